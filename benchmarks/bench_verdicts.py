@@ -51,7 +51,7 @@ from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.reporting.facts import compare, rivals
+from ragsmith.reporting.facts import compare, drop_duplicates
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
@@ -125,7 +125,7 @@ def replayed(
         tested = {name: found for name, key in kept.test.items() if (found := material.on_test(key))}
         look = kept.look.number if kept.look else 1
         terms = material.terms_of_test
-        return compare(rivals(tested), terms, len(kept.random), clusters=kept.split.groups, look=look), look
+        return compare(drop_duplicates(tested), terms, len(kept.random), clusters=kept.split.groups, look=look), look
 
 
 def made_up(seed: int) -> Dataset:

@@ -17,7 +17,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from ragsmith.reporting.charts.shapes import apart
+from ragsmith.reporting.charts.shapes import spread_out
 
 Figure = dict[str, Any]
 """What grows (``of``), what was measured (``part``), how large it was (``size``), values by name, and what on."""
@@ -177,7 +177,7 @@ def _panel(panel: Panel) -> Iterator[Markup]:
         TOP + HIGH / 2, escape(panel.up)
     )
     yield _proportional(panel, x, y)
-    heights = apart([y(line.points[-1][1]) + 4 for line in panel.lines], 13)
+    heights = spread_out([y(line.points[-1][1]) + 4 for line in panel.lines], 13)
     for line, ink, height in zip(panel.lines, INKS, heights, strict=False):
         path = " ".join(f"{x(size):.1f},{y(value):.1f}" for size, value in line.points)
         yield Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>').format(path, ink)

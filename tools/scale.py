@@ -22,7 +22,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import stdtrit
 
-from ragsmith.reporting.charts.shapes import YScale, apart, diamond, dot, stroke, text, ticks
+from ragsmith.reporting.charts.shapes import YScale, diamond, dot, spread_out, stroke, text, ticks
 
 Kept = dict[str, Any]
 
@@ -347,7 +347,7 @@ def _growth(kept: Kept) -> Iterator[Markup]:
         yield from _line(kept, number, x, y, f"curve {KINDS[kept['pipelines'][number]['name']]}")
     said = [*named, *([best] if best not in named else [])]
     ends = [y(growth[-1]["search"][number]) for number in said]
-    for number, end, height in zip(said, ends, apart([end + 4 for end in ends], 15), strict=True):
+    for number, end, height in zip(said, ends, spread_out([end + 4 for end in ends], 15), strict=True):
         one = kept["pipelines"][number]
         name = CALLED.get(one["name"], one["name"]).replace("`", "") if number in named else "best on the largest"
         if number == best and number in named:
@@ -393,7 +393,7 @@ def _samples(kept: Kept) -> Iterator[Markup]:
             yield stroke(a, b, c, d, f"curve {css}")
         if points:
             labels.append((points[-1][1], {"random": "random documents", "nearest": "nearest documents"}[how]))
-    for (end, name), height in zip(labels, apart([end + 4 for end, _ in labels], 15), strict=True):
+    for (end, name), height in zip(labels, spread_out([end + 4 for end, _ in labels], 15), strict=True):
         yield stroke(RIGHT + 0.4, end, RIGHT + 1.8, height - 4, "leader")
         yield text(RIGHT + 2.2, height, name, "name", "start")
     for k in ks:

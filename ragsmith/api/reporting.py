@@ -28,7 +28,7 @@ from ragsmith.exported.writing import Exported, run_setup
 from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
-from ragsmith.reporting.overview import Across, across
+from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.report_files import write_across
 from ragsmith.runs.run_context import Pulse, Start
 from ragsmith.store.store import Store, open_store
@@ -48,7 +48,7 @@ class Searched:
     found: Mapping[str, Result]
     failed: Mapping[str, str]
     waiting: Mapping[str, str]
-    across: Across | None = None
+    across: CombinedReport | None = None
     files: tuple[Path, ...] = ()
 
 
@@ -176,13 +176,13 @@ def _remaining_limits(limits: Limits, spent: Spent) -> tuple[Limits, str]:
 
 def _compare_datasets(
     cache: Store | str | Path, found: Sequence[Result], reports: str | Path | None
-) -> tuple[tuple[Path, ...], Across | None]:
+) -> tuple[tuple[Path, ...], CombinedReport | None]:
     """Write the page across the results and return its files and content, for two or more data sets."""
     if len(found) < 2:
         return (), None
     run_reports = [one.run_report for one in found]
     with open_store(cache, read_only=True) as store:
-        together = across(run_reports, kept_transfers(store, [domain.about.run for domain in run_reports]))
+        together = combine_reports(run_reports, kept_transfers(store, [domain.about.run for domain in run_reports]))
     return (() if reports is None else write_across(Path(reports), run_reports, together)), together
 
 

@@ -23,14 +23,14 @@ from ragsmith.exported.writing import expected_scores, write_winner
 from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.genes import GENES
 from ragsmith.records.record import CROSSFIT
-from ragsmith.reporting.building import answered, build_report
+from ragsmith.reporting.building import build_report, iterate_answers
 from ragsmith.reporting.plots import convergence
 from ragsmith.reporting.rendering import chart_page, chart_svg
 from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
-from ragsmith.reporting.wording import headline, sentence
+from ragsmith.reporting.wording import describe_comparison, headline
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
@@ -51,7 +51,7 @@ class VerdictSummary:
     comparisons: tuple[Comparison, ...]
 
     def __str__(self) -> str:
-        return "\n".join([self.words, *map(sentence, self.comparisons)])
+        return "\n".join([self.words, *map(describe_comparison, self.comparisons)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Result:
         key = pipeline.key if isinstance(pipeline, PipelineRow) else self._named.get(pipeline, pipeline)
         if run_data.on_search(key) is None:
             raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
-        return tuple(answered(run_data, name, key))
+        return tuple(iterate_answers(run_data, name, key))
 
     @property
     def _named(self) -> dict[str, str]:

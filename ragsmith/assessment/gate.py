@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 
 from ragsmith.assessment.pairwise import (
     VerdictTerms,
+    check_comparable,
+    check_unseen,
     evaluate_on,
-    questions_of,
-    refuse_other_marks,
-    refuse_seen,
+    select_questions,
     verdict_terms,
 )
 from ragsmith.comparison.difference import POWER, Difference, difference, smallest, widened
@@ -41,7 +41,7 @@ from ragsmith.types import Example
 MIN_EFFECT = 0.02
 """The default of the loss of fitness that is allowed: the margin of searches."""
 
-MOST_LISTED = 10
+MAX_LISTED = 10
 """The number of questions with the largest losses in a result."""
 
 
@@ -113,12 +113,12 @@ def gate(
         [found] = evaluate_on([current], terms.examples, store, workers)
     else:
         other, base = against
-        refuse_other_marks(name, current, other, base)
-        refuse_seen((pipeline, against), part)
-        terms = verdict_terms(questions_of(setup, fitness, part), fitness)
+        check_comparable(name, current, other, base)
+        check_unseen((pipeline, against), part)
+        terms = verdict_terms(select_questions(setup, fitness, part), fitness)
         found, then = evaluate_on([current, base], terms.examples, store, workers)
         before = {question: scores[0] or 0.0 for question, scores in rounded_scores(then, terms.fitness).items()}
-    now = _now(found, before, terms.fitness)
+    now = _current_scores(found, before, terms.fitness)
     if not before or not found.records:
         why = next((f"{f['stage']}: {f['error']}" for f in found.failures.values()), "the base finished none")
         raise NotComparable(f"there is no question with a score before and now: {why}")
@@ -128,14 +128,14 @@ def gate(
     questions = [example.id for example in asked]
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
     between = difference(ours, theirs, clusters.numbers(questions))
-    least = _smallest(between, min_effect)
+    least = _smallest_detectable(between, min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
     changes = (GroupChange(question, 1, before[question], now[question]) for question in questions)
     lost = sorted((one for one in changes if one.change < 0), key=lambda one: (one.change, one.name))
     return GateResult(
         passed=not shut,
-        reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
+        reason=_describe_result(between, verdict, clusters, min_effect, least, terms, shut=shut),
         pipeline=name,
         against=against[0] if against else "the scores kept in it",
         dataset=data.name,
@@ -147,7 +147,7 @@ def gate(
         smallest=least,
         clusters=clusters,
         types=_by_type(asked, before, now),
-        lost=tuple(lost[:MOST_LISTED]),
+        lost=tuple(lost[:MAX_LISTED]),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
     )
@@ -178,7 +178,7 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
     return scores, terms
 
 
-def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
+def _current_scores(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
     """The ``fitness`` now of the questions that had one before; a failure has the lowest score."""
     scores = {question: values[0] or 0.0 for question, values in rounded_scores(found, fitness).items()}
     lowest = min([0.0, *before.values(), *scores.values()])
@@ -208,7 +208,7 @@ def _verdict(found: Difference, least: float | None) -> Verdict:
     return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
 
 
-def _smallest(found: Difference, min_effect: float) -> float | None:
+def _smallest_detectable(found: Difference, min_effect: float) -> float | None:
     """The loss that is shown, and measured as more than ``min_effect``, with power 0.8; None if there is none."""
     enough = found.groups >= FEWEST_GROUPS
     shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
@@ -218,7 +218,7 @@ def _smallest(found: Difference, min_effect: float) -> float | None:
     return max(shown, min_effect + student_quantile(POWER, degrees) * error)
 
 
-def _reason(
+def _describe_result(
     found: Difference,
     verdict: Verdict,
     clusters: Clusters,
@@ -296,17 +296,21 @@ def _suite(
     for name, why, kind in cases:
         took = seconds if name == VERDICT else 0.0
         case = ET.SubElement(
-            suite, "testcase", name=_clean(name), classname=_clean(f"{SUITE}.{dataset}"), time=f"{took:.3f}"
+            suite,
+            "testcase",
+            name=_replace_invalid(name),
+            classname=_replace_invalid(f"{SUITE}.{dataset}"),
+            time=f"{took:.3f}",
         )
         if why:
-            ET.SubElement(case, kind, message=_clean(why), type=kind).text = _clean(why)
-    ET.SubElement(suite, "system-out").text = _clean("\n".join(lines))
+            ET.SubElement(case, kind, message=_replace_invalid(why), type=kind).text = _replace_invalid(why)
+    ET.SubElement(suite, "system-out").text = _replace_invalid("\n".join(lines))
     ET.SubElement(suite, "system-err").text = ""
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _clean(text: str) -> str:
+def _replace_invalid(text: str) -> str:
     """Replace the characters that XML cannot represent."""
     return "".join(
         c

@@ -25,7 +25,7 @@ from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import configuration, label
-from ragsmith.reporting.facts import looked
+from ragsmith.reporting.facts import describe_earlier_looks
 from ragsmith.store.store import Store
 from ragsmith.text.table import ColumnPath, to_csv
 from ragsmith.types import Example
@@ -34,7 +34,7 @@ PARTS = ("test", "search", "all")
 """The parts of a data set that pipelines may be compared on."""
 
 
-PAIRWISE: Mapping[str, ColumnPath] = {
+PAIRWISE_COLUMNS: Mapping[str, ColumnPath] = {
     "question": "id",
     **{name: name for name in ("type", "group", "gain")},
     **{
@@ -156,9 +156,9 @@ def compare(
         UsageError: there are no such questions.
     """
     (one, ours), (other, theirs) = first, second
-    refuse_other_marks(one, ours, other, theirs)
-    refuse_seen((first, second), part)
-    terms = verdict_terms(questions_of(ours.setup, ours.fitness, part), ours.fitness)
+    check_comparable(one, ours, other, theirs)
+    check_unseen((first, second), part)
+    terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
     found = evaluate_on([ours, theirs], examples, store, workers)
     both = common(found)
@@ -173,27 +173,27 @@ def compare(
         look = _count_use(store, (ours, theirs), fitness, examples, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
-    measures = _measures(found, both, fitness, clusters)
+    measures = _measure_differences(found, both, fitness, clusters)
     if compared.adjusted_p is not None:
         measures[0] = replace(measures[0], p=compared.adjusted_p)
     return PairwiseComparison(
         ours.setup.dataset.name,
         part,
-        _side(one, found[0], both),
-        _side(other, found[1], both),
+        _compared_pipeline(one, found[0], both),
+        _compared_pipeline(other, found[1], both),
         compared,
         clusters,
         tuple(measures),
-        _types(found, asked, fitness, clusters),
+        _type_differences(found, asked, fitness, clusters),
         _question_pairs(found, asked, clusters.numbers(both), fitness),
-        (*_notes(ours, theirs, one, other, part), *filter(None, [looked(look)])),
+        (*_notes(ours, theirs, one, other, part), *filter(None, [describe_earlier_looks(look)])),
         look,
     )
 
 
 def pairwise_csv(found: PairwiseComparison) -> str:
     """The questions of a comparison as CSV, the largest gain first."""
-    return to_csv(found.questions, PAIRWISE)
+    return to_csv(found.questions, PAIRWISE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def verdict_terms(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms
     return VerdictTerms(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
 
 
-def questions_of(setup: Experiment, fitness: Fitness, part: str) -> list[Example]:
+def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Example]:
     """The questions of a ``part`` of a data set that have this fitness.
 
     Raises:
@@ -234,14 +234,14 @@ def questions_of(setup: Experiment, fitness: Fitness, part: str) -> list[Example
     return found
 
 
-def refuse_seen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
+def check_unseen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
     """Raise UsageError if the questions are to be a test, and one of the pipelines was chosen on all of them."""
     if part == "test":
         for name, pipeline in named:
             pipeline.refuse_test(name, instead="take --split all, which flatters it, or test it")
 
 
-def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -> None:
+def check_comparable(one: str, ours: Pipeline, other: str, theirs: Pipeline) -> None:
     """Raise NotComparable if two pipelines have different data sets or scoring."""
     if ours.setup.dataset.digest != theirs.setup.dataset.digest:
         names = ours.setup.dataset.name, theirs.setup.dataset.name
@@ -276,7 +276,7 @@ def _count_use(
     return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
 
 
-def _measures(
+def _measure_differences(
     found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
 ) -> list[MeasureDifference]:
     """All measures that both have on some question, with p adjusted among all but the fitness."""
@@ -285,12 +285,12 @@ def _measures(
     listed = []
     for name in names:
         columns = [one.column(name, fitness) if name in {*HEADLINE, *one.measures} else [] for one in shown]
-        if measured := _measured(name, both, columns, clusters):
+        if measured := _measure_difference(name, both, columns, clusters):
             listed.append(measured)
-    return [listed[0], *_adjusted(listed[1:])]
+    return [listed[0], *_adjust_p(listed[1:])]
 
 
-def _measured(
+def _measure_difference(
     name: str, questions: Sequence[str], columns: Sequence[Sequence[float | None]], clusters: Clusters
 ) -> MeasureDifference | None:
     """The difference in a measure on the questions that have it; None if none has."""
@@ -304,7 +304,7 @@ def _measured(
     return MeasureDifference(name, math.fsum(ours) / len(ours), math.fsum(theirs) / len(theirs), between, between.p)
 
 
-def _types(
+def _type_differences(
     found: Sequence[Evaluation], asked: Sequence[Example], fitness: Fitness, clusters: Clusters
 ) -> tuple[MeasureDifference, ...]:
     """The fitness by type of question."""
@@ -313,17 +313,17 @@ def _types(
     for type_ in sorted({example.type for example in asked}):
         questions = [example.id for example in asked if example.type == type_]
         columns = [[its[question] for question in questions] for its in scores]
-        if measured := _measured(type_, questions, columns, clusters):
+        if measured := _measure_difference(type_, questions, columns, clusters):
             listed.append(measured)
-    return tuple(_adjusted(listed))
+    return tuple(_adjust_p(listed))
 
 
-def _adjusted(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
+def _adjust_p(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
     p = holm([one.difference.p for one in listed])
     return [replace(one, p=adjusted) for one, adjusted in zip(listed, p, strict=True)]
 
 
-def _side(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
+def _compared_pipeline(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
     calls = found.on(both).values("calls")
     failures = {question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()}
     return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
@@ -333,7 +333,7 @@ def _question_pairs(
     found: Sequence[Evaluation], asked: Sequence[Example], groups: Sequence[int], fitness: Fitness
 ) -> tuple[QuestionPair, ...]:
     questions = tuple(example.id for example in asked)
-    sides = [_answers(one.on(questions), fitness) for one in found]
+    sides = [_compared_answers(one.on(questions), fitness) for one in found]
     rows = [
         QuestionPair(example.id, example.question, example.type, example.answer, group, first, second)
         for example, group, first, second in zip(asked, groups, *sides, strict=True)
@@ -341,7 +341,7 @@ def _question_pairs(
     return tuple(sorted(rows, key=lambda row: (-round(row.gain, 12), row.id)))
 
 
-def _answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswer]:
+def _compared_answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswer]:
     scores = found.by_question(fitness)
     parts = [found.column(name) for name in COMPOSITES]
     return [

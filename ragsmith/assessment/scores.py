@@ -16,7 +16,7 @@ from ragsmith.evaluation.latency import this_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
 from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_of_a_question, store_timings
-from ragsmith.reporting.results import latencies, score
+from ragsmith.reporting.results import latencies, mean_score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
 
@@ -88,8 +88,8 @@ def evaluate(
     elif at_home and divided.test:
         parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
-    scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
-    money = None if prices is None else _money(pipeline, found.values(), prices)
+    scored = {part: _score_questions(evaluation, pipeline.fitness) for part, evaluation in found.items()}
+    money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
     if not latency:
         return PipelineScores(data.name, scored, money=money, flattered=pipeline.saw_all)
     machine = this_machine()
@@ -111,11 +111,11 @@ def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers
         "before": before.evaluate(store, examples, workers=workers),
         "after": after.evaluate(store, workers=workers),
     }
-    scored = {part: _scored(evaluation, before.fitness) for part, evaluation in found.items()}
+    scored = {part: _score_questions(evaluation, before.fitness) for part, evaluation in found.items()}
     return PipelineScores(before.setup.dataset.name, scored)
 
 
-def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
+def _estimate_money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
     """The cost by the recorded calls and tokens, which include those of cached replies."""
     each = list(found)
     n = sum(len(evaluation.records) for evaluation in each)
@@ -132,9 +132,9 @@ def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
 
 
-def _scored(evaluation: Evaluation, fitness: Fitness) -> ScoredQuestion:
+def _score_questions(evaluation: Evaluation, fitness: Fitness) -> ScoredQuestion:
     columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
     scored = len(evaluation.records)
-    metrics = {name: score(values, scored) for name, values in columns.items() if values}
+    metrics = {name: mean_score(values, scored) for name, values in columns.items() if values}
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
     return ScoredQuestion(*counts, metrics, evaluation.failures)

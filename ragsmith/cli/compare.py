@@ -118,7 +118,7 @@ def _say_compared(found: PairwiseComparison, top: int, csv: Path | None) -> None
 
 
 def _say_scores(found: PairwiseComparison) -> None:
-    from ragsmith.reporting.wording import sentence
+    from ragsmith.reporting.wording import describe_comparison
 
     sides = {"A": found.first, "B": found.second}
     say_folded(
@@ -149,7 +149,7 @@ def _say_scores(found: PairwiseComparison) -> None:
     )
     drafted = found.comparison.of != "fitness"
     say_lines("", "Retrieval alone, as questions were drafted by a model:" if drafted else None)
-    say_folded(f"A: {sentence(found.comparison, asked='questions')}")
+    say_folded(f"A: {describe_comparison(found.comparison, asked='questions')}")
     ahead, behind = (sum(sign * row.gain > EQUAL for row in found.questions) for sign in (1, -1))
     say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are equal.")
     failed = ((question, place, why) for place, side in sides.items() for question, why in side.failures.items())

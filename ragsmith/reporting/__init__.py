@@ -1,8 +1,8 @@
-"""A report is what the store knows of a run, put so that it is plain what won, by how much, and if that is real.
+"""Reports of stored runs: the winner, its lead over the baselines, and whether the lead is significant.
 
-A stored run becomes frozen values (`building`, `values`), the values become tables and sentences (`run_tables`,
-`wording`), and `sections` says once in which order these are shown, as an HTML page and as Markdown. CSV and the
-terminal take the same values. `overview` does the same for several reports together.
+`building` turns a stored run into the data model of `values`; `run_tables` and `wording` turn it into tables and
+sentences, and `sections` orders these for the HTML page and for Markdown. CSV files and the terminal use the same
+values. `overview` combines several reports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Audits as a page and as Markdown: the options by what they add, which do nothing, and which never differ."""
+"""Render audits of search spaces as HTML and as Markdown: effects of options, inert and equivalent ones."""
 
 from __future__ import annotations
 
@@ -7,53 +7,54 @@ from collections.abc import Iterator, Sequence
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
 from ragsmith.reporting.charts import ForestPlot
-from ragsmith.reporting.plots import MOST_OPTIONS, effect_row, forest
-from ragsmith.reporting.rendering import document, rendered
-from ragsmith.reporting.sections import with_terms
+from ragsmith.reporting.plots import MAX_OPTIONS, effect_row, forest
+from ragsmith.reporting.rendering import markdown_document, render
+from ragsmith.reporting.sections import append_terms
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, counts, figures, prose, texts
 
-EXPLAINED = (
+AUDIT_EXPLAINED = (
     "Every option was switched on alone in naive RAG, or together with a technique that it needs, on the same "
     "search questions. Activity is the share of questions for which the output of its stage changes. p is adjusted "
-    "for all options that were tried; an interval is of one option by itself, so that among so many some exclude 0 "
-    "by chance."
+    "for the number of options; intervals are not, so that some exclude 0 by chance."
 )
 
 
 def audit_page(audits: Sequence[Audit]) -> str:
-    """One page of all ``audits``, a section for each, and the pairs of options over all of them."""
+    """Render a page with a section per audit, and one on pairs of options over all of them."""
     title = f"Audit of {audits[0].space} on {', '.join(audit.dataset for audit in audits)}"
-    return rendered("audit.html.j2", title=title, audits=audits, sections=_sections(audits))
+    return render("audit.html.j2", title=title, audits=audits, sections=_sections(audits))
 
 
 def audit_markdown(audits: Sequence[Audit]) -> str:
-    """The same as Markdown."""
+    """Render ``audits`` as Markdown."""
     models = audits[0].models
     names = ", ".join(f"`{audit.dataset}`" for audit in audits)
     said = f"Language model `{models['language_model'].split(':')[0]}`, embedder `{models['embedder']}`."
-    return document([f"# Audit of `{audits[0].space}` on {names}", said], _sections(audits))
+    return markdown_document([f"# Audit of `{audits[0].space}` on {names}", said], _sections(audits))
 
 
 def _sections(audits: Sequence[Audit]) -> list[ReportSection]:
     listed = [
-        ReportSection(f"audit-{place}", f"On {audit.dataset}", audit.dataset, tuple(_blocks(audit)))
+        ReportSection(f"audit-{place}", f"On {audit.dataset}", audit.dataset, tuple(_audit_blocks(audit)))
         for place, audit in enumerate(audits)
     ]
     if len(audits) > 1:
-        listed.append(ReportSection("pairs", "Pairs of options over all data sets", "Pairs", tuple(_pairs(audits))))
-    return with_terms(listed)
+        listed.append(
+            ReportSection("pairs", "Pairs of options over all data sets", "Pairs", tuple(_pair_blocks(audits)))
+        )
+    return append_terms(listed)
 
 
-def _blocks(audit: Audit) -> Iterator[Block]:
-    """Every option that was switched on alone; which of them changed nothing, and which never differ."""
-    moved = sorted((one for one in audit.findings if _gain(one)), key=_gain)
+def _audit_blocks(audit: Audit) -> Iterator[Block]:
+    """Yield the results of an audit: effects of single options, inert options, and equivalent ones."""
+    moved = sorted((one for one in audit.findings if _negative_gain(one)), key=_negative_gain)
     inert = [f"{one.family} {one.option}" for one in audit.findings if one.inert]
     same = [f"{one.family} {one.option} as {one.same_as}" for one in audit.findings if one.same_as]
-    yield f"{len(audit.findings)} options on {audit.questions} search questions. {EXPLAINED}"
+    yield f"{len(audit.findings)} options on {audit.questions} search questions. {AUDIT_EXPLAINED}"
     if moved:
-        gains = [one for one in moved if _gain(one) < 0][:MOST_OPTIONS]
-        losses = [one for one in moved if _gain(one) > 0][-MOST_OPTIONS:]
+        gains = [one for one in moved if _negative_gain(one) < 0][:MAX_OPTIONS]
+        losses = [one for one in moved if _negative_gain(one) > 0][-MAX_OPTIONS:]
         yield Plot(_chart(gains + losses))
     yield f"Inert here: {', '.join(inert)}." if inert else "No option is inert here."
     if same:
@@ -61,16 +62,15 @@ def _blocks(audit: Audit) -> Iterator[Block]:
     yield Collapsed(f"All {len(audit.findings)} options", (_options(audit),))
     if alike := [(pair.family, pair.one, pair.other, pair.output) for pair in audit.pairs if pair.alike]:
         columns = (*texts("Family", "Option", "Other option"), *figures(numbers.share, "Output of the stage differs"))
-        yield Table("Pairs of options that nothing tells apart here, in what is found or answered", columns, alike)
+        yield Table("Pairs of options with the same passages and answers here", columns, alike)
     else:
-        yield "Every two options of a family differ here in what is found or answered."
+        yield "All pairs of options of a family differ here in passages or answers."
 
 
-def _pairs(audits: Sequence[Audit]) -> Iterator[Block]:
-    """On how many questions of each data set two options differ, of those pairs that one of them does not tell apart.
+def _pair_blocks(audits: Sequence[Audit]) -> Iterator[Block]:
+    """Yield a table of the pairs of options that are equivalent on some data set.
 
-    A cell has the share of questions for which the output of the stage differs, and that for which what is found or
-    answered does.
+    A cell has the share of questions with another output of the stage, and with other passages or another answer.
     """
     known = [{pair.named: pair for pair in audit.pairs} for audit in audits]
     names = list(dict.fromkeys(named for pairs in known for named in pairs))
@@ -78,20 +78,20 @@ def _pairs(audits: Sequence[Audit]) -> Iterator[Block]:
     some = [named for named in names if any(named in pairs and pairs[named].alike for pairs in known)]
     yield (
         f"Of {len(names)} pairs of options of one family, each switched on alone, {len(names) - len(some)} differ on "
-        f"every data set in what is found or answered, {len(some) - len(never)} on some, {len(never)} on none. Those "
-        "that some data set does not tell apart, with the share of its questions for which the output of their own "
-        "stage differs / for which what passes the filter or the answer does:"
+        f"every data set in passages or answers, {len(some) - len(never)} on some, {len(never)} on none. The table "
+        "has the pairs that do not differ on some data set, with the share of questions with another output of their "
+        "stage / with other filtered passages or another answer:"
     )
     rows = [
-        (*named, *(_shares(pairs.get(named)) for pairs in known), "never" if named in never else "yes")
+        (*named, *(_shares_cell(pairs.get(named)) for pairs in known), "never" if named in never else "yes")
         for named in some
     ]
     columns = (*texts("Family", "Option", "Other option"), *counts(*(audit.dataset for audit in audits)))
     if rows:
-        yield Table("Pairs that a data set does not tell apart", (*columns, *texts("Differ")), rows)
+        yield Table("Pairs that do not differ on some data set", (*columns, *texts("Differ")), rows)
 
 
-def _shares(pair: PairFinding | None) -> str:
+def _shares_cell(pair: PairFinding | None) -> str:
     if pair is None or pair.output is None or pair.result is None:
         return ""
     return f"{numbers.share(pair.output)} / {numbers.share(pair.result)}"
@@ -103,15 +103,15 @@ def _chart(findings: Sequence[OptionFinding]) -> ForestPlot:
         assert one.fitness is not None
         mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
         said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
-        rows.append(effect_row(f"{one.family} {_named(one)}", mean, low, high, said))
+        rows.append(effect_row(f"{one.family} {_option_name(one)}", mean, low, high, said))
     return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
 def _options(audit: Audit) -> Table:
-    ordered = sorted(audit.findings, key=lambda one: (one.fitness is None, _gain(one)))
+    ordered = sorted(audit.findings, key=lambda one: (one.fitness is None, _negative_gain(one)))
     rows = [
         (
-            *(one.family, _named(one), one.difference, one.activity, one.calls, _change(one), one.p),
+            *(one.family, _option_name(one), one.difference, one.activity, one.calls, _change_cell(one), one.p),
             *(one.retrieval.mean_difference if one.retrieval else None, one.failed),
         )
         for one in ordered
@@ -125,7 +125,7 @@ def _options(audit: Audit) -> Table:
     return Table("Options, by what they add alone", columns, rows, marks)
 
 
-def _change(one: OptionFinding) -> str:
+def _change_cell(one: OptionFinding) -> str:
     found = one.fitness
     if found is None:
         return numbers.MISSING
@@ -133,10 +133,10 @@ def _change(one: OptionFinding) -> str:
     return f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}{counted}"
 
 
-def _named(one: OptionFinding) -> str:
-    """The option; one that no pipeline may have says so."""
+def _option_name(one: OptionFinding) -> str:
+    """Return the name of the option, marked if it reads the gold and is for analysis only."""
     return one.option + (" (reads the gold)" if one.analysis_only else "")
 
 
-def _gain(one: OptionFinding) -> float:
+def _negative_gain(one: OptionFinding) -> float:
     return -one.fitness.mean_difference if one.fitness else 0.0

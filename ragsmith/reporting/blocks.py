@@ -1,4 +1,4 @@
-"""What a section of a report consists of besides text and tables: the pipeline diagram, examples and the glossary."""
+"""The building blocks of report sections: pipeline diagram, examples, question list and glossary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragsmith.techniques.registry import Technique
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, figures, prose, texts
 
-FLOWS: Mapping[str, str] = {
+STAGE_OUTPUTS: Mapping[str, str] = {
     "pre_embedding": "index",
     "query_expansion": "queries",
     "retrieval": "hits",
@@ -36,19 +36,19 @@ FLOWS: Mapping[str, str] = {
     "prompt_maker": "prompt, and a draft",
     "post_generation": "answer",
 }
-"""The output of each stage. The generator, which every pipeline has, follows the prompt and writes the draft."""
+"""The output of each stage. The generator runs after ``prompt_maker`` in every pipeline and writes the draft."""
 
-NOTHING = "none"
+NO_TECHNIQUE = "none"
 
-_WRITTEN = re.compile(r"(?P<name>[^(]*)(?:\((?P<inside>.*)\))?", re.DOTALL)
-_NAMED = re.compile(r"(\w+)=")
+_GENE = re.compile(r"(?P<name>[^(]*)(?:\((?P<inside>.*)\))?", re.DOTALL)
+_PARAMETER_NAME = re.compile(r"(\w+)=")
 
 
 @dataclass(frozen=True, slots=True)
-class StationOption:
-    """An option of a station. ``chosen`` are parameters that differ from their defaults, ``default`` the others.
+class StageOption:
+    """An option of a stage. ``chosen`` has the parameters that differ from their defaults, ``default`` the others.
 
-    ``does`` is the first sentence of the technique, "" of one that is not installed any more.
+    ``does`` is the summary of the technique, or "" if it is not installed any more.
     """
 
     name: str
@@ -58,86 +58,88 @@ class StationOption:
 
     @property
     def written(self) -> str:
-        """As a space names it."""
+        """The notation of the option in a search space."""
         return f"{self.name}({self.chosen})" if self.chosen else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class DiagramStage:
-    """A stage: what it decides, its output, and the options of the winner and of naive RAG."""
+    """A stage of the diagram: its purpose, its output, and the options of the winner and of naive RAG."""
 
     family: str
     decides: str
     gives: str
-    naive: StationOption
-    winner: StationOption
+    naive: StageOption
+    winner: StageOption
 
     @property
     def differs(self) -> bool:
-        """Whether the winner does it otherwise."""
+        """Whether the winner has another option than naive RAG."""
         return (self.naive.name, self.naive.chosen) != (self.winner.name, self.winner.chosen)
 
     @property
     def title(self) -> str:
-        """The family in words."""
+        """The name of the family with spaces."""
         return self.family.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineDiagram:
-    """The stations of a winner; ``settings`` are chunks and models, by name, where these were searched over."""
+    """The stages of the winner; ``settings`` are chunk sizes and models by name, if they were searched over."""
 
-    stations: tuple[DiagramStage, ...]
+    stages: tuple[DiagramStage, ...]
     settings: tuple[tuple[str, str], ...]
 
     @property
     def table(self) -> Table:
-        """The same as a table, for forms without diagrams."""
+        """The diagram as a table, for Markdown."""
         rows = [
             (one.title, one.naive.written, one.winner.written, one.winner.does.replace("``", ""), one.gives)
-            for one in self.stations
+            for one in self.stages
         ]
         columns = (*texts("Stage", "Naive RAG"), *prose("Winner"), *texts("What it does", "Output"))
         return Table("The stages of the winner and of naive RAG", columns, rows)
 
     @property
     def changed(self) -> tuple[DiagramStage, ...]:
-        """The stations where it differs from naive RAG."""
-        return tuple(station for station in self.stations if station.differs)
+        """The stages where the winner differs from naive RAG."""
+        return tuple(stage for stage in self.stages if stage.differs)
 
 
 def pipeline_diagram(report: RunReport) -> PipelineDiagram | None:
-    """The winner's stations; None where there is no winner."""
+    """Return the diagram of the winner; None if there is no winner."""
     if report.winner is None:
         return None
     naive = report.baselines["naive"].genes if "naive" in report.baselines else BASELINES["naive"]
     genes = report.winner.genes
     families = {family.name for family in FAMILIES}
     settings = tuple((name.replace("_", " "), gene) for name, gene in genes.items() if name not in families)
-    return PipelineDiagram(tuple(_stations(naive, genes)), settings)
+    return PipelineDiagram(tuple(_diagram_stages(naive, genes)), settings)
 
 
-def _stations(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[DiagramStage]:
+def _diagram_stages(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[DiagramStage]:
     for family in FAMILIES:
-        plain, best = (_part(genes.get(family.name, NOTHING), family.techniques) for genes in (naive, winner))
-        yield DiagramStage(family.name, family.purpose, FLOWS[family.name], plain, best)
+        plain, best = (
+            _stage_option(genes.get(family.name, NO_TECHNIQUE), family.techniques) for genes in (naive, winner)
+        )
+        yield DiagramStage(family.name, family.purpose, STAGE_OUTPUTS[family.name], plain, best)
 
 
-def _part(written: str, techniques: Mapping[str, Technique]) -> StationOption:
-    found = _WRITTEN.fullmatch(written)
+def _stage_option(written: str, techniques: Mapping[str, Technique]) -> StageOption:
+    found = _GENE.fullmatch(written)
     name, chosen = (found["name"], found["inside"] or "") if found else (written, "")
     technique = techniques.get(name)
     if technique is None:
-        return StationOption(name, chosen, "", "")
-    named = set(_NAMED.findall(chosen))
+        return StageOption(name, chosen, "", "")
+    named = set(_PARAMETER_NAME.findall(chosen))
     default = ", ".join(f"{key}={value}" for key, value in technique.defaults.items() if key not in named)
-    return StationOption(name, chosen, default, technique.summary)
+    return StageOption(name, chosen, default, technique.summary)
 
 
-LISTED = 100
-"""Questions of the list that are shown at once."""
+QUESTIONS_LISTED = 100
+"""Number of questions of the list that are shown initially."""
 
-KINDS_OF_EXAMPLES: Mapping[str, str] = {
+EXAMPLE_TITLES: Mapping[str, str] = {
     "gained": "Gained most against naive RAG",
     "lost": "Lost most against naive RAG",
     "wrong": "Where the winner is worst",
@@ -148,32 +150,32 @@ TERMS: Mapping[str, str] = {
     "R": "Retrieval: how much of the gold was found and how high it was ranked, from 0 to 1.",
     "G": "Generation: how well the answer agrees with the reference answer, from 0 to 1.",
     "winner": "The pipeline that the search chose, on the search questions.",
-    "naive RAG": "The plainest pipeline: vector search, the first hits, one prompt. Everything else has to beat it.",
-    "BM25": "The classical search by words, without vectors, and otherwise like naive RAG.",
-    "search questions": "The questions that chose the winner: for that reason it looks better on them than it is.",
-    "test questions": "Questions that no choice was made on. Only they say whether a pipeline is better.",
-    "95 % interval": "The values that the mean would take in 95 of 100 drawings of as many questions like these.",
-    "p": "How often chance alone would make a difference this large. It is adjusted for the number of comparisons.",
-    "gold": "The passages of the documents that hold the answer, as the data set says.",
-    "calls": "Requests to models that a question takes; a reply that is remembered counts, too.",
-    "front": "The pipelines of which no other is better without costing more.",
+    "naive RAG": "The simplest pipeline, the baseline: vector search, the top hits, one prompt.",
+    "BM25": "A baseline like naive RAG, with lexical BM25 retrieval instead of vectors.",
+    "search questions": "The questions that the winner was selected on, so that its scores on them are biased upwards.",
+    "test questions": "Questions that were not used for selection. Only they show whether a pipeline is better.",
+    "95 % interval": "A confidence interval: of 100 intervals, on new samples of questions, 95 hold the true mean.",
+    "p": "The probability of a difference this large by chance alone, adjusted for the number of comparisons.",
+    "gold": "The passages that hold the answer, as labelled in the data set.",
+    "calls": "Model requests per question, including those answered from the cache.",
+    "front": "The Pareto front: the pipelines for which no other is better without costing more.",
     "activity": "The share of questions for which an option changes the output of its stage.",
-    "Genomes": "How many of the pipelines that were tried found and answered exactly the same.",
-    "recommended pipeline": "What was best on other data sets: it costs no search.",
+    "Genomes": "The number of evaluated pipelines with exactly the same hits and answers.",
+    "recommended pipeline": "The best pipeline on other data sets, which needs no search.",
 }
-"""Words of the field and of the project; the names of measures come from their files."""
+"""Terms and their definitions; those of measures come from the registry of measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A chart of the page. Markdown leaves it out: a table has the same numbers."""
+    """A chart of the page; Markdown omits it, as a table has the same numbers."""
 
     chart: Chart
 
 
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """Blocks that the page shows when ``summary`` is clicked; Markdown shows them at once."""
+    """Blocks that the page collapses under ``summary``; Markdown shows them."""
 
     summary: str
     blocks: tuple[str | Table, ...]
@@ -181,14 +183,14 @@ class Collapsed:
 
 @dataclass(frozen=True, slots=True)
 class TermList:
-    """What words of the report mean: pairs of a word and its meaning."""
+    """The glossary: pairs of a term and its definition."""
 
     entries: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Questions of one kind in full: what was asked, what is right, and what two pipelines read and answered."""
+    """Examples of one kind, each with the question, the reference answer, and passages and answers of two pipelines."""
 
     title: str
     examples: tuple[tuple[QuestionResult, QuestionExample], ...]
@@ -196,14 +198,14 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class QuestionList:
-    """Every question, those that the winner changed most first; ``listed`` of them are shown at once."""
+    """All questions, largest absolute gain first; ``listed`` of them are shown initially."""
 
     asked: tuple[QuestionResult, ...]
-    listed: int = LISTED
+    listed: int = QUESTIONS_LISTED
 
     @property
     def choices(self) -> dict[str, list[str]]:
-        """What questions can be filtered by: the values that occur in each column."""
+        """The filters: the values that occur in each column."""
         found = {one.winner.cause for one in self.asked if one.winner}
         return {
             "Type": sorted({one.type for one in self.asked if one.type}),
@@ -213,7 +215,7 @@ class QuestionList:
 
     @property
     def table(self) -> Table:
-        """The first of them, for forms without filters."""
+        """The first ``listed`` questions as a table, for Markdown."""
         rows = [question_cells(one) for one in self.asked[: self.listed]]
         said = f"The {len(rows)} questions that the winner changed most" if len(rows) < len(self.asked) else "Questions"
         heads = texts("Question", "Type", "Split", "In the winner")
@@ -221,12 +223,12 @@ class QuestionList:
 
 
 Block = str | Table | Plot | Collapsed | PipelineDiagram | Examples | QuestionList | TermList
-"""What a section consists of; a string is a paragraph of plain text."""
+"""The content of a section; a string is a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A heading and its blocks; ``link`` is its short name in the list of sections."""
+    """A section: heading, blocks, and the short title ``link`` for the navigation."""
 
     anchor: str
     title: str
@@ -235,7 +237,7 @@ class ReportSection:
 
 
 def question_cells(asked: QuestionResult) -> tuple[str, ...]:
-    """A question as a row of the list."""
+    """Return the cells of a question in the list."""
     scores = (numbers.plain(one.scores.get("fitness") if one else None, 2) for one in (asked.winner, asked.naive))
     cause = asked.winner.cause if asked.winner else ""
     said = asked.text or asked.question
@@ -253,42 +255,42 @@ def examples(report: RunReport) -> list[Examples]:
     """The questions that are shown in full: those that gained most, those that lost most, and the worst."""
     asked = {one.question: one for one in report.questions.asked}
     found = []
-    for why, title in KINDS_OF_EXAMPLES.items():
+    for why, title in EXAMPLE_TITLES.items():
         if chosen := tuple((asked[one.question], one) for one in report.questions.shown if one.why == why):
             found.append(Examples(title, chosen))
     return found
 
 
 def question_list(report: RunReport) -> QuestionList | None:
-    """Every question, if anything is known of one."""
+    """Return the list of questions with an outcome; None if there is none."""
     known = [one for one in report.questions.asked if one.winner or one.naive]
     ordered = sorted(known, key=lambda one: (-abs(one.gain or 0.0), one.split, one.question))
     return QuestionList(tuple(ordered)) if ordered else None
 
 
-def terms() -> dict[str, str]:
-    """Every term and what it means."""
+def all_terms() -> dict[str, str]:
+    """Return all terms with their definitions."""
     known = measures()
     return {**TERMS, **{m.label: m.summary for m in known.values() if m.label not in TERMS}}
 
 
 def terms_in(prose: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The terms that occur in ``prose``, which are prose of the report's own, and what they mean; by the alphabet."""
-    glossary = Glossary(terms())
+    """Return the terms that occur in ``prose`` with their definitions, in alphabetical order."""
+    glossary = Glossary(all_terms())
     for text in prose:
-        glossary.marked(text)
+        glossary.link_terms(text)
     return tuple((name, glossary.known[name]) for name in sorted(glossary.met, key=str.casefold))
 
 
 @dataclass(slots=True)
 class Glossary:
-    """The terms that a page explains at its end: each becomes a link where it is met first."""
+    """The glossary of a page; the first occurrence of each term becomes a link to its definition."""
 
     known: Mapping[str, str]
     met: set[str] = field(default_factory=set)
 
-    def marked(self, sentence: str) -> Markup:
-        """A sentence of the report as HTML: text in backticks as code, and new terms as links."""
+    def link_terms(self, sentence: str) -> Markup:
+        """Return a sentence as HTML, with text in backticks as code and first occurrences of terms as links."""
         parts = re.split(r"`([^`]*)`", sentence)
         return Markup("").join(
             Markup("<code>{}</code>").format(part) if place % 2 else self._linked(part)
@@ -307,11 +309,11 @@ class Glossary:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Finds the known terms, the longest first."""
+        """A pattern of the known terms, longest first."""
         either = "|".join(map(re.escape, sorted(self.known, key=len, reverse=True))) or r"(?!)"  # matches nothing
         return re.compile(rf"(?<![\w@])({either})(?![\w@])")
 
 
 def anchor(name: str) -> str:
-    """Where a term is explained in the page."""
+    """Return the anchor of a term's definition in the page."""
     return "term-" + re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")

@@ -1,4 +1,4 @@
-"""A stored run to its report: everything that is said of it, as frozen values."""
+"""Build the report of a stored run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ from ragsmith.records.front import pareto_front
 from ragsmith.records.objectives import costs
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
-from ragsmith.reporting.facts import cheapest, compare, next_step_of, rivals, same_as
-from ragsmith.reporting.results import best_so_far, by_group, gain, latencies, options, questions, ranking, row
+from ragsmith.reporting.facts import cheapest, compare, drop_duplicates, duplicate_roles, recommend_next_step
+from ragsmith.reporting.results import (
+    best_so_far,
+    latencies,
+    options,
+    paired_gain,
+    pipeline_row,
+    questions,
+    ranking,
+    scores_by_group,
+)
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.values import (
     SHOWN,
@@ -35,7 +44,7 @@ from ragsmith.store.store import Store
 
 
 def load_report(store: Store, dataset: str) -> RunReport:
-    """What the store has of the latest finished run, else the latest, on ``dataset``.
+    """Load the report of the latest finished run on ``dataset``, or of the latest if none has finished.
 
     Raises:
         UsageError: there is no such run; the message lists the data sets that have one.
@@ -44,21 +53,21 @@ def load_report(store: Store, dataset: str) -> RunReport:
 
 
 def read_report(store: Store, about: RunHeader) -> RunReport:
-    """Everything a report says about a run."""
+    """Read a run from the store and build its report."""
     return build_report(RunData(store, about, {}))
 
 
 def build_report(run: RunData) -> RunReport:
-    """Everything a report says about a run that has been read."""
+    """Build the report of a run."""
     about, record, terms, proposals = run.about, run.record, run.terms, run.proposals
     searched = list(dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told]))
     proposed = dict.fromkeys([*searched, *(removal.key for removal in record.removals)])
     found = tuple(map(run.timed, ranking(run.finishers(list(proposed)), terms, record.winner)))
     drawn = best(run.finishers(record.random), terms)
-    roles = _roles(record, drawn)
-    tested = _tested(run)
+    roles = _keys_by_role(record, drawn)
+    tested = _tested_evaluations(run)
     comparisons = compare(
-        rivals(tested),
+        drop_duplicates(tested),
         run.terms_of_test,
         len(record.random),
         drafted=not set(record.tested).isdisjoint(about.data.drafted),
@@ -66,7 +75,7 @@ def build_report(run: RunData) -> RunReport:
         look=record.look.number if record.look else 1,
         margin=record.settings.margin,
     )
-    pipelines, split = _compared(run, tested, roles)
+    pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
         about=about,
@@ -74,37 +83,37 @@ def build_report(run: RunData) -> RunReport:
         ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),
-        baselines=_baselines(run),
-        random=row(drawn, terms) if drawn else None,
+        baselines=_baseline_rows(run),
+        random=pipeline_row(drawn, terms) if drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
-        random_curve=best_so_far(_scores(run, record.random)),
-        finalists=_finalists(run, tested),
+        random_curve=best_so_far(_ranking_scores(run, record.random)),
+        finalists=_finalist_rows(run, tested),
         comparisons=comparisons,
-        same=same_as(record, tested),
+        same=duplicate_roles(record, tested),
         options=options(run),
-        types=by_group(pipelines, about.data.questions, run.fitness),
-        modalities=by_group(pipelines, about.data.modalities, run.fitness) if about.data.modalities else (),
+        types=scores_by_group(pipelines, about.data.questions, run.fitness),
+        modalities=scores_by_group(pipelines, about.data.modalities, run.fitness) if about.data.modalities else (),
         groups_split=split,
-        answered=_answered(run, roles),
-        failures=facts.failures(run.failed()),
-        models=facts.models(record.models),
-        excluded=facts.excluded(run),
+        answered=_answered_questions(run, roles),
+        failures=facts.group_failures(run.failed()),
+        models=facts.describe_models(record.models),
+        excluded=facts.list_excluded(run),
         lowest=terms.lowest,
-        leads=_leads(run, shown, drawn),
-        judged=facts.judged(run),
-        front=_front(found, record.settings),
-        folds=_folds(run, tested),
+        leads=_winner_leads(run, shown, drawn),
+        judged=facts.judge_accuracy(run),
+        front=_pareto_rows(found, record.settings),
+        folds=_fold_rows(run, tested),
         ablation=run.ablation,
         questions=questions(run),
         cheapest=cheapest(tested, run.terms_of_test, comparisons),
-        next_step=next_step_of(run, comparisons, tested),
-        timed=_timed(run, roles),
-        besides=_besides(run),
+        next_step=recommend_next_step(run, comparisons, tested),
+        timed=_timed_pipelines(run, roles),
+        besides=_extra_evaluations(run),
         effects=_option_effects(run),
     )
 
 
-def _besides(run: RunData) -> ExtraEvaluations:
+def _extra_evaluations(run: RunData) -> ExtraEvaluations:
     record = run.record
     seen = {proposal.evaluation for proposal in run.proposals}
 
@@ -129,10 +138,10 @@ def _option_effects(run: RunData) -> tuple[OptionEffect, ...]:
     return tuple(option_effects(run.all_on_search(run.keys), run.fitness, clusters))
 
 
-def _front(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[PipelineRow, ...]:
-    """Those that find, or answer, anything, and of which no other is as good in everything that was weighed.
+def _pareto_rows(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[PipelineRow, ...]:
+    """Return the Pareto front of the pipelines with a retrieval score above 0, or fitness without labelled evidence.
 
-    One whose costs are not known is compared with none.
+    Pipelines with unknown costs are left out.
     """
     able = [row for row in ranked if row.scores.get("retrieval", row.scores["fitness"]).mean > 0]
     each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
@@ -140,8 +149,8 @@ def _front(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[Pipeli
     return tuple(pareto_front((row for row in able if row.key in worth), lambda row: worth[row.key]))
 
 
-def _timed(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipeline, ...]:
-    """Those of the pipelines with a name that were timed by station."""
+def _timed_pipelines(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipeline, ...]:
+    """Return the latencies of the named pipelines that were timed."""
     met = {key: run.on_search(key) or run.on_test(key) for key in roles.values()}
     return tuple(
         TimedPipeline(name, label(evaluation.candidate) if evaluation else "", machine, latencies(timings))
@@ -150,29 +159,29 @@ def _timed(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipeline, ...]:
     )
 
 
-def _scores(run: RunData, keys: Sequence[str]) -> list[float | None]:
-    """What each is ranked by; None for those that were dropped."""
+def _ranking_scores(run: RunData, keys: Sequence[str]) -> list[float | None]:
+    """Return the ranking score of each pipeline; None for pruned ones."""
     found = {evaluation.key: run.terms.score(evaluation) for evaluation in run.finishers(keys)}
     return [found.get(key) for key in keys]
 
 
-def _leads(run: RunData, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:
-    """What the winner is ahead of each pipeline that is shown, where any of them failed on a question that counts."""
+def _winner_leads(run: RunData, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:
+    """Return the lead of the winner over each listed pipeline; empty if none failed on a counted question."""
     winner = run.record.winner and run.on_search(run.record.winner)
     shown = [*run.all_on_search(keys), *([best_drawn] if best_drawn else [])]
     if not winner or not any(map(run.terms.missed, shown)):
         return {}
-    leads = {one.key: gain("fitness", winner, one, run.fitness) for one in shown if one.key != winner.key}
+    leads = {one.key: paired_gain("fitness", winner, one, run.fitness) for one in shown if one.key != winner.key}
     return {key: lead for key, lead in leads.items() if lead is not None}
 
 
-def _baselines(run: RunData) -> dict[str, PipelineRow]:
+def _baseline_rows(run: RunData) -> dict[str, PipelineRow]:
     stored = run.record.baselines
     found = {name: run.on_search(stored[name]) for name in TITLES if name in stored}
-    return {name: run.timed(row(evaluation, run.terms)) for name, evaluation in found.items() if evaluation}
+    return {name: run.timed(pipeline_row(evaluation, run.terms)) for name, evaluation in found.items() if evaluation}
 
 
-def _tested(run: RunData) -> dict[str, Evaluation]:
+def _tested_evaluations(run: RunData) -> dict[str, Evaluation]:
     if run.out_of_fold:
         return {name: run.out_of_fold[name] for name in TITLES if name in run.out_of_fold}
     stored = run.record.test
@@ -180,8 +189,8 @@ def _tested(run: RunData) -> dict[str, Evaluation]:
     return {name: evaluation for name, evaluation in found.items() if evaluation}
 
 
-def _folds(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow, ...]:
-    """What each search of a crossfit came to."""
+def _fold_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow, ...]:
+    """Return the result of each fold of a crossfit."""
     found = []
     for fold, winner in zip(run.record.folds, run.fold_winners, strict=True):
         parts = {name: one.on(fold.test).mean("fitness", run.fitness) for name, one in tested.items()}
@@ -190,18 +199,18 @@ def _folds(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow, ...
     return tuple(found)
 
 
-def _finalists(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
+def _finalist_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
     found, terms = [], run.terms_of_test
     questions = common([evaluation for evaluation in tested.values() if terms.admit(evaluation)])
     for name, evaluation in tested.items():
         before = run.on_search(evaluation.key)
-        searched = row(before, run.terms) if before else None
-        found.append(Finalist(name, TITLES[name], searched, row(evaluation, terms, on=questions)))
+        searched = pipeline_row(before, run.terms) if before else None
+        found.append(Finalist(name, TITLES[name], searched, pipeline_row(evaluation, terms, on=questions)))
     return tuple(found)
 
 
-def _roles(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:
-    """Pipelines that are shown question by question: name to key."""
+def _keys_by_role(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:
+    """Return the keys of the pipelines with question-level results, by role."""
     stored = {**record.baselines, **record.test}
     if record.winner:
         stored["winner"] = record.winner
@@ -210,23 +219,23 @@ def _roles(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:
     return {name: stored[name] for name in TITLES if name in stored}
 
 
-def _compared(
+def _pipelines_to_group(
     run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
 ) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
-    """Pipelines to compare by group of questions: on the test questions if there are any, for those are unbiased."""
+    """Return the pipelines to compare by group, on the unbiased test questions if there are any, and the split."""
     if tested:
         return {name: one for name, one in tested.items() if run.terms_of_test.admit(one)}, "test"
     found = {name: run.on_search(key) for name, key in roles.items()}
     return {name: one for name, one in found.items() if one and run.terms.admit(one)}, "search"
 
 
-def _answered(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:
-    rows = (row for name, key in roles.items() for row in answered(run, name, key))
+def _answered_questions(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:
+    rows = (row for name, key in roles.items() for row in iterate_answers(run, name, key))
     return tuple(sorted(rows, key=lambda row: (row.split, row.question)))
 
 
-def answered(run: RunData, pipeline: str, key: str) -> Iterator[AnsweredQuestion]:
-    """Every question that the evaluation ``key`` of a run met, as the pipeline called ``pipeline``."""
+def iterate_answers(run: RunData, pipeline: str, key: str) -> Iterator[AnsweredQuestion]:
+    """Yield the question-level results of the evaluation ``key`` of a run, under the name ``pipeline``."""
     parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
         ("search", run.on_search(key)),
         ("test", run.on_test(key)),

@@ -1,8 +1,8 @@
-"""What a report concludes of a run, and what has to be known first: models, failures, notes, verdicts and next step.
+"""The conclusions of a report and their caveats: models, failures, notes, verdicts and next step.
 
-The one claim is the winner against each finalist, on questions that the search never saw; how it is computed is in
-`ragsmith.comparison`. Where a machine drafted any of these questions, R alone is compared: such questions rank what is
-found as people's do, and not what is answered (arXiv 2508.11758).
+The only claim is the comparison of the winner with each finalist on held-out questions; see `ragsmith.comparison`. If
+any of these questions was drafted by a machine, only R is compared: synthetic questions rank retrievers as human ones
+do, but not generators (arXiv 2508.11758).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, 
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import TITLES, Cheapest, ExcludedRow, FailureGroup, ModelUsed
 
-EMBEDDED: Mapping[tuple[str, str], str] = {
+EMBEDDED_MODELS: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
     ("cross_encoder", "late-interaction"): (
         "embedded: late interaction over static token vectors (MaxSim, idf-weighted), in a cross-encoder's place"
@@ -39,39 +39,39 @@ EMBEDDED: Mapping[tuple[str, str], str] = {
         "its scores are not comparable with those of an LLM judge"
     ),
 }
-"""Role and provider to what the model really is."""
+"""Descriptions of the embedded models by role and provider."""
 
-STATES: Mapping[str, str] = {
+PARTIAL_STATES: Mapping[str, str] = {
     "interrupted": "The run was interrupted or reached its time limit",
     "failed": "The run failed",
-    "running": "The run has not ended: it is still going on, or was killed",
+    "running": "The run has not ended: it is still running, or was killed",
 }
-"""States in which a report is partial."""
+"""States of runs whose reports are partial, with the sentences of the note."""
 
 
-def models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
-    """The models by role; embedded ones are called what they are."""
+def describe_models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
+    """Return the models of a run with their roles and descriptions."""
     roles = [role for role in ("language_model", "controller", "judge", "embedder", "cross_encoder") if role in ids]
-    return tuple(ModelUsed(role, ids[role], described(role, ids[role])) for role in roles)
+    return tuple(ModelUsed(role, ids[role], describe_model(role, ids[role])) for role in roles)
 
 
-def described(role: str, id_: str) -> str:
-    """What a model is, by its id."""
+def describe_model(role: str, id_: str) -> str:
+    """Describe a model by its role and id."""
     kind = id_.partition(":")[0]
     local = "a model in this process (sentence-transformers)" if kind.startswith("SentenceTransformers") else None
-    return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
+    return EMBEDDED_MODELS.get((role, kind)) or local or "a model served elsewhere"
 
 
-def judged(run: RunData) -> JudgeAccuracy | None:
-    """The check of the run's judge on the bundled cases; None if it was not checked or judged nothing."""
+def judge_accuracy(run: RunData) -> JudgeAccuracy | None:
+    """Return the accuracy of the judge on the bundled cases; None if it was not checked or not used."""
     if run.fitness.ranks:
         return None
-    embedded = described("judge", run.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
+    embedded = describe_model("judge", run.record.models.get("judge", "")) == EMBEDDED_MODELS["judge", "extractive"]
     return check_embedded_judge() if embedded else run.judged
 
 
-def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
-    """Failed questions by stage, class and exception, the most frequent first."""
+def group_failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
+    """Group failures by stage, class and exception, most frequent first."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for value in failed:
         exception, _, message = str(value["error"]).partition(":")
@@ -81,8 +81,8 @@ def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
 
 
-def excluded(run: RunData) -> tuple[ExcludedRow, ...]:
-    """The questions that failed for every pipeline, those of the search first."""
+def list_excluded(run: RunData) -> tuple[ExcludedRow, ...]:
+    """Return the questions on which every pipeline failed, search questions first."""
     parts: tuple[tuple[Literal["search", "test"], Terms], ...] = (
         ("search", run.terms),
         ("test", run.terms_of_test),
@@ -92,11 +92,11 @@ def excluded(run: RunData) -> tuple[ExcludedRow, ...]:
     )
 
 
-def _drafted(run: RunData) -> str:
-    """What questions that a machine wrote allow to claim, where there are any."""
+def _describe_drafted(run: RunData) -> str:
+    """Describe what machine-drafted questions allow to conclude; "" if there are none."""
     record, drafted = run.record, set(run.about.data.drafted)
     split = record.split
-    crossfit = record.settings.verdict == CROSSFIT  # which tests what it searches on, out of fold
+    crossfit = record.settings.verdict == CROSSFIT  # tests on the search questions, out of fold
     to_test = split.search if crossfit else split.test
     searched, tested = len(drafted.intersection(split.search)), len(drafted.intersection(to_test))
     if not searched and not tested:
@@ -108,53 +108,53 @@ def _drafted(run: RunData) -> str:
         f"{len(split.test)} test questions."
     )
     if not tested:
-        return f"{counted} What is claimed rests on questions that people wrote."
+        return f"{counted} The verdict is based on questions written by people."
     return (
-        f"{counted} Such questions show what is found, not what is answered: the verdict is about retrieval alone. "
-        "Nor do they name the best: use the recommended pipeline, unless it is shown to be behind here. "
-        f"{MIN_TEST} additional questions written by people would be the test."
+        f"{counted} Such questions measure retrieval, not answers: the verdict is about retrieval alone. "
+        "Nor do they identify the best pipeline: use the recommended one, unless it is shown to be behind here. "
+        f"A full test needs {MIN_TEST} additional questions written by people."
     )
 
 
-def _looked(run: RunData) -> str:
-    """How often the test questions were used before, and what that costs."""
+def _describe_earlier_use(run: RunData) -> str:
+    """Describe how often the test questions were used before, and the correction for it."""
     look = run.record.look
     if look is None:  # an earlier version ran it
         used = run.tests > 1
         return used * (
             f"The test questions have been used by {run.tests:,} runs in this cache. The best of several "
-            "verdicts is partly luck: decide which search counts before it runs."
+            "verdicts is partly luck: decide before a search whether it counts."
         )
-    return looked(look)
+    return describe_earlier_looks(look)
 
 
-def looked(look: HoldoutUse | None) -> str:
-    """How often questions were looked at before, what that costs, and whether the ledger knows; else nothing."""
+def describe_earlier_looks(look: HoldoutUse | None) -> str:
+    """Describe earlier looks at the test questions and the correction of p for them; "" if there were none."""
     if look is None:
         return ""
     alone = (
         ""
         if look.remembered
-        else "The ledger of looks was off, or could not be used: looks from other caches are not counted."
+        else "The ledger of looks was disabled or not usable: looks from other caches are not counted."
     )
     if not look.earlier:
         return alone
     fresh = f", but for {look.fresh:,} of them" if look.fresh else ""
     return (
         f"The test questions have been looked at {times(look.earlier)} before{fresh}, so p counts "
-        f"{2.0**look.earlier:,.0f}-fold: each further look is tested at half the level of the one before, or luck "
-        "would win in the end." + (alone and f" {alone}")
+        f"{2.0**look.earlier:,.0f}-fold: each look is tested at half the level of the one before, so that repeated "
+        "looks do not show a difference by chance." + (alone and f" {alone}")
     )
 
 
 def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
-    """What limits the report, one sentence each."""
+    """Return the limitations of the report, one sentence each."""
     found = []
     state = run.about.state
-    if state in STATES:
+    if state in PARTIAL_STATES:
         found.append(
-            f"{STATES[state]}, so this report is partial: it shows what the cache has. "
-            "The same search command goes on where the run stopped."
+            f"{PARTIAL_STATES[state]}, so this report is partial: it shows what the cache has. "
+            "The same search command resumes the run."
         )
     if run.missing:
         found.append(
@@ -163,34 +163,33 @@ def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         )
     if cut := run.cut:
         found.append(
-            f"{cut:,} answers were cut at their limit on tokens and are scored all the same, as --score-cut-answers "
-            "asks for."
+            f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers)."
         )
     if run.fitness.ranks:
         found.append(
-            "Retrieval alone was tuned: no answer was generated or scored, and the families behind passage_filter were "
-            "not searched. Fitness is about rankings here."
+            "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "
+            "not searched. Fitness measures rankings here."
         )
     elif any(model.startswith("extractive:") for role, model in run.record.models.items() if role == "judge"):
         found.append(
-            "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
-            "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."
+            "Answers were scored by the agreement of words, numbers and negations with the reference, without an LLM: "
+            "these scores compare pipelines, but are not comparable with scores by an LLM judge."
         )
     if coarse := run.about.data.coarse:
         found.append(
             f"The gold of {coarse:,} of {len(run.about.data.questions):,} questions is whole documents or "
-            "sections, or much longer than a chunk: there, R is about ranking documents or sections, not chunks."
+            "sections, or much longer than a chunk: for these, R measures the ranking of documents or sections."
         )
-    if drafted := _drafted(run):
+    if drafted := _describe_drafted(run):
         found.append(drafted)
     if (leaks := run.record.split.leaks) and leaks.near:
-        found.append(f"The test is less unseen than it should be: {leaks}.")
-    if looked := _looked(run):
+        found.append(f"The test questions are not independent of the search questions: {leaks}.")
+    if looked := _describe_earlier_use(run):
         found.append(looked)
     led = run.record.leader or run.record.winner
     if highest and led not in (None, highest.key):
         found.append(
-            "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."
+            "Pipelines were completed after this run chose its winner; the winner shown first is the one it chose."
         )
     return tuple(found)
 
@@ -210,12 +209,12 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Compare ``winner`` in ``tested`` with the others on the questions that all of them finished.
 
-    By their fitness; by R alone where some of the questions were ``drafted``, on those that have evidence. One that is
-    incomplete by ``terms`` is not compared. ``budget`` is how many random pipelines were drawn. Without ``clusters``
-    each question is a group.
+    Fitness is compared, or R on the questions with evidence if some are ``drafted``. Pipelines that are incomplete by
+    ``terms`` are not compared. ``budget`` is the number of random pipelines. Without ``clusters``, each question is a
+    group.
     """
     if drafted:
-        tested, terms = _on_evidence(tested, terms)
+        tested, terms = _restrict_to_evidence(tested, terms)
     winner = tested.get("winner")
     if winner is None:
         return ()
@@ -228,11 +227,11 @@ def compare(
         margin=margin,
         of=RETRIEVAL if drafted else "fitness",
     )
-    return tuple(replace(one, against=against(one.name, budget)) for one in found)
+    return tuple(replace(one, against=describe_rival(one.name, budget)) for one in found)
 
 
-def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[str, Evaluation], Terms]:
-    """The same on the questions that have evidence, and terms by which R alone counts."""
+def _restrict_to_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[str, Evaluation], Terms]:
+    """Restrict evaluations to the questions with evidence, and return the terms of comparing R alone."""
     labelled = {
         question
         for one in tested.values()
@@ -243,56 +242,57 @@ def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[s
     return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.max_failure_rate)
 
 
-def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
-    """The winner and what it has to beat, each pipeline once: neither itself, nor what it was made of, is any of that.
+def drop_duplicates(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+    """Return the winner and its rivals, each pipeline once, without those that the winner was derived from.
 
-    The best of the drawn pipelines represents random search.
+    The best of the random pipelines represents random search.
     """
     found = {name: evaluation for name, evaluation in tested.items() if name not in WINNER_SOURCES}
-    return {name: one for name, one in found.items() if _met_as(name, found) is None}
+    return {name: one for name, one in found.items() if _role_of_same_pipeline(name, found) is None}
 
 
-MET = ("winner", "naive", "bm25", "recommended", "single", "cheapest")
-"""Parts in the test, by which of them a pipeline that has several goes: the first."""
+ROLE_PRECEDENCE = ("winner", "naive", "bm25", "recommended", "single", "cheapest")
+"""Roles in the test; a pipeline with several roles is compared under the first."""
 
 
-def _met_as(name: str, tested: Mapping[str, Evaluation]) -> str | None:
-    """The part that the pipeline of the part ``name`` has already; None where it has no other."""
-    if name not in MET:
+def _role_of_same_pipeline(name: str, tested: Mapping[str, Evaluation]) -> str | None:
+    """Return the earlier role of the pipeline with role ``name``; None if it has none."""
+    if name not in ROLE_PRECEDENCE:
         return None
-    before = MET[: MET.index(name)]
-    return next((other for other in before if other in tested and _one(tested[other], tested[name])), None)
+    before = ROLE_PRECEDENCE[: ROLE_PRECEDENCE.index(name)]
+    return next((other for other in before if other in tested and _is_same_pipeline(tested[other], tested[name])), None)
 
 
-def _one(first: Evaluation, second: Evaluation) -> bool:
-    """Whether two are one pipeline; in a crossfit the winner's key is not that of who answered in each fold."""
+def _is_same_pipeline(first: Evaluation, second: Evaluation) -> bool:
+    """Whether two evaluations are of the same pipeline; in a crossfit, keys alone do not identify pipelines."""
     return first.key == second.key and first.records == second.records
 
 
-def same_as(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, str]:
-    """Which pipelines are no rivals of their own, by part in the test: each with the part that it has already.
+def duplicate_roles(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, str]:
+    """Map each role of the test whose pipeline already has another role to that role.
 
-    A pipeline that is the winner is not compared with it. Where ``cheapest`` is the winner, none is cheaper within the
-    margin.
+    ``cheapest`` maps to ``winner`` if no pipeline within the margin is cheaper.
     """
     if "winner" not in tested:
         return {}
-    found = {name: other for name in tested if (other := _met_as(name, tested)) is not None}
+    found = {name: other for name in tested if (other := _role_of_same_pipeline(name, tested)) is not None}
     if record.folds:
         able = [fold.entrants for fold in record.folds if fold.entrants]
-        won = (name for name in MET[1:] if all(name in each and each[name] == each["winner"] for each in able))
+        won = (
+            name for name in ROLE_PRECEDENCE[1:] if all(name in each and each[name] == each["winner"] for each in able)
+        )
         return found | dict.fromkeys(won, "winner")
     if record.recommended is not None and record.recommended == tested["winner"].key:
         found["recommended"] = "winner"
     if record.leader is not None and "cheapest" not in tested:
         found["cheapest"] = "winner"
-    return {name: found[name] for name in MET if name in found}
+    return {name: found[name] for name in ROLE_PRECEDENCE if name in found}
 
 
 def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:
-    """The cheapest pipeline within the margin, with the verdict of its comparison with the winner.
+    """Return the cheapest pipeline within the margin, with the verdict of the winner against it.
 
-    It may be compared under another name, such as naive RAG's. None where it is the winner, or is not compared.
+    It may be compared under another role, such as naive RAG. None if it is the winner, or is not compared.
     """
     winner, other = tested.get("winner"), tested.get("cheapest")
     if winner is None or other is None:
@@ -308,13 +308,15 @@ def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequen
     return None
 
 
-def next_step_of(run: RunData, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]) -> NextStep | None:
-    """The recommended next step after the test of a run; ``tested`` has all tested pipelines."""
+def recommend_next_step(
+    run: RunData, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]
+) -> NextStep | None:
+    """Return the recommended next step after the test of a run; ``tested`` has all tested pipelines."""
     record, fitness = run.record, run.terms_of_test.fitness
     if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None
-    same = same_as(record, tested)
-    tested = rivals(tested)
+    same = duplicate_roles(record, tested)
+    tested = drop_duplicates(tested)
     winner = tested.get("winner")
     simple = next((tested[name] for name in SIMPLE if name in tested), None)
     by_type: dict[str, list[float]] = {}
@@ -332,8 +334,8 @@ def next_step_of(run: RunData, comparisons: Sequence[Comparison], tested: Mappin
             len(run.about.data.questions),
             {name: math.fsum(one.values("calls")) / len(one.records) for name, one in tested.items() if one.records},
             by_type,
-            _unfound(winner, fitness) if winner else None,
-            embedded=described("embedder", embedder).startswith("embedded"),
+            _share_lost_in_retrieval(winner, fitness) if winner else None,
+            embedded=describe_model("embedder", embedder).startswith("embedded"),
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
             drafted=not set(record.tested).isdisjoint(run.about.data.drafted),
             recommended=same.get("recommended", "recommended"),
@@ -341,8 +343,8 @@ def next_step_of(run: RunData, comparisons: Sequence[Comparison], tested: Mappin
     )
 
 
-def _unfound(winner: Evaluation, fitness: Fitness) -> float | None:
-    """Of what the winner lacks to a fitness of 1, the share that it lacks where nothing relevant is found."""
+def _share_lost_in_retrieval(winner: Evaluation, fitness: Fitness) -> float | None:
+    """Return the share of the winner's loss (1 minus fitness) on questions where R is 0."""
     lacks = [1 - value for value in winner.values("fitness", fitness)]
     found = winner.column(RETRIEVAL)
     whole = math.fsum(lacks)
@@ -350,8 +352,8 @@ def _unfound(winner: Evaluation, fitness: Fitness) -> float | None:
     return nothing / whole if whole > 0 else None
 
 
-def against(name: str, budget: int) -> str:
-    """What a finalist is called in a sentence."""
+def describe_rival(name: str, budget: int) -> str:
+    """Return the name of a finalist in sentences."""
     if name in ("recommended", "single", "cheapest"):
         return f"the {TITLES[name]}"
     return f"the best of {budget:,} random pipelines" if name == "random" else TITLES.get(name, name)

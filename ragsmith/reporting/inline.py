@@ -1,4 +1,4 @@
-"""A page with its script and its style in one file, which fetches nothing else."""
+"""Self-contained HTML pages with inline script and style."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def inline_page(folder: Path, style: str = "") -> tuple[str, str]:
-    """Return ``page.html`` of a folder with ``page.js`` and ``page.css`` in it, and its Content-Security-Policy.
+    """Return ``page.html`` of a folder with ``page.js`` and ``page.css`` inlined, and its Content-Security-Policy.
 
-    The policy allows this script and this style, and nothing else. ``style`` is put before that of the folder.
+    The policy allows this script and this style only. ``style`` is inserted before that of the folder.
     """
     text, script, own = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "js", "css"))
     script, style = script.strip(), f"{style}{own.strip()}"

@@ -1,4 +1,4 @@
-"""The charts of a report: what is drawn, and what each mark says of itself."""
+"""The charts of a report, with their labels and tooltips."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.records.objectives import costs
 from ragsmith.reporting.charts import (
-    Cloud,
-    CloudPoint,
     DotMark,
-    Dots,
+    DotPlot,
     ForestPlot,
     ForestRow,
     ReferenceLine,
+    ScatterPlot,
+    ScatterPoint,
     Series,
-    Steps,
+    StepPlot,
 )
 from ragsmith.reporting.values import TITLES, PipelineRow, RunReport, SpaceOption
 from ragsmith.text import numbers
 
-KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
-"""Pipelines that have a colour and a form of their own, the same in every chart."""
+MARK_CLASSES: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
+"""CSS classes (colour and shape) of the marks of pipelines, the same in all charts."""
 
-MOST_OPTIONS = 12
-"""Options of either sign that are drawn; the table has them all."""
+MAX_OPTIONS = 12
+"""Maximum number of gains, and of losses, in a chart of options; the table has all options."""
 
-SHORT: Mapping[str, str] = {"recommended": "recommended", "single": "single option", "cheapest": "cheapest"}
-"""What further pipelines of the test are called in a chart."""
+SHORT_TITLES: Mapping[str, str] = {"recommended": "recommended", "single": "single option", "cheapest": "cheapest"}
+"""Short titles of other roles, for labels of charts."""
 
 
 def verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
-    """The winner's differences from what it has to beat, with their intervals; None where nothing was compared."""
+    """Plot the differences between the winner and its rivals; None if there are none."""
     compared = [(c, found) for c in comparisons if (found := c.difference) is not None]
     if not compared:
         return None
@@ -48,12 +48,12 @@ def verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
         )
         for comparison, found in compared
     )
-    title = "Winner minus the other, with the 95 % interval of each by itself"
+    title = "Winner minus rival, with unadjusted 95 % intervals"
     return forest(title, rows, ("other better", "winner better"))
 
 
 def parts(found: Ablation) -> ForestPlot | None:
-    """What each part of the winner is worth, what is worth most first; None where none could be taken out."""
+    """Plot the contribution of each part of the winner, largest first; None if no part was ablated."""
     worth = [(one, one.worth["fitness"]) for one in found.outs if "fitness" in one.worth]
     if not worth:
         return None
@@ -68,86 +68,88 @@ def parts(found: Ablation) -> ForestPlot | None:
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
-    title = "F that each part adds to the winner, and the calls a question that it takes"
-    return forest(title, rows, ("better without", "worth having"))
+    title = "F that each part adds to the winner, and its calls per question"
+    return forest(title, rows, ("better without", "contributes"))
 
 
-def convergence(report: RunReport) -> Steps:
-    """Best fitness against pipelines evaluated, with the baselines as lines."""
+def convergence(report: RunReport) -> StepPlot:
+    """Plot the best fitness by number of evaluated pipelines, with the baselines as reference lines."""
     series = [Series(f"search ({report.about.record.strategy})", report.search_curve, "one")]
     if report.random_curve:
         series.append(Series("random search, same budget", report.random_curve, "four"))
     levels = tuple(
         ReferenceLine(row.scores["fitness"].mean, TITLES[name])
         for name, row in report.baselines.items()
-        if "fitness" in row.scores and name in KINDS
+        if "fitness" in row.scores and name in MARK_CLASSES
     )
-    return Steps("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
+    return StepPlot("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
 
 
 def options(probed: Sequence[SpaceOption]) -> ForestPlot:
-    """Change in fitness of each option alone, with its interval: the largest gains first, then the largest losses."""
+    """Plot the change in fitness by each option alone: the largest gains and the largest losses."""
     ordered = sorted(probed, key=lambda option: -_change(option))
     moved = [option for option in ordered if _change(option)]
-    gains = [option for option in moved if _change(option) > 0][:MOST_OPTIONS]
-    losses = [option for option in moved if _change(option) < 0][-MOST_OPTIONS:]
-    rows = tuple(map(_effect, gains + losses))
+    gains = [option for option in moved if _change(option) > 0][:MAX_OPTIONS]
+    losses = [option for option in moved if _change(option) < 0][-MAX_OPTIONS:]
+    rows = tuple(map(_probe_row, gains + losses))
     return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
-def types(report: RunReport) -> Dots:
-    """Fitness by question type of the winner, naive RAG and BM25."""
+def types(report: RunReport) -> DotPlot:
+    """Plot the fitness of the winner, naive RAG and BM25 by question type."""
     groups = list(dict.fromkeys((scores.group, scores.n) for scores in report.types))
-    shown = [name for name in KINDS if any(scores.pipeline == name for scores in report.types)]
+    shown = [name for name in MARK_CLASSES if any(scores.pipeline == name for scores in report.types)]
     rows = []
     for group, n in groups:
         found = {scores.pipeline: scores.scores.get("fitness") for scores in report.types if scores.group == group}
         marks = tuple(
-            DotMark(KINDS[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
+            DotMark(MARK_CLASSES[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
             for name in shown
             if (score := found.get(name))
         )
         if marks:
             rows.append((f"{group or '(none)'}, {n} questions", marks))
-    keys = tuple((KINDS[name], TITLES[name]) for name in shown)
-    return Dots("Fitness F by question type", tuple(rows), keys)
+    keys = tuple((MARK_CLASSES[name], TITLES[name]) for name in shown)
+    return DotPlot("Fitness F by question type", tuple(rows), keys)
 
 
-def fronts(report: RunReport) -> list[Cloud]:
-    """Quality against model calls, and against seconds and money where the search weighed them."""
+def fronts(report: RunReport) -> list[ScatterPlot]:
+    """Plot fitness against model calls, and against seconds and money if these were objectives of the search."""
     settings = report.about.record.settings
-    found = [_front(report, "model calls per question", lambda row: row.usage.get("calls"))]
+    found = [_front_plot(report, "model calls per question", lambda row: row.usage.get("calls"))]
     if settings.timed:
-        found.append(_front(report, "seconds per question", lambda row: row.latency_seconds))
+        found.append(_front_plot(report, "seconds per question", lambda row: row.latency_seconds))
     if "money" in settings.objectives:
 
         def paid(row: PipelineRow) -> float | None:
             known = costs(settings, row.usage, row.latency_seconds)
             return 1000 * known[-1] if known else None
 
-        found.append(_front(report, "money for 1,000 questions", paid))
+        found.append(_front_plot(report, "money for 1,000 questions", paid))
     return found
 
 
-def _front(report: RunReport, across: str, cost: Callable[[PipelineRow], float | None]) -> Cloud:
-    """Every pipeline by a cost and its fitness; those that nothing beats in what was weighed are joined and named."""
-    named = names(report)
-    called = _called(report)
+def _front_plot(report: RunReport, across: str, cost: Callable[[PipelineRow], float | None]) -> ScatterPlot:
+    """Plot all pipelines by a cost and fitness, with labels for the Pareto front."""
+    named = front_letters(report)
+    called = _roles_by_key(report)
     points = []
     for row in {row.key: row for row in (*report.baselines.values(), *report.ranking)}.values():
         if row.scores and (x := cost(row)) is not None:
             role = called.get(row.key, "")
-            name = " ".join(part for part in (named.get(row.key, ""), SHORT.get(role) or TITLES.get(role, "")) if part)
-            kind = KINDS.get(role, "front" if row.key in named else "")
+            name = " ".join(
+                part for part in (named.get(row.key, ""), SHORT_TITLES.get(role) or TITLES.get(role, "")) if part
+            )
+            kind = MARK_CLASSES.get(role, "front" if row.key in named else "")
             said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {x:.3g} {across}"
-            points.append(CloudPoint(x, row.level, said, name, kind))
-    line = _rising(sorted((x, row.level) for row in report.front if (x := cost(row)) is not None))
+            points.append(ScatterPoint(x, row.level, said, name, kind))
+    line = _increasing_points(sorted((x, row.level) for row in report.front if (x := cost(row)) is not None))
     title = f"Quality against {across.partition(' per')[0]}: each point is a pipeline"
-    return Cloud(title, tuple(points), line, across, "F on the search questions")
+    return ScatterPlot(title, tuple(points), line, across, "F on the search questions")
 
 
-def names(report: RunReport) -> dict[str, str]:
-    """A letter for each pipeline of the front, by key: A is the best."""
+def front_letters(report: RunReport) -> dict[str, str]:
+    """Return a letter for each pipeline of the Pareto front by key; A is the best."""
     return {row.key: _letter(place) for place, row in enumerate(report.front)}
 
 
@@ -156,15 +158,18 @@ def _letter(place: int) -> str:
     return ascii_uppercase[letter] * (rounds + 1)
 
 
-def _called(report: RunReport) -> dict[str, str]:
-    """What pipelines are called, by key; where one has several names the first in `TITLES` counts."""
-    named = {finalist.test.key: finalist.name for finalist in report.finalists if finalist.name in SHORT}
+def _roles_by_key(report: RunReport) -> dict[str, str]:
+    """Return the roles of pipelines by key; of several roles, the first in `TITLES`."""
+    named = {finalist.test.key: finalist.name for finalist in report.finalists if finalist.name in SHORT_TITLES}
     named |= {row.key: name for name, row in report.baselines.items()}
     return named | ({report.winner.key: "winner"} if report.winner else {})
 
 
-def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Points by rising cost that are worth more than all before; where more than calls was weighed, not all are."""
+def _increasing_points(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return the points, sorted by cost, with a higher fitness than all cheaper ones.
+
+    With more than two objectives, some points of the Pareto front are not among them.
+    """
     found: list[tuple[float, float]] = []
     for point in points:
         if not found or point[1] > found[-1][1]:
@@ -172,7 +177,7 @@ def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float],
     return tuple(found)
 
 
-def _effect(option: SpaceOption) -> ForestRow:
+def _probe_row(option: SpaceOption) -> ForestRow:
     assert option.probe is not None
     change = option.probe.change
     assert change is not None
@@ -181,7 +186,7 @@ def _effect(option: SpaceOption) -> ForestRow:
 
 
 def effect_row(name: str, mean: float, low: float | None, high: float | None, said: str) -> ForestRow:
-    """A difference, which is better or worse where its interval is clear of 0, else open."""
+    """Return the row of a difference, whose class is better or worse if its interval excludes 0, else open."""
     clear = low is not None and high is not None and (low > 0 or high < 0)
     kind = ("better" if mean > 0 else "worse") if clear else "open"
     return ForestRow(name, mean, low, high, said=said, kind=kind)
@@ -192,7 +197,7 @@ def _change(option: SpaceOption) -> float:
 
 
 def forest(title: str, rows: Sequence[ForestRow], ends: tuple[str, str]) -> ForestPlot:
-    """Differences around 0, as wide as any interval reaches; ``ends`` says what either side means."""
+    """Return a forest plot of differences, symmetric around 0; ``ends`` label both directions."""
     reached = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
     most = max([*reached, 1e-3]) if rows else 0.1
     return ForestPlot(title, tuple(rows), least=-most, most=most, ends=ends)

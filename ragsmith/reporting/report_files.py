@@ -1,6 +1,6 @@
-"""Reports to files, CSV and JSON: a folder for each data set, and a page across them when there are several.
+"""Write reports as HTML, Markdown, CSV and JSON: a folder per data set, and an index of several.
 
-CSV is safe to open in a spreadsheet.
+CSV files are safe to open in spreadsheets.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ragsmith.diagnosis.estimates import Estimate, kept_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.building import read_report
-from ragsmith.reporting.facts import against
-from ragsmith.reporting.overview import Across, PooledEffect, PooledTest, across
+from ragsmith.reporting.facts import describe_rival
+from ragsmith.reporting.overview import CombinedReport, PooledEffect, PooledTest, combine_reports
 from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
 from ragsmith.reporting.run_data import choose_run, reported_datasets
 from ragsmith.reporting.values import PipelineRow, RunReport
@@ -28,7 +28,7 @@ from ragsmith.text.writing import write_file
 
 
 def _bounds(name: str, *path: str) -> dict[str, ColumnPath]:
-    """Columns of a mean and its interval."""
+    """Return the columns of a mean and its interval."""
     return {name: (*path, "mean"), f"{name}_low": (*path, "low"), f"{name}_high": (*path, "high")}
 
 
@@ -102,16 +102,16 @@ TRANSFERS: Mapping[str, ColumnPath] = {
 
 
 def ranking_csv(report: RunReport) -> str:
-    """Every pipeline of the search that has a score, with all of them, then what it is compared to; search questions.
+    """Return all scored pipelines of the search with all measures, then the baselines; on search questions.
 
-    ``<measure>_n`` counts the questions that have a value, where not every question has one. ``ranked_by`` is there
-    where a pipeline failed on questions that count.
+    ``<measure>_n`` is the number of questions with a value, for measures that not every question has. ``ranked_by`` is
+    included if a pipeline failed on counted questions.
     """
     compared = {**report.baselines, **({"random": report.random} if report.random else {})}
     records: list[dict[str, Any]] = [
         {"rank": f"{place}", "row": row, "genomes": row.shared} for place, row in enumerate(report.ranking, 1)
     ]
-    records += [{"rank": against(name, len(report.random_curve)), "row": row} for name, row in compared.items()]
+    records += [{"rank": describe_rival(name, len(report.random_curve)), "row": row} for name, row in compared.items()]
     rows: list[PipelineRow] = [record["row"] for record in records]
     columns: dict[str, ColumnPath] = {"rank": "rank", "pipeline": "row.label", "genomes": "genomes"}
     columns |= {name: f"row.coverage.{name}" for name in ("questions", "attempted", "scored", "failed")}
@@ -132,13 +132,13 @@ def ranking_csv(report: RunReport) -> str:
 
 
 def activity_csv(report: RunReport) -> str:
-    """Every option: alone in naive RAG or in the pipeline ``against``, and among the proposals of the search."""
+    """Return the effect of each option alone, in naive RAG or in the pipeline ``against``, and among proposals."""
     options = ({"option": one, "against": one.probe and (one.probe.against or NAIVE)} for one in report.options)
     return to_csv(options, ACTIVITY)
 
 
 def questions_csv(report: RunReport) -> str:
-    """Winner and what it is compared to, question by question; the cause is that of the winner and of naive RAG."""
+    """Return the results of the winner and its rivals by question, with causes of the winner and of naive RAG."""
     outcomes = {one.question: {"winner": one.winner, "naive": one.naive} for one in report.questions.asked}
     records = ({"its": one, "outcome": outcomes.get(one.question, {}).get(one.pipeline)} for one in report.answered)
     columns: dict[str, ColumnPath] = {
@@ -152,7 +152,7 @@ def questions_csv(report: RunReport) -> str:
 
 
 def groups_csv(report: RunReport) -> str:
-    """Winner and what it is compared to, by question type and by kind of document: scores, and costs per question."""
+    """Return scores and costs of the winner and its rivals by question type and by kind of document."""
     listed = [("type", group) for group in report.types] + [("modality", group) for group in report.modalities]
     records = ({"split": report.groups_split, "by": by, "its": group} for by, group in listed)
     columns: dict[str, ColumnPath] = {"split": "split", "by": "by", "group": "its.group"}
@@ -165,13 +165,13 @@ def groups_csv(report: RunReport) -> str:
 
 
 def run_effects_csv(report: RunReport) -> str:
-    """What options gained over the run, over naive RAG's option of their family, in pairs of its pipelines."""
+    """Return the gains of options over those of naive RAG, over all pairs of pipelines of the run."""
     named: dict[str, ColumnPath] = {name: f"its.{name}" for name in ("family", "option", "instead")}
     return to_csv(({"its": one, "gain": one.gain} for one in report.effects), {**named, **EFFECT})
 
 
-def tested_csv(found: Across) -> str:
-    """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
+def tested_csv(found: CombinedReport) -> str:
+    """Return the differences between winners and rivals on test questions, by data set and pooled."""
     records = _by_dataset((one, one.each) for one in found.tested)
     columns: dict[str, ColumnPath] = {"against": "of.name", "dataset": "dataset"}
     columns |= {"questions": "its.n", "groups": "its.groups"}
@@ -179,8 +179,8 @@ def tested_csv(found: Across) -> str:
     return to_csv(records, {**columns, **POOLED})
 
 
-def effects_csv(found: Across) -> str:
-    """What options gain over naive RAG's option: a row for each data set, and one pooled."""
+def effects_csv(found: CombinedReport) -> str:
+    """Return the gains of options over those of naive RAG, by data set and pooled."""
     gains = ((one, {dataset: its.gain for dataset, its in one.each.items()}) for one in found.effects)
     named: dict[str, ColumnPath] = {name: f"of.{name}" for name in ("family", "option", "instead")}
     return to_csv(_by_dataset(gains), {**named, "dataset": "dataset", **EFFECT, **POOLED})
@@ -196,20 +196,20 @@ def _by_dataset(
             yield {"of": one, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled}
 
 
-def report_json(report: RunReport | Across) -> dict[str, Any]:
-    """A report, or what several say together, as plain data; numbers have at most six decimals."""
+def report_json(report: RunReport | CombinedReport) -> dict[str, Any]:
+    """Return a report, or a combined report, as JSON-compatible data with at most six decimals."""
     plain: dict[str, Any] = rounded(asdict(report))
     return plain
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenReports:
-    """The files that were written, the data sets they are about, and what they say, alone and together."""
+    """The written files, with their data sets, reports and combined report."""
 
     paths: tuple[Path, ...]
     datasets: tuple[str, ...]
     reports: tuple[RunReport, ...]
-    across: Across | None = None
+    across: CombinedReport | None = None
 
 
 def write_report(
@@ -220,13 +220,13 @@ def write_report(
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv``,
-    ``questions.csv`` and ``effects.csv``, and ``parts.csv`` and ``interactions.csv`` where the winner was taken apart;
+    ``questions.csv`` and ``effects.csv``, and ``parts.csv`` and ``interactions.csv`` if the winner was ablated;
     with several data sets, ``index.html``, ``index.md``, ``across.json``, ``test.csv``, ``effects.csv`` and
-    ``transfer.csv`` into ``folder``. Equal runs give equal files. Of all, one whose search used a file of one's own
-    that is gone or changed is left out, with a `LeftOut` warning.
+    ``transfer.csv`` into ``folder``. Equal runs give equal files. With several data sets, one whose search used a
+    user module that is missing or has changed is left out, with a `LeftOut` warning.
 
     Raises:
-        UsageError: there is no run that can be reported; the message lists the data sets that have one, or says why.
+        UsageError: no run can be reported; the message lists the data sets with a run, or the reason.
     """
     reports: tuple[RunReport, ...] = ()
     names = reported_datasets(store) if dataset is None else [dataset]
@@ -240,19 +240,21 @@ def write_report(
     if not reports:
         raise UsageError("no search in this cache can be reported: see the warnings")
     found = (
-        across(reports, kept_transfers(store, [report.about.run for report in reports])) if len(reports) > 1 else None
+        combine_reports(reports, kept_transfers(store, [report.about.run for report in reports]))
+        if len(reports) > 1
+        else None
     )
     names_read = tuple(report.about.dataset for report in reports)
     return WrittenReports(write_reports(folder, reports, found), names_read, reports, found)
 
 
 def write_run(store: Store, folder: Path, dataset: str, key: str) -> tuple[Path, ...]:
-    """Write the report of the run ``key`` on ``dataset``, however far it got."""
+    """Write the report of the run ``key`` on ``dataset``, even if it is unfinished."""
     return write_reports(folder, [read_report(store, choose_run(store, dataset, key))])
 
 
-def write_reports(folder: Path, reports: Sequence[RunReport], found: Across | None = None) -> tuple[Path, ...]:
-    """Write the report of each of ``reports``, and what was ``found`` across them when there are several."""
+def write_reports(folder: Path, reports: Sequence[RunReport], found: CombinedReport | None = None) -> tuple[Path, ...]:
+    """Write each of ``reports``, and the combined report ``found`` if there is one."""
     paths: list[Path] = []
     for report in reports:
         files = {
@@ -273,8 +275,8 @@ def write_reports(folder: Path, reports: Sequence[RunReport], found: Across | No
     return tuple(paths)
 
 
-def write_across(folder: Path, reports: Sequence[RunReport], found: Across) -> tuple[Path, ...]:
-    """Write what was ``found`` across ``reports``."""
+def write_across(folder: Path, reports: Sequence[RunReport], found: CombinedReport) -> tuple[Path, ...]:
+    """Write the combined report ``found`` of ``reports``."""
     files = {
         "index.html": index_page(reports, found),
         "index.md": index_markdown(reports, found),

@@ -1,4 +1,4 @@
-"""Evaluations to what a report shows of pipelines, options and latency, and of single questions."""
+"""Compute the rows of a report from evaluations: pipelines, options, latencies and questions."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
-"""What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
+"""Costs per question of a group: counts of the usage, and the prompt length in characters."""
 
 
 @bounded_cache(1000, key="the values of a row")
 def _interval(values: tuple[float, ...]) -> tuple[float, float]:
-    """See `bootstrap_interval`. Pipelines that differ late in the pipeline retrieve the same."""
+    """Cache `bootstrap_interval`: pipelines that differ only after retrieval have the same retrieval scores."""
     return bootstrap_interval(values)
 
 
-def score(values: Sequence[float], questions: int, *, interval: bool = True) -> Score:
-    """The mean of ``values`` and its interval; how many they are, if they are not one for each question."""
+def mean_score(values: Sequence[float], questions: int, *, interval: bool = True) -> Score:
+    """Return the mean of ``values`` with its interval, and their number if not every question has a value."""
     low, high = _interval(tuple(values)) if interval else (None, None)
     return Score(fsum(values) / len(values), low, high, None if len(values) == questions else len(values))
 
 
-def row(
+def pipeline_row(
     evaluation: Evaluation,
     terms: Terms,
     *,
@@ -69,10 +69,9 @@ def row(
     intervals: Collection[str] = tuple(HEADLINE),
     shared: int = 1,
 ) -> PipelineRow:
-    """A pipeline as the report shows it; the scores named in ``intervals`` get one.
+    """Return the row of a pipeline; the scores named in ``intervals`` have intervals.
 
-    The scores are means over the questions ``on`` which it is compared, which it finished; over all that it finished
-    unless given.
+    Scores are means over the questions ``on``, by default all that it finished.
     """
     coverage = Coverage(len(evaluation.questions), len(evaluation.records), len(evaluation.failures))
     scores: dict[str, Score] = {}
@@ -83,7 +82,7 @@ def row(
         for name in (*HEADLINE, *evaluation.measures):
             values = compared.values(name, terms.fitness)
             if values:
-                scores[name] = score(values, coverage.questions, interval=name in intervals)
+                scores[name] = mean_score(values, coverage.questions, interval=name in intervals)
         first = next(iter(compared.records.values()))
         usage = {name: fsum(compared.values(name)) / len(compared.records) for name in sorted(first["usage"])}
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
@@ -93,13 +92,13 @@ def row(
 
 
 def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
-    """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval.
+    """Rank the pipelines within the maximum failure rate, one per phenotype; the first `SHOWN` with all intervals.
 
-    A run names its ``winner`` once, and the winner comes first: results of later runs do not change it.
+    The ``winner`` of the run comes first, also if later runs change the scores.
     """
     shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
     return tuple(
-        row(
+        pipeline_row(
             evaluation,
             terms,
             intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
@@ -109,21 +108,21 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
     )
 
 
-def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
-    """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any.
+def paired_gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
+    """Return the mean paired difference ``first`` minus ``second``; None if they have no question in common.
 
-    A question without such a value, which no pipeline then has, is left out.
+    Questions without a value are left out.
     """
     both = common([first, second])
     if not both:
         return None
     pairs = zip(first.on(both).column(name, fitness), second.on(both).column(name, fitness), strict=True)
     gains = [a - b for a, b in pairs if a is not None and b is not None]
-    return score(gains, len(first.questions)) if gains else None
+    return mean_score(gains, len(first.questions)) if gains else None
 
 
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
-    """The highest score up to each place; None before the first."""
+    """Return the running maximum of ``scores``; None before the first score."""
     curve: list[float | None] = []
     highest: float | None = None
     for value in scores:
@@ -133,12 +132,12 @@ def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
     return tuple(curve)
 
 
-def by_group(
+def scores_by_group(
     pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], fitness: Fitness
 ) -> tuple[GroupScores, ...]:
-    """Pipelines on each group of questions, those that all of them finished, in order of the groups' names.
+    """Score pipelines by group of questions, on the questions that all of them finished; sorted by group.
 
-    ``groups``: question to group.
+    ``groups`` maps questions to groups.
     """
     questions = common(list(pipelines.values()))
     if not questions:
@@ -148,38 +147,38 @@ def by_group(
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
         for name, columns in values.items():
-            held = {column: _known(values[place] for place in places) for column, values in columns.items()}
-            scores = {metric: score(held[metric], len(places)) for metric in HEADLINE if held[metric]}
+            held = {column: _drop_missing(values[place] for place in places) for column, values in columns.items()}
+            scores = {metric: mean_score(held[metric], len(places)) for metric in HEADLINE if held[metric]}
             costs = {cost: fsum(held[cost]) / len(held[cost]) for cost in COSTS if held.get(cost)}
             found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _drop_missing(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
 def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float | None]]:
-    """The headline values and the costs, question by question; costs that the records do not have are left out."""
+    """Return F, R, G and the available costs, question by question."""
     first = next(iter(evaluation.records.values()))
     costs = (name for name in COSTS if name in first["usage"] or name in evaluation.measures)
     return {name: evaluation.column(name, fitness) for name in (*HEADLINE, *costs)}
 
 
 def options(run: RunData) -> tuple[SpaceOption, ...]:
-    """Every option of the space, family by family."""
+    """Return all options of the search space, family by family."""
     probes = {(probe.family, probe.option): probe for probe in run.record.probes}
     found = []
-    for place, (family, names) in enumerate(_in_order(run.record.space.options)):
+    for place, (family, names) in enumerate(_in_genome_order(run.record.space.options)):
         for position, name in enumerate(names):
             stored = probes.get((family, name))
-            tried = _tried(run, stored) if stored else None
-            found.append(SpaceOption(family, name, tried, effect(run.proposals, place, position)))
+            tried = _option_alone(run, stored) if stored else None
+            found.append(SpaceOption(family, name, tried, proposal_means(run.proposals, place, position)))
     return tuple(found)
 
 
-def _tried(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
-    """An option against the pipeline without it, naive RAG unless the store names another; None if one is lost."""
+def _option_alone(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
+    """Compare an option with its reference pipeline; None if the store lacks either evaluation."""
     alone, reference = run.on_search(stored.key), run.on_search(stored.reference)
     if alone is None or reference is None:
         return None
@@ -188,15 +187,15 @@ def _tried(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
     if activity.compared and all(one.key in run.dropped or run.terms.admit(one) for one in (alone, reference)):
         linked = run.record.split.search_groups
         few = linked is not None and len(linked.groups) < FEWEST_GROUPS
-        found = (gain(metric, alone, reference, run.fitness) for metric in ("fitness", "retrieval"))
+        found = (paired_gain(metric, alone, reference, run.fitness) for metric in ("fitness", "retrieval"))
         change, retrieval = (replace(one, low=None, high=None) if one and few else one for one in found)
     against = "" if stored.reference == run.record.baselines.get("naive") else label(reference.candidate)
     calls = activity.added.get("calls")
     return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)
 
 
-def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> ProposalMeans:
-    """Mean fitness of proposals whose gene at ``place`` is option ``position``, and of the others."""
+def proposal_means(proposals: Sequence[ProposalRow], place: int, position: int) -> ProposalMeans:
+    """Return the mean fitness of the proposals with option ``position`` in gene ``place``, and of the others."""
     scored = [(p.genome[place], fitness) for p in proposals if (fitness := p.fitness) is not None]
     chosen = [fitness for gene, fitness in scored if gene == position]
     others = [fitness for gene, fitness in scored if gene != position]
@@ -207,8 +206,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _in_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The store returns mappings sorted by key; a genome is in the order of the families, and of settings."""
+def _in_genome_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Sort options in the order of genomes: families, then settings. The store returns mappings sorted by key."""
     names = (*(family.name for family in FAMILIES), *SETTINGS)
     return [(name, listed[name]) for name in names if name in listed]
 
@@ -219,7 +218,7 @@ ALL = "all"
 def latencies(
     timings: Sequence[StageTimes], groups: Callable[[str], Iterable[str]] = lambda _: ()
 ) -> tuple[Latency, ...]:
-    """Percentiles of all questions by station, warm and then cold; then, warm and in all, of the ``groups`` of each."""
+    """Return percentiles by stage, warm then cold; then warm percentiles in total by group of questions."""
     found = []
     for state in (WARM, COLD):
         of_state = [timing for timing in timings if timing.state == state]
@@ -235,17 +234,17 @@ def latencies(
 
 
 def _percentiles(questions: str, state: str, station: str, seconds: Sequence[float]) -> Latency:
-    """Over questions: one at which a station was not called took no time there."""
+    """Return percentiles over questions; a stage that did not run took 0 seconds."""
     p50, p90, p99 = (float(1000 * value) for value in np.quantile(seconds, [0.5, 0.9, 0.99]))
     return Latency(questions, state, station, len(seconds), p50, p90, p99)
 
 
-PIPELINES = ("naive", "bm25", "recommended", "winner")
-"""Those whose causes are counted, as far as a run has them, in the order in which they are shown."""
+DIAGNOSED_PIPELINES = ("naive", "bm25", "recommended", "winner")
+"""Roles of the pipelines whose causes are counted, in the order of the report."""
 
 
 def questions(run: RunData) -> Questions:
-    """Everything that is known of single questions."""
+    """Return the question-level results of a run."""
     found = _QuestionReader(run)
     return Questions(
         found.results(), found.examples(), tuple(found.causes()), tuple(found.repairs()), tuple(found.interventions())
@@ -253,7 +252,7 @@ def questions(run: RunData) -> Questions:
 
 
 class _QuestionReader:
-    """The pipelines of a run that are looked at question by question, and why each went as it did."""
+    """Reader of question-level outcomes and diagnoses of the pipelines of a run."""
 
     def __init__(self, run: RunData) -> None:
         record = run.record
@@ -263,7 +262,7 @@ class _QuestionReader:
             ("test", record.split.test),
         )
         stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
-        self._keys = {name: key for name in PIPELINES if (key := stored.get(name))}
+        self._keys = {name: key for name in DIAGNOSED_PIPELINES if (key := stored.get(name))}
         winner = run.on_search(record.winner) if record.winner else None
         self._neighbours = neighbours(winner, run.all_on_search(run.keys)) if winner else []
         wanted = {*(near.evaluation.key for near in self._neighbours), *self._keys.values()}
@@ -275,7 +274,7 @@ class _QuestionReader:
         self._outcomes = {name: self._outcomes_of(key) for name, key in self._keys.items()}
 
     def results(self) -> tuple[QuestionResult, ...]:
-        """Every question, with what the winner and naive RAG made of it."""
+        """Return all questions with the outcomes of the winner and of naive RAG."""
         data = self._run.about.data
         winner, naive = (self._outcomes.get(name, {}) for name in ("winner", "naive"))
         return tuple(
@@ -293,7 +292,7 @@ class _QuestionReader:
         )
 
     def examples(self) -> tuple[QuestionExample, ...]:
-        """The examples, those that gained most first; none where it is not known what was read."""
+        """Return the examples, largest gains first; only questions with stored passages."""
         worth = [
             {
                 question: outcome.scores["fitness"]
@@ -311,15 +310,15 @@ class _QuestionReader:
         return tuple(found)
 
     def causes(self) -> Iterator[CauseCounts]:
-        """How often each cause occurs, by pipeline and part."""
+        """Yield the counts of causes by pipeline and split."""
         for name, outcomes in self._outcomes.items():
             for part, its in self._parts:
                 each = [outcomes[question].cause for question in its if question in outcomes]
-                if counts := _count(each):
+                if counts := _count_causes(each):
                     yield CauseCounts(name, part, sum(counts.values()), counts)
 
     def repairs(self) -> Iterator[RepairCounts]:
-        """What the winner, and each option of it, turned from wrong to right, or from right to wrong."""
+        """Yield the questions that the winner, and each of its options, repaired and broke."""
         winner, naive = (self._run.on_search(self._keys.get(name, "")) for name in ("winner", "naive"))
         if winner is None or naive is None:
             return
@@ -331,14 +330,14 @@ class _QuestionReader:
                 yield RepairCounts(near.view, near.gene.technique.family, str(near.gene), *compared)
 
     def interventions(self) -> Iterator[Intervened]:
-        """What was asked for of the winner and of naive RAG, by the fitness of this run."""
+        """Yield the interventions on naive RAG and the winner, if they used the fitness of this run."""
         for name in ("naive", "winner"):
             kept = self._run.interventions.get(self._keys.get(name, ""))
             if kept and kept["fitness"] == self._run.fitness.identity:
                 yield from (Intervened(**one, pipeline=name) for one in kept["means"])
 
     def _causes(self, evaluation: Evaluation) -> dict[str, str]:
-        """The cause of each question that an evaluation has; "" where it was not diagnosed."""
+        """Return the cause of each question of an evaluation; "" without a diagnosis."""
         why = self._why.get(evaluation.key, {})
         found = {}
         for question in evaluation.questions:
@@ -349,7 +348,7 @@ class _QuestionReader:
         return found
 
     def _outcomes_of(self, key: str) -> dict[str, QuestionOutcome]:
-        """How a pipeline did on each question of both parts."""
+        """Return the outcomes of a pipeline on search and test questions."""
         found = {}
         why = self._why.get(key, {})
         for evaluation in filter(None, (self._run.on_search(key), self._run.on_test(key))):
@@ -374,16 +373,16 @@ class _QuestionReader:
         return PipelineAnswer(answer, known.passages, known.further)
 
     def _compare(self, before: Evaluation, after: Evaluation) -> tuple[int, dict[str, int], dict[str, int]] | None:
-        """How many questions both have a cause of, and by cause those that went from wrong to right, and back."""
+        """Return the number of questions diagnosed for both, and the repaired and broken ones by cause."""
         was, becomes = self._causes(before), self._causes(after)
         both = [question for question, cause in was.items() if cause and becomes.get(question)]
         right_before = {question for question in both if Cause(was[question]).good}
         right_after = {question for question in both if Cause(becomes[question]).good}
-        repaired = _count([was[question] for question in right_after - right_before])
-        broken = _count([becomes[question] for question in right_before - right_after])
+        repaired = _count_causes([was[question] for question in right_after - right_before])
+        broken = _count_causes([becomes[question] for question in right_before - right_after])
         return (len(both), repaired, broken) if both else None
 
 
-def _count(causes: list[str]) -> dict[str, int]:
-    """How often each cause is there, in the order of `Cause`."""
+def _count_causes(causes: list[str]) -> dict[str, int]:
+    """Count causes, in the order of `Cause`."""
     return {cause.value: n for cause in Cause if (n := causes.count(cause.value))}

@@ -1,4 +1,4 @@
-"""What a run refers to in the store, read once: which runs are reported, their pipelines and their answers."""
+"""Read the data of runs from the store: which run to report, its evaluations and diagnoses."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from ragsmith.text.suggest import did_you_mean
 
 
 def reported_datasets(store: Store) -> list[str]:
-    """The names of the data sets that have a run.
+    """Return the names of the data sets that have a run.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no data set has a run.
     """
     return sorted(_latest(store))
 
 
 def choose_run(store: Store, dataset: str, key: str | None = None) -> RunHeader:
-    """The latest finished run, else the latest, on ``dataset``; or the run ``key``.
+    """Return the latest finished run on ``dataset``, the latest if none has finished, or the run ``key``.
 
     Raises:
-        UsageError: there is no such run, or a file of one's own that it used is gone or changed.
+        UsageError: there is no such run, or a user module that it used is missing or has changed.
     """
     latest = _latest(store, key)
     if dataset not in latest:
         raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
-    return _about(*latest[dataset])
+    return _run_header(*latest[dataset])
 
 
 def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow, RunRow]]:
-    """Each data set that has a run, by name, and the run to report."""
+    """Return the data sets with a run, by name, each with the run to report."""
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, tuple[DatasetRow, RunRow]] = {}
     for run in sorted(list_searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key)):
@@ -56,7 +56,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     return latest
 
 
-def _about(data: DatasetRow, run: RunRow) -> RunHeader:
+def _run_header(data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
     described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
     import_recorded(record.imports, ANYWHERE)
@@ -64,9 +64,9 @@ def _about(data: DatasetRow, run: RunRow) -> RunHeader:
 
 
 class RunData:
-    """The pipelines and answers that a run refers to; those that are ``known`` are not read again.
+    """The evaluations, diagnoses and timings of a run.
 
-    Where they are the ``whole`` of it, as `StoredRun` reads them, nothing is.
+    Evaluations in ``known`` are not read from the store; if ``known`` is ``whole``, as read by `StoredRun`, none is.
     """
 
     def __init__(self, store: Store, about: RunHeader, known: Evaluations, *, whole: bool = False) -> None:
@@ -96,9 +96,9 @@ class RunData:
         self._latencies = stored_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
-        """Whether nothing more has to be read of an evaluation.
+        """Whether an evaluation has already been read completely.
 
-        A run that was stopped before its test may have been tested in another run.
+        The pipelines of a run that stopped before its test may have been tested by another run.
         """
         tested = key in self.record.test.values() or not self.record.test
         parts = (self.search, self.test) if tested and self.test else (self.search,)
@@ -106,40 +106,40 @@ class RunData:
 
     @property
     def missing(self) -> int:
-        """How many evaluations of the run the store has lost."""
+        """The number of evaluations of the run that are missing from the store."""
         return sum((key, self.search) not in self._found for key in self.keys)
 
     @property
     def cut(self) -> int:
-        """How many answers that reached their limit on tokens are scored."""
+        """The number of scored answers that were truncated at their token limit."""
         evaluations = [found for key in self.keys for found in (self.on_search(key), self.on_test(key)) if found]
         return sum(record.get("cut", False) for found in evaluations for record in found.records.values())
 
     def timed(self, row: PipelineRow) -> PipelineRow:
-        """A pipeline with what it takes for a question, where that was measured."""
+        """Return the row with the latency of its pipeline, if it was measured."""
         return replace(row, latency_seconds=self._latencies.get(row.key))
 
     def on_search(self, key: str) -> Evaluation | None:
-        """An evaluation on the search questions; None when the store does not have it."""
+        """Return an evaluation on the search questions; None if the store does not have it."""
         return self._found.get((key, self.search))
 
     def on_test(self, key: str) -> Evaluation | None:
-        """An evaluation on the test questions; None when the store does not have it."""
+        """Return an evaluation on the test questions; None if the store does not have it."""
         return self._found.get((key, self.test))
 
     def all_on_search(self, keys: Sequence[str]) -> list[Evaluation]:
-        """Those of the evaluations that the store has."""
+        """Return the evaluations on the search questions that the store has."""
         return [found for key in keys if (found := self.on_search(key)) is not None]
 
     def finishers(self, keys: Sequence[str]) -> list[Evaluation]:
-        """Those of the evaluations that the store has and that were not dropped."""
+        """Return the evaluations on the search questions that the store has, without pruned ones."""
         return self.all_on_search([key for key in keys if key not in self.dropped])
 
     @cached_property
     def terms(self) -> Terms:
-        """On which terms the pipelines of the run are compared on the search questions.
+        """The terms of comparing pipelines on the search questions.
 
-        What a run excluded when it chose its winner stays excluded, whatever other runs finish later.
+        Questions that were excluded when the run chose its winner stay excluded, whatever other runs finish later.
         """
         found = self._terms([self.on_search(key) for key in self.keys])
         if self.record.winner is None:
@@ -149,7 +149,7 @@ class RunData:
 
     @cached_property
     def terms_of_test(self) -> Terms:
-        """On which terms those that were tested are compared on the test questions."""
+        """The terms of comparing the tested pipelines on the test questions."""
         tested = [self.on_test(key) for key in self.record.test.values()]
         return self._terms([*self.out_of_fold.values()] or tested)
 
@@ -157,7 +157,7 @@ class RunData:
         return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.max_failure_rate)
 
     def failed(self) -> list[Record]:
-        """What failed of every pipeline of the run, in the order of their keys and of the questions."""
+        """Return the failures of all pipelines of the run, sorted by pipeline key and question."""
         evaluations = [(key, found) for key in sorted(self.keys) for found in (self.on_search(key), self.on_test(key))]
         failures = [(key, q, value) for key, found in evaluations if found for q, value in found.failures.items()]
         return [value for _, _, value in sorted(failures, key=lambda failure: failure[:2])]

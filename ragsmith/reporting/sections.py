@@ -1,8 +1,7 @@
-"""The sections of a report. Each is declared here once; the HTML page and the Markdown file both walk the same list.
+"""The sections of a report, shared by the HTML page and the Markdown file.
 
-A section is a function from the report of a run to the blocks that it shows, in order. One that has nothing to show
-yields nothing and is left out, with its heading and its link. Their order is that in which a reader decides: what is
-claimed, what the winner is and costs, why, and then how all of it was found.
+A section is a function from the report of a run to its blocks; sections without blocks are omitted. The order is that of
+a reader's decisions: the verdict, the winner and its costs, the reasons, and how the search found it.
 """
 
 from __future__ import annotations
@@ -26,34 +25,36 @@ from ragsmith.text.table import Table
 
 Writer = Callable[[RunReport], Iterable[Block]]
 
-WRITERS: dict[str, tuple[str, str, Writer]] = {}
-"""Title, link and function of every section by its anchor, in the order of the report."""
+SECTION_WRITERS: dict[str, tuple[str, str, Writer]] = {}
+"""Title, short title and function of each section by its anchor, in the order of the report."""
 
 
 def section(title: str, link: str) -> Callable[[Writer], Writer]:
-    """Declare a section; the name of the function is its anchor."""
+    """Register a section, with the name of the function as its anchor."""
 
     def declare(write: Writer) -> Writer:
-        WRITERS[write.__name__] = (title, link, write)
+        SECTION_WRITERS[write.__name__] = (title, link, write)
         return write
 
     return declare
 
 
 def sections(report: RunReport) -> list[ReportSection]:
-    """The sections that have something to show, in the order of their declaration, and the terms that they use."""
-    found = [ReportSection(name, title, link, tuple(write(report))) for name, (title, link, write) in WRITERS.items()]
-    return with_terms([one for one in found if one.blocks], wording.scores_explained(report))
+    """Return the sections of a report that have blocks, followed by the glossary of their terms."""
+    found = [
+        ReportSection(name, title, link, tuple(write(report))) for name, (title, link, write) in SECTION_WRITERS.items()
+    ]
+    return append_terms([one for one in found if one.blocks], wording.scores_explained(report))
 
 
-def with_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
-    """Sections followed by the terms that they use; ``before`` is the text in front of them."""
+def append_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
+    """Append the glossary of the terms in the sections and in the text ``before`` them."""
     prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
-    return [*listed, ReportSection("terms", "What the words mean", "Terms", (TermList(terms_in(prose)),))]
+    return [*listed, ReportSection("terms", "Glossary", "Terms", (TermList(terms_in(prose)),))]
 
 
 def _prose(block: Block) -> Iterator[str]:
-    """The report's own words in a block."""
+    """Yield the prose of a block."""
     if isinstance(block, str):
         yield block
     elif isinstance(block, Table):
@@ -64,20 +65,20 @@ def _prose(block: Block) -> Iterator[str]:
 
 @section("Is it really better?", "Verdict")
 def test(report: RunReport) -> Iterator[Block]:
-    """The winner against what it has to beat, on questions that the search never saw."""
+    """Yield the comparison of the winner with its rivals on held-out questions."""
     if not report.comparisons:
         return
     count = len(report.about.record.tested)
     groups = report.about.record.tested_groups
     counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
-    said = f"The winner and what it has to beat, on {counted} the search {'saw' if groups else 'never saw'}."
+    said = f"The winner and its rivals, on {counted} the search {'saw' if groups else 'never saw'}."
     if report.folds:
         said = wording.crossfit_explained(report)
     n = next((found.n for c in report.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
-            f" They are compared on the {n} that all of them finished. The lead must also hold with the failures of "
-            "the leader as the lowest score there is, and p is the larger of the two: it may be large although the "
+            f" They are compared on the {n} that all of them finished. The lead must also hold if the failures of the "
+            "leader are scored as the lowest score, and p is the larger of the two: it may be large although the "
             "interval excludes 0."
         )
     yield said
@@ -91,9 +92,9 @@ def test(report: RunReport) -> Iterator[Block]:
 
 @section("The winner", "Winner")
 def winner(report: RunReport) -> Iterator[Block]:
-    """The stations of the best pipeline, and what was fitted."""
+    """Yield the diagram of the winner and its fitted numbers."""
     if found := pipeline_diagram(report):
-        yield wording.winner_in_words(len(found.changed), len(found.stations))
+        yield wording.describe_winner(len(found.changed), len(found.stages))
         yield found
         if report.winner and report.winner.fitted:
             yield Collapsed("Numbers that were fitted", (run_tables.winner(report),))
@@ -101,7 +102,7 @@ def winner(report: RunReport) -> Iterator[Block]:
 
 @section("Quality against cost", "Cost")
 def front(report: RunReport) -> Iterator[Block]:
-    """What more quality costs."""
+    """Yield the trade-off between quality and costs."""
     if len(report.front) > 1:
         yield from map(Plot, plots.fronts(report))
         yield run_tables.front(report)
@@ -110,15 +111,15 @@ def front(report: RunReport) -> Iterator[Block]:
 
 @section("How long an answer takes", "Latency")
 def latency(report: RunReport) -> Iterator[Block]:
-    """Percentiles by station, of pipelines that were timed."""
+    """Yield latency percentiles by stage of the pipelines that were timed."""
     if report.timed:
-        yield wording.TIMED_ALONE
+        yield wording.LATENCY_EXPLAINED
         yield run_tables.latencies(report)
 
 
-@section("What each part is worth", "Parts")
+@section("Contribution of each part", "Parts")
 def parts(report: RunReport) -> Iterator[Block]:
-    """The winner without each of its parts, with others in their place, and what they do together."""
+    """Yield the ablation of the winner: without each part, with other options, and interactions."""
     found = report.ablation
     if found is not None and found.outs:
         yield wording.parts_explained(found)
@@ -133,12 +134,14 @@ def parts(report: RunReport) -> Iterator[Block]:
         if found.signals:
             yield Collapsed("Signals of the learned ranking", (run_tables.signals(found),))
     if report.winner and report.about.record.removals:
-        yield Collapsed("How the winner was simplified", (wording.simplified(report), run_tables.removals(report)))
+        yield Collapsed(
+            "How the winner was simplified", (wording.simplification_explained(report), run_tables.removals(report))
+        )
 
 
 @section("Questions", "Questions")
 def questions(report: RunReport) -> Iterator[Block]:
-    """Which questions gained and lost, why questions fail, and all of them."""
+    """Yield the causes of failures, examples of gains and losses, and the list of all questions."""
     found = report.questions
     if found.causes:
         yield run_tables.causes(report)
@@ -150,15 +153,15 @@ def questions(report: RunReport) -> Iterator[Block]:
         yield wording.EXPLAIN_ONE.format(id=(found.shown or found.asked)[0].question)
     yield from examples(report)
     if listed := question_list(report):
-        yield wording.LISTED
+        yield wording.QUESTIONS_EXPLAINED
         yield listed
 
 
 @section("By question type and by kind of document", "Types")
 def types(report: RunReport) -> Iterator[Block]:
-    """Scores and costs by group of questions."""
+    """Yield scores and costs by group of questions."""
     if report.types:
-        yield wording.BY_GROUP
+        yield wording.GROUPS_EXPLAINED
         if report.groups_split == "search":
             yield "These are search questions, so the winner's scores are biased in its favour."
         yield Plot(plots.types(report))
@@ -168,7 +171,7 @@ def types(report: RunReport) -> Iterator[Block]:
 
 @section("The search", "Search")
 def search(report: RunReport) -> Iterator[Block]:
-    """How the best score grew, and the steps of the strategy."""
+    """Yield the convergence plot and the steps of the strategy."""
     if any(value is not None for value in report.search_curve):
         yield Plot(plots.convergence(report))
     if report.about.record.history:
@@ -177,36 +180,39 @@ def search(report: RunReport) -> Iterator[Block]:
 
 @section("Ranking on the search questions", "Ranking")
 def ranking(report: RunReport) -> Iterator[Block]:
-    """The best pipelines on the search questions."""
+    """Yield the ranking on the search questions."""
     if report.ranking or report.baselines:
-        yield wording.SELECTED
-        if said := wording.first_place(report):
+        yield wording.SELECTION_BIAS
+        if said := wording.first_place_explained(report):
             yield said
         if any(row.ranked_by is not None for row in report.ranking):
-            yield wording.ranked_by(report)
+            yield wording.ranking_explained(report)
         yield run_tables.ranking(report)
         yield Collapsed("Every measure", (wording.measures_explained(report), run_tables.measured(report)))
 
 
-@section("What each option does", "Options")
+@section("Effect of each option", "Options")
 def options(report: RunReport) -> Iterator[Block]:
-    """Each option switched on alone, and the pipelines that the search met it in."""
+    """Yield the effect of each option, alone and in the pipelines of the search."""
     if report.options:
-        yield wording.SWITCHED_ON
-        if inert := wording.inert(report):
+        yield wording.OPTIONS_EXPLAINED
+        if inert := wording.inert_options(report):
             yield f"Inert here: {', '.join(inert)}."
         if probed := [option for option in report.options if option.probe and option.probe.change]:
             yield Plot(plots.options(probed))
         if report.effects:
             yield Collapsed(
-                "What each option gained over the run", (wording.PAIRS_OF_PIPELINES, run_tables.effects(report))
+                "Effect of each option over all pairs of pipelines",
+                (wording.EFFECTS_EXPLAINED, run_tables.effects(report)),
             )
-        yield Collapsed("Every option, alone and in the search", (wording.OBSERVATIONAL, run_tables.options(report)))
+        yield Collapsed(
+            "Every option, alone and in the search", (wording.PROPOSALS_EXPLAINED, run_tables.options(report))
+        )
 
 
 @section("Failures", "Failures")
 def failures(report: RunReport) -> Iterator[Block]:
-    """What failed, and what that means."""
+    """Yield the failures and how they are scored."""
     if report.failures:
         yield wording.failures_explained(report)
         if report.excluded:
@@ -216,8 +222,8 @@ def failures(report: RunReport) -> Iterator[Block]:
 
 @section("Run, models and work", "Run")
 def run(report: RunReport) -> Iterable[Block]:
-    """How the run was asked for, what answered, and what it took."""
+    """Yield the configuration of the run, its models, and its work."""
     calls = (run_tables.calls(report),) if report.about.record.account.calls else ()
     judged = (f"The judge was checked: {report.judged}.",) if report.judged else ()
-    shown = (run_tables.run(report), run_tables.models(report), *judged, wording.work(report))
+    shown = (run_tables.run(report), run_tables.models(report), *judged, wording.describe_work(report))
     return (report.about.data.description, *shown, *calls)

@@ -1,6 +1,6 @@
-"""What a report says, as frozen values: means with intervals, comparisons, and how they were come by.
+"""The data model of reports: frozen dataclasses of scores, comparisons and run metadata.
 
-Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap intervals over questions.
+Scores are in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap intervals over questions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def folder_of(dataset: str) -> str:
-    """The folder of a data set's report, below the folder of all reports."""
+    """Return the name of the folder of a data set's report, which is a safe file name."""
     return dataset if _FOLDER.fullmatch(dataset) else "_" + _UNSAFE.sub("_", dataset)
 
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """The run that is reported, by its key, and the data set it is of, by its name. Times are text as stored."""
+    """The reported run and its data set; ``run`` is the key of the run, times are strings as stored."""
 
     dataset: str
     digest: str
@@ -44,15 +44,15 @@ class RunHeader:
 
     @property
     def folder(self) -> str:
-        """The name of the data set as a folder name, which cannot lead out of the folder of reports."""
+        """The name of the data set as a safe folder name without path separators."""
         return folder_of(self.dataset)
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Questions that failed in one stage with one kind of exception; ``example`` is the first message.
+    """The failures of one stage with one type of exception; ``example`` is the first message.
 
-    ``kind`` is the class of the failure, such as ``refused content``; what was kept long ago has none.
+    ``kind`` is the class of the failure, such as ``refused content``; records of early versions have none.
     """
 
     stage: str
@@ -64,7 +64,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedRow:
-    """A question that failed for every pipeline, and is counted for none."""
+    """A question that is excluded because every pipeline failed on it."""
 
     question: str
     split: Literal["search", "test"]
@@ -73,7 +73,7 @@ class ExcludedRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsed:
-    """A model by role."""
+    """A model of the run, with its role."""
 
     role: str
     id: str
@@ -82,9 +82,9 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over questions; without an interval where none is shown.
+    """A mean over questions, with an optional interval.
 
-    ``n`` counts the questions where it is not about all of them; else it is None.
+    ``n`` is the number of questions that have a value; None if all of them have.
     """
 
     mean: float
@@ -95,7 +95,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of ``questions`` were scored and failed; the rest was not attempted."""
+    """The numbers of ``questions`` that were scored and that failed; the others were not attempted."""
 
     questions: int
     scored: int
@@ -103,7 +103,7 @@ class Coverage:
 
     @property
     def attempted(self) -> int:
-        """Scored or failed."""
+        """The number of questions that were scored or failed."""
         return self.scored + self.failed
 
     @property
@@ -112,7 +112,7 @@ class Coverage:
         return self.scored == self.questions
 
     def __str__(self) -> str:
-        """``70 = 70 + 0``: attempted = scored + failed; what was not attempted is named."""
+        """Return ``attempted = scored + failed``, such as ``70 = 70 + 0``, and the number not attempted if any."""
         left = self.questions - self.attempted
         text = f"{self.attempted} = {self.scored} + {self.failed}"
         return f"{text}, {left} not attempted" if left else text
@@ -120,12 +120,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow:
-    """A pipeline on some questions: ``scores`` and ``usage`` are means per question, over those that it finished.
+    """A pipeline on a set of questions: ``scores`` and ``usage`` are means over the questions that it finished.
 
-    They are empty if it failed on more than it may. ``ranked_by`` is its fitness with every failure counted as the
-    lowest score; None where it has no failure that counts, and the fitness itself ranks it. ``shared`` counts the
-    genomes of the search that found and answered the same. ``fitted`` has what techniques learned on calibration
-    questions, by family. ``latency_seconds`` is what it takes for a question, where the search weighed that.
+    Both are empty if its failure rate is above the maximum. ``ranked_by`` is its fitness with failures imputed by the
+    lowest score; None without failures on counted questions, then the fitness ranks it. ``shared`` is the number of
+    genomes of the search with the same results. ``fitted`` has the numbers that techniques fitted on calibration
+    questions, by family. ``latency_seconds`` is the latency per question, if the search measured it.
     """
 
     key: str
@@ -141,16 +141,16 @@ class PipelineRow:
 
     @property
     def level(self) -> float:
-        """What it is ranked by."""
+        """The value that ranks it: ``ranked_by`` if there is one, else the fitness."""
         return self.scores["fitness"].mean if self.ranked_by is None else self.ranked_by
 
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """The cheapest pipeline that search questions show to be less than the margin behind, on ``n`` test questions.
+    """The cheapest pipeline that the search questions show to be less than the margin behind the winner.
 
-    It asks for ``calls`` a question where the winner asks for ``winner_calls``. ``loss`` is what it is behind, and
-    ``verdict`` what the comparison of the winner with it shows, which is one of the family of the test.
+    ``calls`` and ``winner_calls`` are model calls per question. ``loss`` is how far it is behind in fitness on ``n``
+    test questions, and ``verdict`` is that of the winner against it.
     """
 
     label: str
@@ -163,7 +163,7 @@ class Cheapest:
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """A pipeline of the test, and its fitness on both kinds of questions."""
+    """A pipeline of the final comparison, with its results on search and test questions."""
 
     name: str
     title: str
@@ -173,10 +173,10 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True)
 class ExtraEvaluations:
-    """Pipelines that a search evaluated besides those that it proposed, each counted once, where it came first.
+    """Numbers of pipelines that a search evaluated in addition to its proposals, each counted at its first evaluation.
 
-    ``before`` it: naive RAG, BM25, what is recommended, and each option alone with its reference; ``drawn`` at random
-    as its control; with options left out, to ``simplify`` its winner; and to take it ``apart``.
+    ``before`` the search: baselines, the recommended pipeline, and each option alone with its reference; ``drawn`` for
+    the random-search control; to ``simplify`` the winner; and ``apart``, for the ablation of the winner.
     """
 
     before: int = 0
@@ -186,15 +186,15 @@ class ExtraEvaluations:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all four."""
         return self.before + self.drawn + self.simplify + self.apart
 
 
 @dataclass(frozen=True, slots=True)
 class FoldRow:
-    """A search of a crossfit: how many questions it searched on, left out and tested, and its winner.
+    """A fold of a crossfit: the numbers of questions searched on, unused and tested, and the winner of its search.
 
-    ``fitness`` has the means on the questions of the fold, by part in the comparison: none where there is no winner.
+    ``fitness`` has the mean fitness on the questions of the fold, by role; it is empty without a winner.
     """
 
     searched: int
@@ -206,11 +206,11 @@ class FoldRow:
 
 @dataclass(frozen=True, slots=True)
 class OptionAlone:
-    """An option switched on alone, on the search questions: in naive RAG, or in the pipeline ``against`` names.
+    """An option switched on alone, on the search questions: in naive RAG, or in the pipeline ``against``.
 
-    ``activity`` is the share of the ``compared`` questions whose stage output differs from the reference's; ``calls``
-    what it adds per question; ``change`` the fitness and ``retrieval`` the retrieval score R that it adds, paired by
-    question. ``difference`` is the declared description of the change, if there is one.
+    ``activity`` is the share of the ``compared`` questions whose stage output differs from the reference; ``calls`` the
+    calls that it adds per question; ``change`` and ``retrieval`` the paired differences in fitness and in R.
+    ``difference`` is the declared description of the change, if there is one.
     """
 
     compared: int
@@ -223,13 +223,13 @@ class OptionAlone:
 
     @property
     def inert(self) -> bool:
-        """Whether it changed nothing that it could have changed."""
+        """Whether the stage output was the same on every compared question."""
         return self.activity == 0
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalMeans:
-    """Mean fitness of the pipelines the search proposed with and without an option; observational."""
+    """Mean fitness of the proposed pipelines with and without an option; an observational comparison."""
 
     with_mean: float | None
     with_n: int
@@ -239,7 +239,7 @@ class ProposalMeans:
 
 @dataclass(frozen=True, slots=True)
 class SpaceOption:
-    """An option of the space. What naive RAG has already is not probed."""
+    """An option of the search space; ``probe`` is None for the options of naive RAG."""
 
     family: str
     name: str
@@ -249,7 +249,7 @@ class SpaceOption:
 
 @dataclass(frozen=True, slots=True)
 class GroupScores:
-    """One pipeline on the ``n`` questions of a group: the headline scores, and means per question of what it costs."""
+    """A pipeline on the ``n`` questions of a group: F, R and G, and its costs per question."""
 
     group: str
     pipeline: str
@@ -260,11 +260,11 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """One question as one pipeline answered it.
+    """The result of a pipeline on a question.
 
-    ``state`` is ``ok``, or ``failed``: then ``error`` says why, and ``measures``, ``answer`` and ``retrieved`` are
-    empty. ``measures`` has all that the question has a value of, F, R, G and model calls among them; ``retrieved``
-    names chunks, best first.
+    ``state`` is ``ok`` or ``failed``; for failures ``error`` has the message, and ``measures``, ``answer`` and
+    ``retrieved`` are empty. ``measures`` has all defined measures, including F, R, G and model calls; ``retrieved``
+    has chunk ids, best first.
     """
 
     question: str
@@ -281,12 +281,11 @@ class AnsweredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutcome:
-    """What one pipeline made of one question.
+    """Scores and diagnosis of a pipeline on a question.
 
-    ``scores`` has F, R and G of the question as ``fitness``, ``retrieval`` and ``generation``: a part that it has not
-    is left out, and all are if it failed. ``cause`` is a value of `ragsmith.diagnosis.causes.Cause`, whose ``MEANINGS``
-    explain each, or "" if it was not diagnosed. Of ``gold`` gold passages, ``read`` reached the
-    generator.
+    ``scores`` has F, R and G as ``fitness``, ``retrieval`` and ``generation``, as far as they are defined; it is empty
+    for failures. ``cause`` is a value of `ragsmith.diagnosis.causes.Cause`, explained in ``MEANINGS``, or "" without a
+    diagnosis. ``read`` of the ``gold`` gold passages reached the generator.
     """
 
     scores: Mapping[str, float]
@@ -297,10 +296,10 @@ class QuestionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """One question of the run, as the winner and naive RAG treated it.
+    """A question of the run with the outcomes of the winner and of naive RAG.
 
-    ``question`` is its id, ``text`` what is asked, and ``reference`` the reference answer. A pipeline that did not
-    meet it is None.
+    ``question`` is its id, and ``reference`` the reference answer. ``winner`` or ``naive`` is None if that pipeline was
+    not evaluated on it.
     """
 
     question: str
@@ -313,17 +312,16 @@ class QuestionResult:
 
     @property
     def gain(self) -> float | None:
-        """Fitness of the winner minus that of naive RAG; None unless both have one."""
+        """Fitness of the winner minus that of naive RAG; None if either is undefined."""
         both = [one.scores.get("fitness") if one else None for one in (self.winner, self.naive)]
         return None if both[0] is None or both[1] is None else both[0] - both[1]
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineAnswer:
-    """What one pipeline answered, and what it had read: ``passages`` in the order of the prompt.
+    """The answer of a pipeline and the passages of its prompt, in order.
 
-    The answer is verbatim; "" if the pipeline failed. ``further`` counts passages without gold that were
-    read as well and are left out here.
+    The answer is verbatim; "" for a failure. ``further`` is the number of omitted passages without gold.
     """
 
     answer: str
@@ -333,10 +331,10 @@ class PipelineAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionExample:
-    """A question that is shown in full, with both answers; ``question`` is the id of its `QuestionResult`.
+    """An example question with both answers; ``question`` is the id of its `QuestionResult`.
 
-    ``why`` says what it is an example of: ``gained`` or ``lost`` against naive RAG, or ``wrong``: where the winner's
-    fitness is lowest. ``gold`` are the gold passages, with what became of each on the winner's way.
+    ``why`` is ``gained`` or ``lost`` (against naive RAG) or ``wrong`` (lowest fitness of the winner). ``gold`` are the
+    gold passages, each with the stage of the winner that lost it, if any.
     """
 
     question: str
@@ -348,9 +346,9 @@ class QuestionExample:
 
 @dataclass(frozen=True, slots=True)
 class CauseCounts:
-    """How many of the ``n`` questions of a split went which way in a pipeline, named as in `TITLES`.
+    """Counts of the causes of the ``n`` diagnosed questions of a split, for a pipeline named as in `TITLES`.
 
-    ``counts`` has the causes that occur, by their values, in the order of `Cause`; they add up to ``n``.
+    ``counts`` has the causes that occur, in the order of `Cause`; the counts sum to ``n``.
     """
 
     pipeline: str
@@ -379,11 +377,11 @@ class RepairCounts:
 
 @dataclass(frozen=True, slots=True)
 class Intervened(Ceiling):
-    """Means over the ``n`` questions of a split that have gold passages, where what passes the filter was changed.
+    """Mean scores on the ``n`` questions of a split with gold passages, after a change of the filtered passages.
 
     ``pipeline`` is named as in `TITLES`. ``what`` is ``as it is``, ``gold put in``, ``noise taken out`` or ``gold
-    alone``: with the last, ``generation`` is the ceiling of the generator. ``changed`` counts the questions where there
-    was anything to change.
+    alone``; for the last, ``generation`` is the ceiling of the generator. ``changed`` is the number of questions whose
+    passages were changed.
     """
 
     pipeline: str
@@ -391,12 +389,12 @@ class Intervened(Ceiling):
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Everything that a report says of single questions. All parts are empty where nothing is known.
+    """The question-level results of a report; parts without data are empty.
 
-    ``asked`` has every question of the search and the test, the search first and then by id. ``shown`` has up to ten
-    that gained most, then up to ten that lost most, largest first, then up to five where the winner's fitness is
-    lowest and that are in neither; test and search questions together. ``causes`` are of naive RAG, BM25, the
-    recommended pipeline and the winner. ``interventions`` are there where they were asked for.
+    ``asked`` has every search question, then every test question, by id. ``shown`` has up to ten examples with the
+    largest gains, up to ten with the largest losses, and up to five others with the lowest fitness of the winner, of
+    search and test questions together. ``causes`` are of naive RAG, BM25, the recommended pipeline and the winner.
+    ``interventions`` are empty unless they were run.
     """
 
     asked: tuple[QuestionResult, ...] = ()
@@ -408,10 +406,10 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds that ``n`` questions took, each alone and asked anew: percentiles of all measurements.
+    """Percentiles in milliseconds of the latency of ``n`` questions, measured one at a time without cached replies.
 
-    ``questions`` says which: all, those of a type, or with evidence in one kind of document. ``state`` is ``warm`` if
-    models and index were there, ``cold`` if they were not. ``station`` is a part of the way, or ``in all``.
+    ``questions`` is the group: all, those of a type, or those with evidence in one kind of document. ``state`` is
+    ``warm`` if models and index were loaded, else ``cold``. ``station`` is a stage of the pipeline, or ``in all``.
     """
 
     questions: str
@@ -425,7 +423,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class TimedPipeline:
-    """How long the pipeline called ``name`` takes on one kind of ``machine``."""
+    """The latencies of the pipeline ``name`` on a ``machine``."""
 
     name: str
     label: str
@@ -435,22 +433,20 @@ class TimedPipeline:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Everything a report says about the run on one data set.
+    """The report of a run on one data set.
 
-    ``ranking`` holds the pipelines of the search that are complete enough, one for each phenotype, best first; the
-    first `SHOWN` have intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline
-    evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the type
-    of the document with the gold, if it is known. ``dropped`` counts
-    the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
-    ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
-    that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
-    weighed: fitness and calls, unless the search was asked otherwise. ``folds`` are the searches of a crossfit,
-    which is then what the comparisons are of. ``ablation`` says what each part of the winner is
-    worth, as far as that was worked out, and ``effects`` what options gained over the run, in pairs of its pipelines.
-    ``judged`` says how the judge did on cases of known order, if that is known.
-    ``timed`` are those of the pipelines with a name that were timed by station. ``same`` has the parts in the test
-    whose pipeline has another part already, and which. ``cheapest`` is the winner there if no other is cheaper.
-    ``besides`` counts what was evaluated and not ``proposed``.
+    ``ranking`` has the pipelines of the search within the maximum failure rate, one per phenotype, best first; the
+    first `SHOWN` have intervals. ``search_curve`` and ``random_curve`` are the best fitness after each evaluation.
+    ``types`` and ``modalities`` group the questions of ``groups_split`` by question type and by type of the gold
+    document. ``dropped`` is the number of proposals that racing pruned. ``lowest`` is the score imputed for failures,
+    and ``leads`` has the lead of the winner over each listed pipeline, by key, on the questions that both finished; it
+    is empty without failures. ``front`` is the Pareto front of the ranking by the objectives of the search. ``folds``
+    are the folds of a crossfit, which the comparisons are then based on. ``ablation`` is the ablation of the winner, if
+    it was run, and ``effects`` are the effects of options over all pairs of pipelines of the run. ``judged`` is the
+    accuracy of the judge on cases of known order, if it was measured. ``timed`` has the latencies of named pipelines.
+    ``same`` maps each role of the test whose pipeline already has another role to that role; ``cheapest`` maps to
+    ``winner`` if no pipeline within the margin is cheaper. ``besides`` counts the evaluations in addition to the
+    ``proposed`` ones.
     """
 
     about: RunHeader
@@ -488,22 +484,22 @@ class RunReport:
 
     @property
     def winner(self) -> PipelineRow | None:
-        """The best pipeline on the search questions; None where the run says that there is none."""
+        """The best pipeline on the search questions; None if the run has no winner."""
         return self.ranking[0] if self.ranking and not self.about.record.no_winner else None
 
     @property
     def failed(self) -> int:
-        """How many answers failed."""
+        """The number of failed answers."""
         return sum(failure.count for failure in self.failures)
 
     @property
     def winner_on_test(self) -> PipelineRow | None:
-        """The same pipeline on the test questions."""
+        """The winner on the test questions; None if it was not tested."""
         return next((finalist.test for finalist in self.finalists if finalist.name == "winner"), None)
 
 
 SHOWN = 10
-"""Rows of a ranking that are shown, with intervals."""
+"""Number of rows of a ranking that are shown, with intervals."""
 
 TITLES: Mapping[str, str] = {
     "winner": "winner",
@@ -516,4 +512,4 @@ TITLES: Mapping[str, str] = {
     "cheapest": "cheapest within the margin",
     "random": "best random pipeline",
 }
-"""Pipelines that a winner is compared with, by their name in the store."""
+"""The titles of the roles of pipelines, by their names in the store."""

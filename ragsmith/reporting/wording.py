@@ -19,41 +19,41 @@ from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
 from ragsmith.text.table import rounded
 
-SELECTED = (
+SELECTION_BIAS = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
     "better than it is (winner's curse). They rank candidates; only the comparison on the test questions is a claim."
 )
 
-OBSERVATIONAL = (
+PROPOSALS_EXPLAINED = (
     "With and without are means over the pipelines that the search happened to propose, which differ in their other "
     "options too: a hint, not an effect."
 )
 
 NAIVE = "naive RAG"
 
-KNOWN = ("naive", "bm25")
+PROPER_NAMES = ("naive", "bm25")
 """Parts in the test that go by a name, without an article."""
 
-SWITCHED_ON = (
+OPTIONS_EXPLAINED = (
     "Every option switched on alone in naive RAG, or, where it needs another technique, in the pipeline that is named, "
     "on the search questions. Activity is the share of questions on which its stage gives another output than without "
     "it; an option that never does is inert here. Changes are means of differences question by question, with 95 % "
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
-BY_GROUP = (
+GROUPS_EXPLAINED = (
     "The same pipelines on parts of the questions: what a search chose for all of them need not be best for each. A "
     "part has few questions, so its intervals are wide. Costs are means per question: model calls, tokens read and "
     "written, texts embedded, pairs scored by the cross-encoder, and the length of the prompt."
 )
 
-PAIRS_OF_PIPELINES = (
+EFFECTS_EXPLAINED = (
     "Every two pipelines of the search that differ in one option alone, of which one has naive RAG's, question by "
     "question: the mean over all such pairs, the option alone in naive RAG among them. What a race dropped early "
     "counts on the questions that it answered, so large losses look a little larger than they are."
 )
 
-TIMED_ALONE = (
+LATENCY_EXPLAINED = (
     "Each question was asked alone, by ragsmith evaluate --latency: warm with models opened and the index built, cold "
     "with nothing there, so that the first of them waits for both (the program itself was running, and had read its "
     "files before). Nothing that was found or answered before was remembered, and replies of models were waited for."
@@ -61,17 +61,17 @@ TIMED_ALONE = (
 
 EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` follows one question through the pipeline; the ids are listed here."
 
-LISTED = (
+QUESTIONS_EXPLAINED = (
     "Every question with the fitness that winner and naive RAG have on it, and what first went wrong in the winner. "
     "Questions that the winner changed most come first."
 )
 
 NOTHING_TO_BEAT = ": the winner is all that it would have to beat"
 
-LONGEST_FITTED = 400
+MAX_FITTED_LENGTH = 400
 """Characters of fitted numbers that are shown."""
 
-WORDS: Mapping[Verdict, str] = {
+VERDICT_WORDS: Mapping[Verdict, str] = {
     Verdict.BETTER: "better",
     Verdict.WORSE: "worse",
     Verdict.NO_DIFFERENCE: "no difference shown",
@@ -79,11 +79,11 @@ WORDS: Mapping[Verdict, str] = {
     Verdict.TOO_FEW: "too few questions to tell",
 }
 
-MATTERS = ("naive", "bm25", "recommended", "random", "single", "cheapest")
+RIVAL_ORDER = ("naive", "bm25", "recommended", "random", "single", "cheapest")
 """Rivals by what a verdict over them tells; a headline begins with the first."""
 
 
-def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
+def describe_comparison(comparison: Comparison, *, asked: str = "test questions") -> str:
     """One comparison in words, with its numbers; ``asked`` is what its questions are called."""
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
@@ -91,28 +91,29 @@ def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} {asked}."
     seen = f"{numbers.signed(found.mean_difference)} {comparison.of}"
-    counted = f"{found.n} {asked} in {in_groups(found.groups)}"
+    counted = f"{found.n} {asked} in {count_groups(found.groups)}"
     size = (
         f"{seen} {numbers.interval(found.low, found.high, sign=True)} on {counted}, "
         f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
     )
     if comparison.verdict is Verdict.TOO_FEW:
-        return _too_few(comparison, found, asked, seen)
+        return _describe_too_few(comparison, found, asked, seen)
     if comparison.verdict is Verdict.NO_DIFFERENCE:
-        return f"No difference from {against} shown: {size}. {_open(comparison)}"
+        return f"No difference from {against} shown: {size}. {_describe_resolution(comparison)}"
     if comparison.verdict is Verdict.NOT_WORSE:
-        return f"Not worse than {against} by {numbers.plain(comparison.margin)}: {size}. {_open(comparison)}"
-    return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
+        by = numbers.plain(comparison.margin)
+        return f"Not worse than {against} by {by}: {size}. {_describe_resolution(comparison)}"
+    return f"{VERDICT_WORDS[comparison.verdict].capitalize()} than {against}: {size}."
 
 
-def _too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -> str:
+def _describe_too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -> str:
     """Why nothing could be shown: too often looked at, too few groups, or too few that differ."""
     if comparison.spent:
         return (
             f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at "
             f"{times(comparison.look - 1)} before, and nothing could be shown on them any more ({seen})."
         )
-    counted = f"{found.n} {asked} in {in_groups(found.groups)}"
+    counted = f"{found.n} {asked} in {count_groups(found.groups)}"
     few = (
         f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
         if found.groups < FEWEST_GROUPS
@@ -121,7 +122,7 @@ def _too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -
     return f"Too few questions to tell it from {comparison.against}: {few} ({seen})."
 
 
-def _open(comparison: Comparison) -> str:
+def _describe_resolution(comparison: Comparison) -> str:
     """What is excluded where no difference is shown, what would have been shown, and what would settle it."""
     assert comparison.excluded is not None
     worse, better = map(numbers.plain, comparison.excluded)
@@ -129,17 +130,17 @@ def _open(comparison: Comparison) -> str:
     if comparison.detectable is not None:
         said += f"; {numbers.plain(comparison.detectable)} would have been shown four times in five"
     if comparison.more_questions is not None:
-        groups = in_groups(comparison.more_groups or 0)
+        groups = count_groups(comparison.more_groups or 0)
         said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show what was seen"
     return f"{said}."
 
 
-def in_groups(number: int) -> str:
+def count_groups(number: int) -> str:
     """``1 group``, ``8 groups``."""
     return f"{number:,} group{'' if number == 1 else 's'}"
 
 
-def looked_before(look: int) -> str:
+def count_earlier_looks(look: int) -> str:
     """The looks at the questions before this one, of the number ``look``."""
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
@@ -152,11 +153,11 @@ def front_explained(report: RunReport) -> str:
         f"Every pipeline that met all search questions counts, unless {unless}. "
         "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which "
         f"search questions show to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
-        + _timed(report.about.record.settings)
+        + _describe_latency(report.about.record.settings)
     )
 
 
-def _timed(settings: RunSettings) -> str:
+def _describe_latency(settings: RunSettings) -> str:
     """How latency was measured, where it was."""
     if not settings.timed:
         return ""
@@ -167,7 +168,7 @@ def _timed(settings: RunSettings) -> str:
     )
 
 
-BESIDE: Mapping[Verdict, str] = {
+CHEAPER_VERDICTS: Mapping[Verdict, str] = {
     Verdict.BETTER: "the winner is shown to be better",
     Verdict.WORSE: "it is shown to be better than the winner",
     Verdict.NOT_WORSE: "the winner is not shown to be better",
@@ -177,33 +178,34 @@ BESIDE: Mapping[Verdict, str] = {
 """What a verdict of the winner over a cheaper pipeline says of the cheaper."""
 
 
-def within_margin(found: Cheapest) -> str:
+def describe_within_margin(found: Cheapest) -> str:
     """What the cheapest within the margin saves on the test questions, and what its comparison shows."""
     digits = next((n for n in (1, 2) if f"{found.calls:.{n}f}" != f"{found.winner_calls:.{n}f}"), 3)
     behind = f"{numbers.plain(abs(found.loss))} {'behind' if found.loss > 0 else 'ahead of'} the winner"
     apart = "the same score" if numbers.signed(found.loss) == numbers.signed(0.0) else behind
     return (
-        f"The cheapest within the margin, {found.label or NAIVE}, asks {found.calls:.{digits}f} calls a question, the "
-        f"winner {found.winner_calls:.{digits}f}: {BESIDE[found.verdict]} ({apart} on {found.n} test questions)."
+        f"The cheapest within the margin, {found.label or NAIVE}, makes {found.calls:.{digits}f} calls a question, "
+        f"the winner {found.winner_calls:.{digits}f}: {CHEAPER_VERDICTS[found.verdict]} "
+        f"({apart} on {found.n} test questions)."
     )
 
 
-def same_in_words(report: RunReport) -> list[str]:
+def describe_duplicates(report: RunReport) -> list[str]:
     """A sentence for each pipeline that is no rival of its own, and one for what is cheaper than the winner."""
     found = {name: other for name, other in report.same.items() if name != "cheapest"}
-    itself = [_part_in_words(name) for name, other in found.items() if other == "winner"]
+    itself = [_role_title(name) for name, other in found.items() if other == "winner"]
     said = []
     if itself:
         where = "In every fold the winner" if report.folds else "The winner"
-        said.append(f"{where} is {listed(itself, 'and')}: it is not compared with itself.")
-    said += [f"The {TITLES[name]} is {_part_in_words(other)}." for name, other in found.items() if other != "winner"]
-    return [*said, *filter(None, [cheapest_in_words(report)])]
+        said.append(f"{where} is {join_names(itself, 'and')}: it is not compared with itself.")
+    said += [f"The {TITLES[name]} is {_role_title(other)}." for name, other in found.items() if other != "winner"]
+    return [*said, *filter(None, [describe_cheapest(report)])]
 
 
-def cheapest_in_words(report: RunReport) -> str:
+def describe_cheapest(report: RunReport) -> str:
     """Which pipeline within the margin is cheaper than the winner, or that there is none; "" if it was not computed."""
     if report.cheapest:
-        return within_margin(report.cheapest)
+        return describe_within_margin(report.cheapest)
     if report.same.get("cheapest") != "winner":
         return ""
     margin = numbers.plain(report.about.record.settings.margin)
@@ -213,8 +215,8 @@ def cheapest_in_words(report: RunReport) -> str:
     )
 
 
-def _part_in_words(name: str) -> str:
-    return TITLES[name] if name in KNOWN else f"the {TITLES[name]}"
+def _role_title(name: str) -> str:
+    return TITLES[name] if name in PROPER_NAMES else f"the {TITLES[name]}"
 
 
 def headline(report: RunReport) -> str:
@@ -236,10 +238,10 @@ def headline(report: RunReport) -> str:
         return f"No verdict{NOTHING_TO_BEAT if met else ' yet: the test questions have not been used'}."
     about = "What such a search finds, by crossfit: " if record.folds else ""
     about += "In retrieval alone, as a machine drafted test questions: " * (report.comparisons[0].of == RETRIEVAL)
-    return about + " ".join(part for part in _verdicts(report.comparisons) if part)
+    return about + " ".join(part for part in _describe_verdicts(report.comparisons) if part)
 
 
-def besides_in_words(report: RunReport) -> str:
+def describe_extra_evaluations(report: RunReport) -> str:
     """What was evaluated besides the pipelines that the search proposed; nothing where nothing was."""
     found, folds = report.besides, len(report.folds)
     parts = (
@@ -253,11 +255,11 @@ def besides_in_words(report: RunReport) -> str:
     more = f"; and a search in each of {folds} folds" if folds else ""
     return (
         f"{found.total:,} pipelines were evaluated besides the {report.proposed:,} that the search proposed: "
-        f"{listed([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
+        f"{join_names([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
     )
 
 
-def questions_in_words(record: RunRecord) -> str:
+def describe_questions(record: RunRecord) -> str:
     """How many questions were searched on and tested."""
     if record.settings.verdict != CROSSFIT:
         return f"{len(record.split.search)} search and {len(record.split.test)} test questions"
@@ -280,7 +282,7 @@ def crossfit_explained(report: RunReport) -> str:
     )
 
 
-def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """A sentence for each verdict; what matters most comes first, and the cheapest, which is one to save by, last."""
     margin = numbers.plain(comparisons[0].margin)
     texts = {
@@ -293,12 +295,14 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     }
     spent = ("or", "Test questions looked at too often to tell it from {}.")
     said: dict[tuple[str, str], list[str]] = {}
-    for one in sorted(comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else len(MATTERS)):
+    for one in sorted(
+        comparisons, key=lambda one: RIVAL_ORDER.index(one.name) if one.name in RIVAL_ORDER else len(RIVAL_ORDER)
+    ):
         said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
-    return tuple(text.format(listed(names, last)) for (last, text), names in said.items())
+    return tuple(text.format(join_names(names, last)) for (last, text), names in said.items())
 
 
-def winner_in_words(changed: int, stations: int) -> str:
+def describe_winner(changed: int, stations: int) -> str:
     """How far the winner is from naive RAG."""
     if not changed:
         return "The winner is naive RAG: no station was worth changing."
@@ -314,38 +318,38 @@ def scores_explained(report: RunReport) -> str:
         for name, members in COMPOSITES.items()
         if name == RETRIEVAL or not fitness.ranks
     )
-    return f"F, fitness: {fitness.formula}. {made_of}.{_without_parts(report)}"
+    return f"F, fitness: {fitness.formula}. {made_of}.{_describe_missing_parts(report)}"
 
 
-def _without_parts(report: RunReport) -> str:
+def _describe_missing_parts(report: RunReport) -> str:
     """What becomes of questions that have no R, or another G, where there are some."""
     rows = [row for row in (*report.ranking, *report.baselines.values()) if row.scores]
     if not rows:
         return ""
     first = rows[0]
-    unlabelled = first.coverage.scored - questions_of(first, RETRIEVAL)
+    unlabelled = first.coverage.scored - count_questions(first, RETRIEVAL)
     found = ""
     if unlabelled and not report.about.record.settings.fitness.ranks:
         found += f" {unlabelled} questions have no evidence: they have no R, and count by G alone."
-    if (refused := questions_of(first, REFUSAL)) > 0:
+    if (refused := count_questions(first, REFUSAL)) > 0:
         found += f" {refused} of them the documents do not answer: their G is 1 if they are declined, else 0."
     return found
 
 
-def questions_of(row: PipelineRow, name: str) -> int:
+def count_questions(row: PipelineRow, name: str) -> int:
     """Of how many questions a mean is."""
     score = row.scores.get(name)
     return 0 if score is None else score.n or row.coverage.scored
 
 
-def chosen(report: RunReport) -> str:
+def describe_choice(report: RunReport) -> str:
     """By what the pipeline was chosen that options were then left out of."""
     record = report.about.record
     by_estimate = record.settings.choose == "estimate" and record.estimated not in (None, record.leader)
     return TITLES["estimate" if by_estimate else "leader"]
 
 
-def first_place(report: RunReport) -> str:
+def first_place_explained(report: RunReport) -> str:
     """Why the winner comes first although another listed pipeline has a higher fitness; "" if none has."""
     if not report.winner or not report.ranking or report.ranking[0].key != report.winner.key:
         return ""
@@ -355,11 +359,11 @@ def first_place(report: RunReport) -> str:
     if any(removal.left_out for removal in report.about.record.removals):
         why = "what does not pay was left out of it, which may lower its fitness a little"
     else:
-        why = f"it has the {chosen(report)}, by which it was chosen"
+        why = f"it has the {describe_choice(report)}, by which it was chosen"
     return f"The winner comes first although others have a higher fitness: {why}."
 
 
-def simplified(report: RunReport) -> str:
+def simplification_explained(report: RunReport) -> str:
     """How options were left out, in a paragraph."""
     shrunk = (
         "The estimate of what a pipeline is worth is its mean, shrunk towards what was expected of it before, by how "
@@ -367,11 +371,10 @@ def simplified(report: RunReport) -> str:
         "means belongs to a pipeline that was lucky. "
     )
     return (shrunk if report.about.record.settings.choose == "estimate" else "") + (
-        f"Each option of the pipeline with the {chosen(report)} was left out in turn, on the search questions. What "
-        "came within one standard error of it and asks models less was left out for good, and so was what asks nothing "
-        "of them and gains nothing; parameters that change no answer were put back to their defaults. The rest is the "
-        "winner. Losses are always those against the pipeline with the "
-        f"{chosen(report)}."
+        f"Each option of the pipeline with the {describe_choice(report)} was removed in turn, on the search questions. "
+        "Options were left out if the pipeline without them was within one standard error and made fewer model calls, "
+        "or if they made no calls and gained nothing; parameters that change no answer were reset to their defaults. "
+        f"The result is the winner. Losses are relative to the pipeline with the {describe_choice(report)}."
     )
 
 
@@ -385,7 +388,7 @@ def failures_explained(report: RunReport) -> str:
     )
 
 
-def ranked_by(report: RunReport) -> str:
+def ranking_explained(report: RunReport) -> str:
     """How pipelines that failed on some questions are ranked."""
     return (
         f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
@@ -397,7 +400,7 @@ def ranked_by(report: RunReport) -> str:
 def parts_explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
     """What the numbers are, and what they are not; ``chosen`` says whether search questions chose the pipeline."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
-    linked = f" in {in_groups(groups)} that hang together" if groups else ""
+    linked = f" in {count_groups(groups)} that hang together" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
     biased = f" These questions chose {named}, so each part looks a little better than it is."
     return (
@@ -424,12 +427,12 @@ def describe_interaction(one: Interaction) -> str:
     )
 
 
-def inert(report: RunReport) -> list[str]:
+def inert_options(report: RunReport) -> list[str]:
     """Options that changed nothing, as ``family: option``."""
     return [f"{one.family}: {one.name}" for one in report.options if one.probe and one.probe.inert]
 
 
-def work(report: RunReport) -> str:
+def describe_work(report: RunReport) -> str:
     """What the last command computed and found in the cache."""
     record = report.about.record
     account, made = record.account, record.settings.fitness.made
@@ -451,32 +454,32 @@ def against_random(report: RunReport) -> str:
     return f"best of {len(report.random_curve):,} random"
 
 
-def listed(names: Sequence[str], last: str) -> str:
+def join_names(names: Sequence[str], last: str) -> str:
     """``a, b and c``."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def measures_explained(report: RunReport) -> str:
     """What the measures that are shown are, in the words of their files, and by which embedder."""
-    embedder = next((identifier(model.id) for model in report.models if model.role == "embedder"), "the embedder")
+    embedder = next((shorten_model_id(model.id) for model in report.models if model.role == "embedder"), "the embedder")
     shown = {name for row in (*report.ranking, *report.baselines.values()) for name in row.scores}
     said = " ".join(f"{known.label}: {known.summary}" for known in measures().values() if known.name in shown)
     return f"{said} Vectors are by {embedder}. Where not every question has a value, n says how many have."
 
 
-def identifier(text: str) -> str:
+def shorten_model_id(text: str) -> str:
     """The id of a model. Fingerprints of 32 digits say nothing to a reader; eight tell two of them apart."""
     return ":".join(part[:8] if len(part) == 32 and part.isalnum() else part for part in text.split(":"))
 
 
-def fitted(found: Mapping[str, Any] | None) -> str:
+def format_fitted(found: Mapping[str, Any] | None) -> str:
     """Fitted numbers as compact JSON with six decimals; long ones are cut, and it is said where the whole is."""
     if found is None:
         return ""
     text = json.dumps(rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
-    if len(text) <= LONGEST_FITTED:
+    if len(text) <= MAX_FITTED_LENGTH:
         return text
-    return f"{text[:LONGEST_FITTED]}… ({len(text):,} characters; the exported pipeline has them all)"
+    return f"{text[:MAX_FITTED_LENGTH]}… ({len(text):,} characters; the exported pipeline has them all)"
 
 
 def _equals(name: str, value: str) -> str:

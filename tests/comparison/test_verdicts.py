@@ -16,7 +16,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
-from ragsmith.reporting.wording import sentence
+from ragsmith.reporting.wording import describe_comparison
 
 NAMES = ("recall", "map", "ndcg", "mrr", "judge", "similarity")
 
@@ -133,9 +133,9 @@ def test_where_no_p_can_be_small_enough_nothing_is_detectable_and_no_questions_a
 
 
 def test_spent_questions_are_told_from_too_few() -> None:
-    assert "looked at 5 times before" in sentence(against([0.1] * 10, [1] * 10, look=6))
+    assert "looked at 5 times before" in describe_comparison(against([0.1] * 10, [1] * 10, look=6))
     assert against([0.1] * 10, [1] * 10, look=6).spent
     few = against([0.3, -0.3, 0.3] + [0.0] * 7, [1] * 10, look=2)
     assert (few.verdict, few.spent) == (Verdict.TOO_FEW, False)
-    assert sentence(few).startswith("Too few questions")
+    assert describe_comparison(few).startswith("Too few questions")
     assert not against([0.1] * 7, [1] * 7, look=9).spent

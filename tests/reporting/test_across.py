@@ -13,7 +13,7 @@ from toy import put_toy
 from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.estimates import Estimate, TransferEstimate, kept_transfers, pooled, store_transfer
 from ragsmith.reporting import load_report
-from ragsmith.reporting.overview import across
+from ragsmith.reporting.overview import combine_reports
 from ragsmith.reporting.report_files import WrittenReports, write_report
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
@@ -60,7 +60,7 @@ def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store:
     pairs = (seen, replace(seen, mean_difference=0.3, effective=2.0))
     alike = [replace(report, comparisons=(replace(one, difference=difference),)) for difference in pairs]
     named = [replace(each, about=replace(each.about, dataset=name)) for each, name in zip(alike, NAMES, strict=False)]
-    [found] = across(named).tested
+    [found] = combine_reports(named).tested
     wide = (2 / (2 - 1) / (10 / 9)) ** 0.5 * 0.01
     assert found.each["lakes"].error == pytest.approx(wide)
     expected = pooled([0.1, 0.3], [0.01, wide])
@@ -75,9 +75,9 @@ def test_a_winner_that_is_what_was_recommended_is_ahead_of_it_by_nothing(store: 
     record = report.about.record
     same = replace(report, about=replace(report.about, record=replace(record, recommended=record.winner)))
     other = replace(report, about=replace(report.about, record=replace(record, recommended=record.test["bm25"])))
-    found = {one.name: one for one in across([same, other]).tested}["recommended"]
+    found = {one.name: one for one in combine_reports([same, other]).tested}["recommended"]
     assert found.each["toy"].mean == report.comparisons[1].difference.mean_difference  # type: ignore[union-attr]
-    assert {one.name: one for one in across([same, same]).tested}["recommended"].each["toy"].mean == 0
+    assert {one.name: one for one in combine_reports([same, same]).tested}["recommended"].each["toy"].mean == 0
 
 
 def test_every_file_has_the_same_numbers(written: WrittenReports) -> None:
@@ -116,14 +116,14 @@ def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) ->
     for name in NAMES[:2]:
         put_toy(store, name, run=f"run of {name}")
     reports = [load_report(store, name) for name in NAMES[:2]]
-    found = {(one.source, one.target, one.part): one for one in across(reports).transfers}
+    found = {(one.source, one.target, one.part): one for one in combine_reports(reports).transfers}
     met = found["hills", "lakes", "search"]
     assert (met.place, met.of, met.behind) == (1, 3, None)
     assert met.fitness == pytest.approx(0.7)
     assert met.regret == pytest.approx(0)
     assert found["hills", "hills", "test"].fitness == pytest.approx(0.7)
     elsewhere = replace(reports[1].about, record=replace(reports[1].about.record, chunk_size=300))
-    other = across([reports[0], replace(reports[1], about=elsewhere)])
+    other = combine_reports([reports[0], replace(reports[1], about=elsewhere)])
     assert not any(one.source != one.target for one in other.transfers)  # other chunks, another pipeline
 
 

@@ -21,7 +21,7 @@ from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.report_files import ranking_csv
 from ragsmith.reporting.results import best_so_far
 from ragsmith.reporting.run_data import choose_run
-from ragsmith.reporting.sections import WRITERS
+from ragsmith.reporting.sections import SECTION_WRITERS
 from ragsmith.reporting.values import SpaceOption
 from ragsmith.reporting.wording import headline
 from ragsmith.store.store import EvaluationRow, ResultRow, Store
@@ -248,7 +248,7 @@ def test_embedded_models_are_called_what_they_are(report: RunReport) -> None:
     assert said["language_model"] == "a model served elsewhere"
     assert any("not comparable with scores by an LLM judge" in note for note in report.notes)
     assert report.judged is not None
-    assert f"The judge was checked: {report.judged}." in WRITERS["run"][2](report)
+    assert f"The judge was checked: {report.judged}." in SECTION_WRITERS["run"][2](report)
 
 
 def test_a_pipeline_that_fails_on_a_test_question_is_not_compared(store: Store) -> None:

@@ -18,7 +18,7 @@ from ragsmith.comparison.advice import NextStep
 from ragsmith.records.record import AblationStep
 from ragsmith.reporting import RunReport, load_report, report_json, summary_lines, write_report
 from ragsmith.reporting.blocks import Plot
-from ragsmith.reporting.charts import Steps
+from ragsmith.reporting.charts import StepPlot
 from ragsmith.reporting.overview import options_table
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.report_files import activity_csv, groups_csv, questions_csv, ranking_csv
@@ -114,7 +114,7 @@ def test_every_chart_is_drawn_in_the_page_and_says_what_its_marks_are(report: Ru
         assert all(0 <= share <= 100 for share in across)
         assert all(0 <= float(mark.get("y", 0)) <= float(drawing.get("height", 0)) for mark in drawing)
     search = charts["search"]
-    assert isinstance(search, Steps)
+    assert isinstance(search, StepPlot)
     assert [series.name for series in search.series] == ["search (genetic)", "random search, same budget"]
     assert [level.name for level in search.levels] == ["naive RAG", "BM25"]
     assert search.series[0].values == (0.5, 0.51, 0.7, 0.7, 0.7)

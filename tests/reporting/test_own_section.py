@@ -9,7 +9,7 @@ from toy import put_toy
 from ragsmith.plugins import load_file
 from ragsmith.reporting import load_report
 from ragsmith.reporting.rendering import report_markdown, report_page
-from ragsmith.reporting.sections import WRITERS
+from ragsmith.reporting.sections import SECTION_WRITERS
 from ragsmith.store.store import Store
 
 SECTION = '''
@@ -45,7 +45,7 @@ def test_a_section_of_one_s_own_is_on_the_page_and_in_markdown(tmp_path: Path) -
             domain = load_report(store, "toy")
         page, text = report_page(domain), report_markdown(domain)
     finally:
-        del WRITERS["hardest"]
+        del SECTION_WRITERS["hardest"]
     assert '<section id="hardest">' in page
     assert "## The hardest questions" in text
     assert "The questions with the lowest fitness of the winner." in page

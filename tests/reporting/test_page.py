@@ -18,19 +18,19 @@ from ragsmith.evaluation.statistics import paired
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
-from ragsmith.reporting.blocks import LISTED, Glossary, TermList, pipeline_diagram, question_list, terms
+from ragsmith.reporting.blocks import QUESTIONS_LISTED, Glossary, TermList, all_terms, pipeline_diagram, question_list
 from ragsmith.reporting.charts import (
     Chart,
-    Cloud,
-    CloudPoint,
     Columns,
     Curve,
     DotMark,
-    Dots,
+    DotPlot,
     ForestRow,
+    ScatterPlot,
+    ScatterPoint,
     Series,
-    Steps,
-    drawn,
+    StepPlot,
+    draw,
 )
 from ragsmith.reporting.plots import forest, fronts
 from ragsmith.reporting.rendering import index_page, report_markdown, report_page
@@ -82,7 +82,7 @@ EXAMPLE = QuestionExample(
 def test_the_picture_has_all_stations_and_marks_those_that_naive_rag_has_not(report: RunReport) -> None:
     found = pipeline_diagram(report)
     assert found is not None
-    assert len(found.stations) == 9
+    assert len(found.stages) == 9
     assert [(one.family, one.winner.written, one.naive.written) for one in found.changed] == [
         ("retrieval", "hybrid", "vector")
     ]
@@ -99,7 +99,7 @@ def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_optio
     genes = {**winner.genes, "retrieval": "hybrid(fusion=rrf)", "reranking": "gone(x=1)", "chunk_size": "500"}
     found = pipeline_diagram(replace(report, ranking=(replace(winner, genes=genes), *report.ranking[1:])))
     assert found is not None
-    parts = {one.family: one.winner for one in found.stations}
+    parts = {one.family: one.winner for one in found.stages}
     assert (parts["retrieval"].chosen, "fusion" in parts["retrieval"].default) == ("fusion=rrf", False)
     assert (parts["reranking"].name, parts["reranking"].does) == ("gone", "")
     assert found.settings == (("chunk size", "500"),)
@@ -119,9 +119,9 @@ def test_every_term_that_is_marked_is_explained_and_is_marked_once(report: RunRe
 
 @given(st.text(alphabet="FRGp ab<>&@_", max_size=60))
 def test_marking_terms_changes_no_letter(sentence: str) -> None:
-    glossary = Glossary({name: terms()[name] for name in ("F", "R", "G", "p")})
+    glossary = Glossary({name: all_terms()[name] for name in ("F", "R", "G", "p")})
     for links in (glossary.met, set()):  # nothing is left to be linked where it is met again
-        marked = str(glossary.marked(sentence))
+        marked = str(glossary.link_terms(sentence))
         assert HtmlPage(f"<p>{marked}</p>").text == sentence
         assert marked.count("<a ") == len(links)
 
@@ -161,16 +161,16 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(report: RunRep
 
 
 def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(report: RunReport) -> None:
-    many = with_questions(report, *(asked(number, number / 1000, 0.0) for number in range(LISTED + 30)))
+    many = with_questions(report, *(asked(number, number / 1000, 0.0) for number in range(QUESTIONS_LISTED + 30)))
     html = report_page(many)
     shown, kept = html.split("<template>")
     before, listed = shown.split('<div class="questions"')
     assert before.rstrip().endswith("<details><summary>All 130 questions</summary>")
-    assert listed.count('<code class="id">q') == LISTED
+    assert listed.count('<code class="id">q') == QUESTIONS_LISTED
     assert "ragsmith explain winner.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
-    assert report_markdown(many).count("| What is ") == LISTED
+    assert report_markdown(many).count("| What is ") == QUESTIONS_LISTED
     assert "<template>" not in report_page(with_questions(report, asked(1)))
 
 
@@ -212,7 +212,7 @@ def filled(report: RunReport, text: str) -> RunReport:
             text, (ReadPassage(1, text, text, 0, 1, (PassageText(text), PassageText(text, gold=True))),)
         ),
     )
-    many = [asked(n, text=text, reference=text, type=text) for n in range(LISTED + 2)]
+    many = [asked(n, text=text, reference=text, type=text) for n in range(QUESTIONS_LISTED + 2)]
     one = replace(asked(1, 0.9, 0.1, text=text, reference=text, type=text), question="q1")
     return replace(
         with_questions(report, one, *many[2:], shown=(shown,)),
@@ -252,12 +252,14 @@ def test_charts_of_any_values_are_drawn_inside_themselves(
         forest("a", [ForestRow("n", v, v - 0.1, v + 0.1) for v in values], ("l", "r")),
         Columns("b", tuple("n" for _ in pairs), tuple(y for _, y in pairs)),
         Curve("c", tuple((x + 1, y + 1) for x, y in pairs), "across"),
-        Steps("d", (Series("s", (None, *(y for _, y in pairs)), "one"),), "across"),
-        Cloud("e", tuple(CloudPoint(x, y, "p", f"name {x}") for x, y in pairs), tuple(sorted(set(pairs))), "x", "y"),
-        Dots("f", (("row", tuple(DotMark("one", y, "m") for _, y in pairs)),), (("one", "s"),)),
+        StepPlot("d", (Series("s", (None, *(y for _, y in pairs)), "one"),), "across"),
+        ScatterPlot(
+            "e", tuple(ScatterPoint(x, y, "p", f"name {x}") for x, y in pairs), tuple(sorted(set(pairs))), "x", "y"
+        ),
+        DotPlot("f", (("row", tuple(DotMark("one", y, "m") for _, y in pairs)),), (("one", "s"),)),
     ]
     for chart in charts:
-        text = str(drawn(chart))
+        text = str(draw(chart))
         across = [float(found) for found in re.findall(r'\b(?:x|x1|x2|cx)="([-\d.]+)%"', text)]
         assert all(-2 <= share <= 102 for share in across)
         assert "nan" not in text

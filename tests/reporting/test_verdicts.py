@@ -14,7 +14,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.reporting.facts import cheapest, compare
-from ragsmith.reporting.wording import _verdicts, sentence, within_margin
+from ragsmith.reporting.wording import _describe_verdicts, describe_comparison, describe_within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
 FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
@@ -73,7 +73,7 @@ def test_drafted_questions_compare_what_is_found_and_never_what_is_answered() ->
     assert (naive.difference.n, naive.difference.nonzero) == (19, 0)
     assert naive.verdict is not Verdict.BETTER
     assert (bm25.verdict, bm25.of) == (Verdict.BETTER, "retrieval")
-    assert sentence(bm25).startswith("Better than BM25: +0.100 retrieval [")
+    assert describe_comparison(bm25).startswith("Better than BM25: +0.100 retrieval [")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: l
     assert found is not None
     assert (found.calls, found.winner_calls, found.n) == (1.0, 4.0, 20)
     assert found.verdict is comparisons[0].verdict
-    assert f"asks 1.0 calls a question, the winner 4.0: {words}" in within_margin(found)
+    assert f"asks 1.0 calls a question, the winner 4.0: {words}" in describe_within_margin(found)
     nearly = replace(found, calls=3.98, winner_calls=4.02)
-    assert "asks 3.98 calls a question, the winner 4.02" in within_margin(nearly)  # not 4.0 and 4.0
+    assert "asks 3.98 calls a question, the winner 4.02" in describe_within_margin(nearly)  # not 4.0 and 4.0
     assert cheapest({"winner": winner}, terms, comparisons) is None
     assert cheapest(tested, terms, ()) is None
 
@@ -106,5 +106,5 @@ def test_a_headline_begins_with_what_matters_and_ends_with_the_cheapest() -> Non
     winner = finalist("winner", winning)
     alike = finalist("naive", [score + 0.3 * (-1) ** place for place, score in enumerate(winning)])
     found = compared(winner=winner, cheapest=finalist("cheapest", losing), naive=alike, bm25=finalist("bm25", losing))
-    said = _verdicts(list(found.values()))
+    said = _describe_verdicts(list(found.values()))
     assert said == ("No difference from naive RAG shown.", "Better than BM25 and the cheapest within the margin.")

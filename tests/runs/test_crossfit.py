@@ -19,7 +19,7 @@ from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, list_searc
 from ragsmith.records.stored_run import out_of_fold_evaluations
 from ragsmith.reporting import load_report
 from ragsmith.reporting.building import read_report
-from ragsmith.reporting.overview import across, scores_table, transfers_table
+from ragsmith.reporting.overview import combine_reports, scores_table, transfers_table
 from ragsmith.reporting.rendering import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
@@ -130,21 +130,21 @@ def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[P
         others = tuple(one for one in domain.comparisons if one.name != "recommended")
         return replace(domain, about=replace(domain.about, record=changed), comparisons=others)
 
-    found = {one.name: one for one in across([domain, domain]).tested}
+    found = {one.name: one for one in combine_reports([domain, domain]).tested}
     assert (found["naive"].each["facts"].n, found["naive"].left_out) == (24, ())
     for role, expected in (("winner", 0.0), ("naive", found["naive"].each["facts"].mean)):
-        [its] = [one for one in across([recommending(role)]).tested if one.name == "recommended"]
+        [its] = [one for one in combine_reports([recommending(role)]).tested if one.name == "recommended"]
         assert (its.each["facts"].mean, its.each["facts"].n) == (expected, 24)
     drafted = recommending("winner")
     of_retrieval = tuple(replace(one, of="retrieval") for one in drafted.comparisons)
-    assert across([replace(drafted, comparisons=of_retrieval)]).tested == ()
+    assert combine_reports([replace(drafted, comparisons=of_retrieval)]).tested == ()
 
 
 def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Path, RunOutcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
         domain = load_report(store, "facts")
-    together = across([domain])
+    together = combine_reports([domain])
     assert {one.part for one in together.transfers} == {"search"}
     assert {cell for row in transfers_table(together, [domain], "test").cells for cell in row[1:]} == {numbers.MISSING}
 

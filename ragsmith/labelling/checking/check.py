@@ -13,7 +13,7 @@ from ragsmith.labelling.checking.finding import GateFinding, GateState, number
 from ragsmith.labelling.checking.gates import GATES, chosen_gates
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import DatasetView
-from ragsmith.reporting.rendering import rendered
+from ragsmith.reporting.rendering import render
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
 
@@ -185,7 +185,7 @@ LISTED = 30
 
 def check_page(check: Check) -> str:
     """Return the check as an HTML page without external resources or scripts."""
-    return rendered(
+    return render(
         "check.html.j2",
         check=check,
         headline=headline(check),

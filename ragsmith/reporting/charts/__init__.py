@@ -1,47 +1,47 @@
-"""Charts that need no script: SVG inside the page, coloured by the page's style, light, dark or printed.
+"""Charts as inline SVG, styled by the CSS of the page and readable without scripts.
 
-They are written by hand, an element a mark. A plotting library would fix colours, letters and width when a page is
-written, where here the page decides when it is looked at, and the largest of them are slow to import. A mark
-shows its value when pointed at (``title``), and a table in the same section has the numbers.
+The SVG is written directly instead of by a plotting library, which would fix colours, fonts and widths when the page is
+written (they depend on the reader's screen and colour scheme) and would be slow to import. Each mark has a tooltip
+(``title``) with its value, and a table in the same section has all numbers.
 """
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from ragsmith.reporting.charts.bars import Columns, DotMark, Dots, ForestPlot, ForestRow, histogram
-from ragsmith.reporting.charts.curves import Cloud, CloudPoint, Curve, Series, Steps
+from ragsmith.reporting.charts.bars import Columns, DotMark, DotPlot, ForestPlot, ForestRow, histogram
+from ragsmith.reporting.charts.curves import Curve, ScatterPlot, ScatterPoint, Series, StepPlot
 from ragsmith.reporting.charts.shapes import ReferenceLine
 
 __all__ = [
     "Chart",
-    "Cloud",
-    "CloudPoint",
     "Columns",
     "Curve",
     "DotMark",
-    "Dots",
+    "DotPlot",
     "ForestPlot",
     "ForestRow",
     "ReferenceLine",
+    "ScatterPlot",
+    "ScatterPoint",
     "Series",
-    "Steps",
+    "StepPlot",
     "drawn",
     "histogram",
     "keys_of",
 ]
 
-Chart = ForestPlot | Columns | Curve | Steps | Cloud | Dots
+Chart = ForestPlot | Columns | Curve | StepPlot | ScatterPlot | DotPlot
 
 
-def drawn(chart: Chart) -> Markup:
-    """A chart as an SVG element; its title is what is read out instead of it."""
+def draw(chart: Chart) -> Markup:
+    """Return a chart as an SVG element, with its title as the label for screen readers."""
     height, parts = chart.drawing
     return Markup('<svg class="chart" role="img" width="100%" height="{:g}" aria-label="{}">\n{}\n</svg>').format(
         height, chart.title, Markup("\n").join(parts)
     )
 
 
-def keys_of(chart: Chart) -> tuple[tuple[str, str], ...]:
-    """Class and name of each kind of mark, where there are several."""
-    return chart.keys if isinstance(chart, Steps | Dots) else ()
+def legend_of(chart: Chart) -> tuple[tuple[str, str], ...]:
+    """Return the style class and name of each series; empty for charts without a legend."""
+    return chart.keys if isinstance(chart, StepPlot | DotPlot) else ()

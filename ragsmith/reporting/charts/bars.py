@@ -1,40 +1,40 @@
-"""Charts of named values: one below the other with intervals, several on a line, and columns side by side."""
+"""Charts of named values: forest plots, dot plots and column charts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ragsmith.reporting.charts.shapes import (
-    EDGE,
-    TALL,
+    CHART_HEIGHT,
+    EDGE_WIDTH,
     ReferenceLine,
     XScale,
-    anchor,
     axis,
     diamond,
     dot,
     rect,
     stroke,
     text,
+    text_anchor,
 )
 
-ROW = 38
-"""Pixels of a row: its name is above its mark."""
-NARROW = 44
-"""Maximum width of a label on a phone in characters; longer rows have their value on a separate line."""
+ROW_HEIGHT = 38
+"""Height of a row of a forest plot in pixels; its name is above its mark."""
+MAX_LABEL_LENGTH = 44
+"""Maximum length in characters of a label on a narrow screen; longer rows have the value on a second line."""
 
-DOTS_ROW = 40
-"""Pixels of a row: its name is above its marks."""
+DOT_ROW_HEIGHT = 40
+"""Height of a row of a dot plot in pixels; its name is above its marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """A named value, with an interval where ``low`` and ``high`` are known; ``marked`` ones are beyond their limit.
+    """A named value with an optional interval from ``low`` to ``high``; ``marked`` values are outside their limit.
 
-    ``said`` follows the name instead of the value, and ``kind`` is a class of the style: better, worse or open.
+    ``said`` replaces the value in the label, and ``kind`` is a CSS class: better, worse or open.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ForestRow:
 
 @dataclass(frozen=True, slots=True)
 class ForestPlot:
-    """Values from ``least`` to ``most``; ``band`` is where they should be, and ``ends`` says what either side means."""
+    """A forest plot from ``least`` to ``most``; ``band`` is the target range, ``ends`` label both directions."""
 
     title: str
     rows: tuple[ForestRow, ...]
@@ -63,7 +63,7 @@ class ForestPlot:
         """The height in pixels, and the marks."""
         x = XScale(self.least, self.most)
         top = 20 * len(self.lines) + (20 if self.band or self.ends else 0) + 6
-        tall = ROW + 16 * self._two_lines
+        tall = ROW_HEIGHT + 16 * self._two_lines
         height = top + tall * len(self.rows) + 24
         bottom = height - 20
         parts: list[Markup] = []
@@ -84,7 +84,7 @@ class ForestPlot:
             y = 14 + 20 * (place + (1 if self.band else 0))
             parts += [
                 stroke(x(line.value), y + 5, x(line.value), bottom, "limit"),
-                text(x(line.value), y, f"{line.name} {line.value:.2f}", "soft", anchor(x(line.value))),
+                text(x(line.value), y, f"{line.name} {line.value:.2f}", "soft", text_anchor(x(line.value))),
             ]
         parts += axis(bottom, x, signed=self.ends is not None)
         for place, row in enumerate(self.rows):
@@ -93,16 +93,16 @@ class ForestPlot:
 
     @property
     def _two_lines(self) -> bool:
-        return any(len(f"{row.name}  {row.said}") > NARROW for row in self.rows)
+        return any(len(f"{row.name}  {row.said}") > MAX_LABEL_LENGTH for row in self.rows)
 
     def _row(self, row: ForestRow, y: float, x: XScale) -> list[Markup]:
         css = "".join(f" {name}" for name in ("bad" if row.marked else "", row.kind) if name)
         value = row.said or f"{row.value:.2f}"
-        named = text(EDGE, y + 12, row.name if self._two_lines else f"{row.name}  {value}", "", "start")
+        named = text(EDGE_WIDTH, y + 12, row.name if self._two_lines else f"{row.name}  {value}", "", "start")
         if self._two_lines:
-            named += text(EDGE, y + 27, value, "soft", "start")
+            named += text(EDGE_WIDTH, y + 27, value, "soft", "start")
             y += 16
-        if self.ends:  # beside the marks alone: through letters it would strike them out
+        if self.ends:  # only at the height of the marks: the line would cross out the text
             named += stroke(x(0), y + 17, x(0), y + 32, "zero")
         said = f"{row.name}: {value}"
         if row.low is None or row.high is None:
@@ -118,12 +118,12 @@ class ForestPlot:
 
 
 def _guide(y: float) -> Markup:
-    return stroke(EDGE, y + 23, 100 - EDGE, y + 23, "guide")
+    return stroke(EDGE_WIDTH, y + 23, 100 - EDGE_WIDTH, y + 23, "guide")
 
 
 @dataclass(frozen=True, slots=True)
 class DotMark:
-    """A value; ``kind`` is a class of the style, and says whose it is."""
+    """A value with its tooltip ``said``; the CSS class ``kind`` identifies its series."""
 
     kind: str
     value: float
@@ -131,8 +131,8 @@ class DotMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Dots:
-    """Rows by name, each with its marks, from 0 to ``most``; the ``keys`` say what each class of marks is."""
+class DotPlot:
+    """A dot plot from 0 to ``most``: named rows with one mark per series; ``keys`` is the legend (class, name)."""
 
     title: str
     rows: tuple[tuple[str, tuple[DotMark, ...]], ...]
@@ -143,14 +143,14 @@ class Dots:
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
         x = XScale(0, self.most)
-        height = 6 + DOTS_ROW * len(self.rows) + 24
+        height = 6 + DOT_ROW_HEIGHT * len(self.rows) + 24
         parts: list[Markup] = []
         for place, (name, marks) in enumerate(self.rows):
-            y = 6 + DOTS_ROW * place
+            y = 6 + DOT_ROW_HEIGHT * place
             values = [mark.value for mark in marks]
             parts += [
-                text(EDGE, y + 12, name, "", "start"),
-                stroke(EDGE, y + 25, 100 - EDGE, y + 25, "guide"),
+                text(EDGE_WIDTH, y + 12, name, "", "start"),
+                stroke(EDGE_WIDTH, y + 25, 100 - EDGE_WIDTH, y + 25, "guide"),
                 stroke(x(min(values)), y + 25, x(max(values)), y + 25, "span"),
                 # the first is drawn last, and so on top
                 *(
@@ -162,13 +162,9 @@ class Dots:
         return height, parts
 
 
-def _marker(kind: str) -> Callable[[float, float, str, str], Markup]:
-    return diamond if kind == "two" else dot
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A value for each of ``names`` in their order, and what would be ``expected`` of each, if that is known."""
+    """A column chart of a value per name, with lines at the ``expected`` values if there are any."""
 
     title: str
     names: tuple[str, ...]
@@ -180,24 +176,28 @@ class Columns:
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
         most = max((*self.values, *self.expected, 1e-9))
-        wide = (100 - 2 * EDGE) / len(self.values)
-        height = TALL + 44 + (20 if self.across else 0)
+        wide = (100 - 2 * EDGE_WIDTH) / len(self.values)
+        height = CHART_HEIGHT + 44 + (20 if self.across else 0)
         parts = []
         for place, (name, value) in enumerate(zip(self.names, self.values, strict=True)):
-            left, tall = EDGE + wide * place, TALL * value / most
-            said = f"{name}: {_short(value)}"
-            parts.append(rect(left + 0.08 * wide, 20 + TALL - tall, 0.84 * wide, tall, "bar", said))
+            left, tall = EDGE_WIDTH + wide * place, CHART_HEIGHT * value / most
+            said = f"{name}: {_format_value(value)}"
+            parts.append(rect(left + 0.08 * wide, 20 + CHART_HEIGHT - tall, 0.84 * wide, tall, "bar", said))
             if value:
-                parts.append(text(left + wide / 2, 16 + TALL - tall, _short(value), "soft", "middle"))
-            parts.append(text(left + wide / 2, 36 + TALL, name, "soft", "middle"))
+                parts.append(text(left + wide / 2, 16 + CHART_HEIGHT - tall, _format_value(value), "soft", "middle"))
+            parts.append(text(left + wide / 2, 36 + CHART_HEIGHT, name, "soft", "middle"))
         for place, value in enumerate(self.expected):
-            y = 20 + TALL - TALL * value / most
-            parts.append(stroke(EDGE + wide * place, y, EDGE + wide * (place + 1), y, "limit"))
+            y = 20 + CHART_HEIGHT - CHART_HEIGHT * value / most
+            parts.append(stroke(EDGE_WIDTH + wide * place, y, EDGE_WIDTH + wide * (place + 1), y, "limit"))
         title = [text(50, height - 6, self.across, "soft", "middle")] if self.across else []
-        return height, [*parts, stroke(EDGE, 20 + TALL, 100 - EDGE, 20 + TALL, "axis"), *title]
+        return height, [
+            *parts,
+            stroke(EDGE_WIDTH, 20 + CHART_HEIGHT, 100 - EDGE_WIDTH, 20 + CHART_HEIGHT, "axis"),
+            *title,
+        ]
 
 
-def _short(value: float) -> str:
+def _format_value(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Charts with two axes: a curve, what was best so far, and points by what they cost and are worth."""
+"""Charts with two axes: curves, best score so far, and scatter plots of quality against cost."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from ragsmith.reporting.charts.shapes import (
-    EDGE,
-    LETTERS,
-    TALL,
+    CHART_HEIGHT,
+    EDGE_WIDTH,
+    LINE_HEIGHT,
     ReferenceLine,
     XScale,
     YScale,
-    anchor,
-    apart,
     diamond,
     dot,
-    padded,
+    pad_range,
+    spread_out,
     stroke,
     text,
+    text_anchor,
     ticks,
 )
 
-STEPS_HIGH = 220
-"""Pixels from the lowest to the highest value."""
-LEFT = 6
-"""Percent of the width reserved for the values."""
+STEP_PLOT_HEIGHT = 220
+"""Height of the plot area in pixels."""
+Y_AXIS_WIDTH = 6
+"""Percent of the width reserved for the labels of the y axis."""
 
-CLOUD_HIGH = 300
-"""Pixels from the lowest to the highest value."""
-NEAR = 26
-"""Percent of the width that a name may need: closer names are placed below each other."""
-SAME = 1.5
-"""Percent of the width from one point to another that hides it."""
+SCATTER_HEIGHT = 300
+"""Height of the plot area in pixels."""
+LABEL_WIDTH = 26
+"""Maximum width of a label in percent of the chart; closer labels are placed below each other."""
+OVERLAP_WIDTH = 1.5
+"""Distance in percent of the width below which two points overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points of a curve, with lines at values of either axis; both axes begin at 0."""
+    """A curve with reference lines on either axis; both axes begin at 0."""
 
     title: str
     points: tuple[tuple[float, float], ...]
@@ -54,27 +54,29 @@ class Curve:
         widest = max((*(x for x, _ in self.points), *(line.value for line in self.at)))
         highest = max((*(y for _, y in self.points), *(line.value for line in self.levels)))
         top = 8 + 20 * len(self.at)
-        height = top + TALL + 44
+        height = top + CHART_HEIGHT + 44
         x, y = XScale(0, widest), YScale(0, highest, top)
         parts = []
         for place, line in enumerate(self.at):
             here = 14 + 20 * place
             parts += [
-                stroke(x(line.value), here + 5, x(line.value), top + TALL, "limit"),
-                text(x(line.value), here, f"{line.name} {line.value:,.0f}", "soft", anchor(x(line.value))),
+                stroke(x(line.value), here + 5, x(line.value), top + CHART_HEIGHT, "limit"),
+                text(x(line.value), here, f"{line.name} {line.value:,.0f}", "soft", text_anchor(x(line.value))),
             ]
         for line in self.levels:
             level = y(line.value)
-            below = top + TALL / 2 < level < top + TALL - 20  # where a falling curve is not
+            below = top + CHART_HEIGHT / 2 < level < top + CHART_HEIGHT - 20  # where a falling curve leaves room
             parts += [
-                stroke(EDGE, level, 100 - EDGE, level, "limit"),
-                text(100 - EDGE, level + 14 if below else level - 5, f"{line.name} {line.value:.3g}", "soft", "end"),
+                stroke(EDGE_WIDTH, level, 100 - EDGE_WIDTH, level, "limit"),
+                text(
+                    100 - EDGE_WIDTH, level + 14 if below else level - 5, f"{line.name} {line.value:.3g}", "soft", "end"
+                ),
             ]
         ends = ((0, "start"), (widest / 2, "middle"), (widest, "end"))
         parts += [
             *(stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(self.points)),
-            stroke(EDGE, top + TALL, 100 - EDGE, top + TALL, "axis"),
-            *(text(x(value), top + TALL + 17, f"{value:,.0f}", "soft", at) for value, at in ends),
+            stroke(EDGE_WIDTH, top + CHART_HEIGHT, 100 - EDGE_WIDTH, top + CHART_HEIGHT, "axis"),
+            *(text(x(value), top + CHART_HEIGHT + 17, f"{value:,.0f}", "soft", at) for value, at in ends),
             text(50, height - 6, self.across, "soft", "middle"),
         ]
         return height, parts
@@ -82,7 +84,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The value after each trial, None before there is one. ``kind`` is a class of the style: one, two or three."""
+    """The best value after each trial, None before the first; ``kind`` is a CSS class: one, two or three."""
 
     name: str
     values: tuple[float | None, ...]
@@ -90,8 +92,8 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Lines of what was best so far, and ``levels`` to compare them with."""
+class StepPlot:
+    """A step plot of the best value so far, with reference lines at ``levels``."""
 
     title: str
     series: tuple[Series, ...]
@@ -100,36 +102,36 @@ class Steps:
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Class and name of each line."""
+        """The legend: class and name of each series."""
         return tuple((series.kind, series.name) for series in self.series)
 
     @property
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
         known = [value for series in self.series for value in series.values if value is not None]
-        least, most = padded([*known, *(level.value for level in self.levels)])
+        least, most = pad_range([*known, *(level.value for level in self.levels)])
         last = max(len(series.values) for series in self.series)
-        x, y = XScale(1 - LEFT / 100 * last, last), YScale(least, most, 8, STEPS_HIGH)
-        bottom = 8 + STEPS_HIGH
-        parts = _guides(y, ticks(least, most, 4))
-        heights = apart([y(level.value) - 4 for level in self.levels])
+        x, y = XScale(1 - Y_AXIS_WIDTH / 100 * last, last), YScale(least, most, 8, STEP_PLOT_HEIGHT)
+        bottom = 8 + STEP_PLOT_HEIGHT
+        parts = _grid_lines(y, ticks(least, most, 4))
+        heights = spread_out([y(level.value) - 4 for level in self.levels])
         for level, height in zip(self.levels, heights, strict=True):
             parts += [
-                stroke(EDGE, y(level.value), 100 - EDGE, y(level.value), "limit"),
-                text(100 - EDGE, height, f"{level.name} {level.value:.3f}", "soft", "end"),
+                stroke(EDGE_WIDTH, y(level.value), 100 - EDGE_WIDTH, y(level.value), "limit"),
+                text(100 - EDGE_WIDTH, height, f"{level.name} {level.value:.3f}", "soft", "end"),
             ]
         marked = (value for value in (1, *ticks(1, last, 5)) if value == 1 or value > last / 20)
         parts += [
-            *(mark for series in self.series for mark in _line(series, x, y)),
-            stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"),
+            *(mark for series in self.series for mark in _step_line(series, x, y)),
+            stroke(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
             *(text(x(v), bottom + 16, f"{v:,.0f}", "soft", "end" if v == last else "middle") for v in marked),
             text(50, bottom + 34, self.across, "soft", "middle"),
         ]
         return bottom + 42, parts
 
 
-def _line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
-    """Horizontal as long as nothing better comes, then up; a mark at each gain."""
+def _step_line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
+    """Yield the steps of a series, with a mark at each improvement."""
     before: tuple[int, float] | None = None
     for trial, value in enumerate(series.values, 1):
         if value is None or (before is not None and value == before[1]):
@@ -144,8 +146,8 @@ def _line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
 
 
 @dataclass(frozen=True, slots=True)
-class CloudPoint:
-    """A point with cost ``x`` and value ``y``, labelled ``name``; ``kind`` is a class of the style."""
+class ScatterPoint:
+    """A point with cost ``x``, value ``y``, tooltip ``said`` and label ``name``; ``kind`` is a CSS class."""
 
     x: float
     y: float
@@ -155,11 +157,11 @@ class CloudPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Cloud:
-    """Points, those of the ``front`` joined by steps, the cheapest first."""
+class ScatterPlot:
+    """A scatter plot of value against cost, with the Pareto front as a step line, cheapest first."""
 
     title: str
-    points: tuple[CloudPoint, ...]
+    points: tuple[ScatterPoint, ...]
     front: tuple[tuple[float, float], ...]
     across: str
     up: str
@@ -167,49 +169,54 @@ class Cloud:
     @property
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
-        least, most = padded([point.y for point in self.points])
-        first, last = padded([point.x for point in self.points], 0.04)
+        least, most = pad_range([point.y for point in self.points])
+        first, last = pad_range([point.x for point in self.points], 0.04)
         first = min(first, 0.0) if first < 0.25 * last else first
-        x, y = XScale(first, last), YScale(least, most, 20, CLOUD_HIGH)
-        bottom = 20 + CLOUD_HIGH
-        parts = [text(EDGE, 12, self.up, "soft", "start"), *_guides(y, ticks(least, most, 5))]
+        x, y = XScale(first, last), YScale(least, most, 20, SCATTER_HEIGHT)
+        bottom = 20 + SCATTER_HEIGHT
+        parts = [text(EDGE_WIDTH, 12, self.up, "soft", "start"), *_grid_lines(y, ticks(least, most, 5))]
         for (a, b), (c, d) in pairwise(self.front):
             parts += [stroke(x(a), y(b), x(c), y(b), "front"), stroke(x(c), y(b), x(c), y(d), "front")]
         for point in sorted(self.points, key=lambda point: bool(point.name)):
             mark = diamond if point.kind == "two" else dot
             parts.append(mark(x(point.x), y(point.y), f"dot {point.kind or 'faint'}", point.said))
         parts += [
-            *_names([replace(p, x=x(p.x), y=y(p.y)) for p in self.points if p.name]),
-            stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"),
+            *_point_labels([replace(p, x=x(p.x), y=y(p.y)) for p in self.points if p.name]),
+            stroke(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
             *(text(x(value), bottom + 16, f"{value:.3g}", "soft", "middle") for value in ticks(first, last, 6)),
             text(50, bottom + 34, self.across, "soft", "middle"),
         ]
         return bottom + 42, parts
 
 
-def _names(points: Sequence[CloudPoint]) -> list[Markup]:
-    """Labels of the points, moved up or down where they would overlap."""
+def _point_labels(points: Sequence[ScatterPoint]) -> list[Markup]:
+    """Return the labels of the points, moved up or down to avoid overlaps."""
     placed: list[tuple[float, float]] = []
     parts = []
-    for point in _joined(points):
-        left = point.x > 100 - NEAR
-        ways = (point.y + 4 + move for far in range(0, CLOUD_HIGH, 2) for move in (-far, far))
+    for point in _merge_overlapping(points):
+        left = point.x > 100 - LABEL_WIDTH
+        ways = (point.y + 4 + move for far in range(0, SCATTER_HEIGHT, 2) for move in (-far, far))
         y = next(
-            y for y in ways if not any(abs(point.x - x) < NEAR and abs(y - other) < LETTERS for x, other in placed)
+            y
+            for y in ways
+            if not any(abs(point.x - x) < LABEL_WIDTH and abs(y - other) < LINE_HEIGHT for x, other in placed)
         )
         placed.append((point.x, y))
         side = -1.2 if left else 1.2
-        if abs(y - 4 - point.y) > LETTERS:
+        if abs(y - 4 - point.y) > LINE_HEIGHT:
             parts.append(stroke(point.x, point.y, point.x + side, y - 4, "leader"))
         parts.append(text(point.x + side, y, point.name, "name", "end" if left else "start"))
     return parts
 
 
-def _joined(points: Sequence[CloudPoint]) -> list[CloudPoint]:
-    """The points from the top; those that the eye cannot tell apart share a name."""
-    found: list[CloudPoint] = []
+def _merge_overlapping(points: Sequence[ScatterPoint]) -> list[ScatterPoint]:
+    """Sort points from top to bottom and merge the labels of overlapping points."""
+    found: list[ScatterPoint] = []
     for point in sorted(points, key=lambda point: point.y):
-        near = next((one for one in found if abs(one.x - point.x) < SAME and abs(one.y - point.y) < LETTERS / 2), None)
+        near = next(
+            (one for one in found if abs(one.x - point.x) < OVERLAP_WIDTH and abs(one.y - point.y) < LINE_HEIGHT / 2),
+            None,
+        )
         if near is None:
             found.append(point)
         else:
@@ -217,13 +224,13 @@ def _joined(points: Sequence[CloudPoint]) -> list[CloudPoint]:
     return found
 
 
-def _guides(y: YScale, values: Sequence[float]) -> list[Markup]:
-    """A horizontal line with a label at each of ``values``."""
+def _grid_lines(y: YScale, values: Sequence[float]) -> list[Markup]:
+    """Return a labelled horizontal line at each of ``values``."""
     return [
         mark
         for value in values
         for mark in (
-            stroke(EDGE, y(value), 100 - EDGE, y(value), "guide"),
-            text(EDGE, y(value) - 3, f"{value:.3g}", "soft", "start"),
+            stroke(EDGE_WIDTH, y(value), 100 - EDGE_WIDTH, y(value), "guide"),
+            text(EDGE_WIDTH, y(value) - 3, f"{value:.3g}", "soft", "start"),
         )
     ]

@@ -5,7 +5,7 @@
   tip.hidden = true;
   document.body.append(tip);
 
-  // A mark of a chart says what it is in its title, for those without this script; here it is shown at once.
+  // Tooltips of chart marks are title elements without this script; with it, they are shown without delay.
   document.querySelectorAll("svg.chart").forEach(function (chart) {
     chart.querySelectorAll("title").forEach(function (title) {
       title.parentNode.setAttribute("data-said", title.textContent);
@@ -29,7 +29,7 @@
     return best;
   }
 
-  // A term says what it means where somebody points at it or comes to it by keyboard; without this script it is a link.
+  // Terms show their definition on hover and on keyboard focus; without this script they are links.
   document.querySelectorAll("a.term").forEach(function (term) {
     function explain() { show(term, document.getElementById(term.hash.slice(1)).textContent); }
     function end() { if (pointed === term) { show(null); } }
@@ -57,7 +57,7 @@
     tip.style.top = scrollY + (above > 0 ? above : box.bottom + 8) + "px";
   }
 
-  // The list of questions: as many rows stand in the page as are looked at, the others wait in a template.
+  // The list of questions: only the rows that are shown are in the page, the others are in a template.
   document.querySelectorAll(".questions").forEach(function (list) {
     var form = list.querySelector("form"), body = list.querySelector("tbody"), more = list.querySelector(":scope > button");
     var rest = list.querySelector("template"), note = list.querySelector(".rest");

@@ -25,7 +25,7 @@ from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, Belonging, DatasetView
 from ragsmith.plugins import Range, Share
 from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLine
-from ragsmith.reporting.wording import in_groups
+from ragsmith.reporting.wording import count_groups
 
 SATURATED = 0.95
 """Recall@5 of BM25 above which too little can be gained."""
@@ -239,7 +239,7 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
     here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
     part += " with evidence" if len(located) < total else ""
     groups = len(Clusters.of(view.dataset, test or view.located).groups)
-    counted = f"{here} {part}, in {in_groups(groups)}"
+    counted = f"{here} {part}, in {count_groups(groups)}"
     if groups < FEWEST_GROUPS:
         summary = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
         return GateFinding(
@@ -278,7 +278,7 @@ def _more_groups(view: DatasetView) -> str:
     tested = [example for fold in crossfit(view.dataset, FOLDS) for example in fold.test]
     if (groups := len(Clusters.of(view.dataset, tested).groups)) < FEWEST_GROUPS:
         return advice
-    crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {in_groups(groups)}"
+    crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {count_groups(groups)}"
     return f"{crossfitted}, without new ones; {advice}"
 
 
