@@ -1,7 +1,7 @@
 """The sections of a report, shared by the HTML page and the Markdown file.
 
-A section is a function from the report of a run to its blocks; sections without blocks are omitted. The order is that of
-a reader's decisions: the verdict, the winner and its costs, the reasons, and how the search found it.
+A section is a function from the report of a run to its blocks; sections without blocks are omitted. The order is:
+the verdict, the winner and its costs, the reasons, and how the search found it.
 """
 
 from __future__ import annotations

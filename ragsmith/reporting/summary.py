@@ -1,4 +1,4 @@
-"""The report in a few lines for a terminal: first what is decided by, then how it was come by."""
+"""The summary of a report for the terminal: the decision first, then its basis."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from ragsmith.text import numbers
 from ragsmith.text.terminal import COLUMNS, aligned, folded
 
 PIPELINES_LISTED = 5
-"""Pipelines that are listed."""
+"""Number of pipelines of the ranking that are listed."""
 
 EXCLUDED_LISTED = 10
-"""Questions that were excluded which are named; the report has them all."""
+"""Number of excluded questions that are listed; the report lists all."""
 
 SEARCH_DEFINED_RIVALS = ("recommended", "single")
-"""Rivals whose title does not say which pipeline they are; what is said of the cheapest does."""
+"""Roles whose pipelines are listed by their labels, as the titles do not identify them."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
-    """Winner, verdict, cost and next step, then ranking and baselines. Control characters are shown, not sent.
+    """Return winner, verdict, cost and next step, then ranking and baselines; control characters are escaped.
 
-    No line is longer than ``columns``, unless a single word is.
+    Lines are wrapped at ``columns``, except within words.
     """
     record = report.about.record
     lines = [
@@ -70,7 +70,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     ]
     if any(row.ranked_by is not None for row in shown):
         lowest = numbers.plain(report.lowest)
-        lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
+        lines.append(f"  (n: questions that it finished; failures are ranked as scores of {lowest})")
     if record.settings.weighs:
         lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
         if record.settings.timed:
@@ -84,7 +84,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
 
 
 def _decision_lines(report: RunReport) -> Iterator[str]:
-    """Which pipeline, whether it is better than what and by how much, what it costs, and what to do next."""
+    """Yield the winner, its costs, the verdict with its comparisons, and the next step."""
     if winner := report.winner:
         yield f"winner: {winner.label or 'naive RAG'}"
         seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
@@ -105,12 +105,12 @@ def _format_naive_calls(report: RunReport) -> str:
 
 
 def _comparison_lines(report: RunReport) -> Iterator[str]:
-    """A line for each rival: the difference, its interval, p and the word for it."""
+    """Yield a line per rival: difference, interval, p and verdict."""
     found = [one.difference for one in report.comparisons if one.difference]
     if not found:
-        return  # the headline says so
+        return  # the headline states it
     asked = f"{found[0].n} {'questions' if report.folds else 'test questions'} in {count_groups(found[0].groups)}"
-    yield f"  {report.comparisons[0].of} of the winner less that of each, on {asked}:"
+    yield f"  {report.comparisons[0].of} of the winner minus that of each, on {asked}:"
     rows = [
         (
             _rival_title(one, report),
@@ -148,22 +148,22 @@ def _verdict_word(one: Comparison) -> str:
 
 
 def _fine_print(report: RunReport) -> str:
-    """What p and the intervals count."""
+    """Explain the adjustment of p and of the intervals."""
     count, look = len(report.comparisons), report.comparisons[0].look
     family = [f"{'both' if count == 2 else f'all {count}'} comparisons"] if count > 1 else []
     counted = join_names([*family, *([count_earlier_looks(look)] if look > 1 else [])], "and")
     decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
-    said = f"{decides}; each interval is a 95 % one by itself"
+    said = f"{decides}; each interval is an unadjusted 95 % interval"
     tested = len(report.about.record.tested)
     if any(one.difference and one.difference.n < tested for one in report.comparisons):
-        said += "; p also has to hold with the failures of the leader as the lowest score"
+        said += "; p also has to hold if failures of the leader are scored as the lowest score"
     if any(one.difference is None for one in report.comparisons):
-        said += "; not compared: one of the two failed on more questions than it may"
+        said += "; not compared: one of the two failed on more questions than allowed"
     return said
 
 
 def _simplification_lines(report: RunReport) -> list[str]:
-    """What was left out of the winner, or what it is where it has not the highest mean."""
+    """Return the options removed from the winner, or its selection criterion if it has not the highest mean."""
     record = report.about.record
     gone = [removal for removal in record.removals if removal.left_out]
     if not report.winner or not gone:
@@ -179,15 +179,15 @@ def _simplification_lines(report: RunReport) -> list[str]:
     return [
         "",
         f"the winner is the {describe_choice(report)} {changes}{leads}: {numbers.plain(abs(last.loss))} ± "
-        f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
+        f"{numbers.plain(last.error)} {side} it, saving {saved:.1f} calls a question",
     ]
 
 
 def _failure_lines(report: RunReport) -> list[str]:
-    """What failed, in a few lines."""
+    """Return the number of failures and the first excluded questions."""
     if not report.failed:
         return []
-    lines = ["", f"{report.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
+    lines = ["", f"{report.failed:,} answers failed: see Failures in the report; --retry-failed retries them"]
     if report.excluded:
         lines.append(f"excluded, as every pipeline failed on them: {len(report.excluded)} of the questions")
         lines += [f"  {one.question} ({one.split}), {one.why}" for one in report.excluded[:EXCLUDED_LISTED]]
@@ -208,7 +208,7 @@ def _format_pipeline(place: int | None, row: PipelineRow, title: str = "") -> st
 
 
 def _format_part(row: PipelineRow, part: str) -> str:
-    """R or G, and of how many questions it is where not all that were scored have it."""
+    """Return R or G, with the number of questions if it is not defined for all scored ones."""
     counted = count_questions(row, part)
     said = "" if counted == row.coverage.scored else f" (n {counted})"
     return f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}{said}"

@@ -1,4 +1,4 @@
-"""What a report says in sentences."""
+"""The sentences of reports."""
 
 from __future__ import annotations
 
@@ -20,56 +20,56 @@ from ragsmith.text import numbers
 from ragsmith.text.table import rounded
 
 SELECTION_BIAS = (
-    "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
-    "better than it is (winner's curse). They rank candidates; only the comparison on the test questions is a claim."
+    "Scores on the search questions are biased upwards for the pipelines that the search selected (winner's curse). "
+    "They rank candidates; only the comparison on the test questions supports a claim."
 )
 
 PROPOSALS_EXPLAINED = (
-    "With and without are means over the pipelines that the search happened to propose, which differ in their other "
-    "options too: a hint, not an effect."
+    "F with and without an option are means over the pipelines that the search proposed, which also differ in other "
+    "options: they are observational, not causal effects."
 )
 
 NAIVE = "naive RAG"
 
 PROPER_NAMES = ("naive", "bm25")
-"""Parts in the test that go by a name, without an article."""
+"""Roles whose titles are proper names and take no article."""
 
 OPTIONS_EXPLAINED = (
-    "Every option switched on alone in naive RAG, or, where it needs another technique, in the pipeline that is named, "
-    "on the search questions. Activity is the share of questions on which its stage gives another output than without "
-    "it; an option that never does is inert here. Changes are means of differences question by question, with 95 % "
-    "intervals that are not adjusted for the number of options: among many, some look good by chance."
+    "Every option switched on alone in naive RAG, or in the named pipeline if it needs another technique, on the "
+    "search questions. Activity is the share of questions for which it changes the output of its stage; an option "
+    "that changes none is inert here. Changes are means of paired differences, with 95 % intervals that are not "
+    "adjusted for the number of options: some look good by chance."
 )
 
 GROUPS_EXPLAINED = (
-    "The same pipelines on parts of the questions: what a search chose for all of them need not be best for each. A "
-    "part has few questions, so its intervals are wide. Costs are means per question: model calls, tokens read and "
-    "written, texts embedded, pairs scored by the cross-encoder, and the length of the prompt."
+    "The same pipelines by group of questions: the best pipeline overall need not be the best for each group. Groups "
+    "have few questions, so their intervals are wide. Costs are means per question: model calls, input and output "
+    "tokens, texts embedded, pairs scored by the cross-encoder, and the length of the prompt."
 )
 
 EFFECTS_EXPLAINED = (
-    "Every two pipelines of the search that differ in one option alone, of which one has naive RAG's, question by "
-    "question: the mean over all such pairs, the option alone in naive RAG among them. What a race dropped early "
-    "counts on the questions that it answered, so large losses look a little larger than they are."
+    "The mean of paired differences over all pairs of pipelines of the search that differ in one option only, of which "
+    "one has that of naive RAG. Pipelines that racing pruned early count with the questions that they answered, so "
+    "large losses are slightly overestimated."
 )
 
 LATENCY_EXPLAINED = (
-    "Each question was asked alone, by ragsmith evaluate --latency: warm with models opened and the index built, cold "
-    "with nothing there, so that the first of them waits for both (the program itself was running, and had read its "
-    "files before). Nothing that was found or answered before was remembered, and replies of models were waited for."
+    "Measured by ragsmith evaluate --latency, one question at a time: warm with models loaded and the index built, "
+    "cold without, so that the first question includes both (the program itself was running, and its files had been "
+    "read before). Retrieval results, answers and replies of models were not cached."
 )
 
 EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` follows one question through the pipeline; the ids are listed here."
 
 QUESTIONS_EXPLAINED = (
-    "Every question with the fitness that winner and naive RAG have on it, and what first went wrong in the winner. "
-    "Questions that the winner changed most come first."
+    "Every question with the fitness of the winner and of naive RAG, and the first cause of failure in the winner, "
+    "sorted by absolute change."
 )
 
-NOTHING_TO_BEAT = ": the winner is all that it would have to beat"
+NOTHING_TO_BEAT = ": the winner is its only rival"
 
 MAX_FITTED_LENGTH = 400
-"""Characters of fitted numbers that are shown."""
+"""Maximum number of characters of fitted numbers in a table."""
 
 VERDICT_WORDS: Mapping[Verdict, str] = {
     Verdict.BETTER: "better",
@@ -80,11 +80,11 @@ VERDICT_WORDS: Mapping[Verdict, str] = {
 }
 
 RIVAL_ORDER = ("naive", "bm25", "recommended", "random", "single", "cheapest")
-"""Rivals by what a verdict over them tells; a headline begins with the first."""
+"""Roles of rivals, the most informative comparisons first: the order of sentences and rows."""
 
 
 def describe_comparison(comparison: Comparison, *, asked: str = "test questions") -> str:
-    """One comparison in words, with its numbers; ``asked`` is what its questions are called."""
+    """Describe a comparison with its numbers; ``asked`` is the name of its questions."""
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
         return f"Not compared with {against}: one of the two failed on more {asked} than it may."
@@ -107,11 +107,11 @@ def describe_comparison(comparison: Comparison, *, asked: str = "test questions"
 
 
 def _describe_too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -> str:
-    """Why nothing could be shown: too often looked at, too few groups, or too few that differ."""
+    """Describe why nothing could be shown: too many looks, too few groups, or too few differences."""
     if comparison.spent:
         return (
             f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at "
-            f"{times(comparison.look - 1)} before, and nothing could be shown on them any more ({seen})."
+            f"{times(comparison.look - 1)} before, and can no longer show any difference ({seen})."
         )
     counted = f"{found.n} {asked} in {count_groups(found.groups)}"
     few = (
@@ -123,48 +123,48 @@ def _describe_too_few(comparison: Comparison, found: Difference, asked: str, see
 
 
 def _describe_resolution(comparison: Comparison) -> str:
-    """What is excluded where no difference is shown, what would have been shown, and what would settle it."""
+    """Describe the excluded and the detectable differences, and the number of questions that would be needed."""
     assert comparison.excluded is not None
     worse, better = map(numbers.plain, comparison.excluded)
     said = f"It is at most {worse} worse and at most {better} better"
     if comparison.detectable is not None:
-        said += f"; {numbers.plain(comparison.detectable)} would have been shown four times in five"
+        said += f"; a difference of {numbers.plain(comparison.detectable)} would have been shown with 80 % power"
     if comparison.more_questions is not None:
         groups = count_groups(comparison.more_groups or 0)
-        said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show what was seen"
+        said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show this difference"
     return f"{said}."
 
 
 def count_groups(number: int) -> str:
-    """``1 group``, ``8 groups``."""
+    """Return a number of groups, such as ``1 group`` or ``8 groups``."""
     return f"{number:,} group{'' if number == 1 else 's'}"
 
 
 def count_earlier_looks(look: int) -> str:
-    """The looks at the questions before this one, of the number ``look``."""
+    """Return the number of looks before the one of number ``look``, in words."""
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
 
 def front_explained(report: RunReport) -> str:
-    """What the front is made of, and how another of its pipelines is written."""
+    """Explain the Pareto front, and how to export another of its pipelines."""
     margin = numbers.plain(report.about.record.settings.margin)
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
-        f"Every pipeline that met all search questions counts, unless {unless}. "
-        "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which "
-        f"search questions show to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
+        f"Includes every pipeline that was evaluated on all search questions, unless {unless}. "
+        "`ragsmith export --pick` writes one: knee, beyond which more calls gain little; cheapest, which "
+        f"search questions show to be less than {margin} behind the winner; calls<=2; or a rank of the ranking."
         + _describe_latency(report.about.record.settings)
     )
 
 
 def _describe_latency(settings: RunSettings) -> str:
-    """How latency was measured, where it was."""
+    """Explain how latency was measured; "" if it was not."""
     if not settings.timed:
         return ""
     return (
-        f" latency<=0.5 names one by its seconds: each pipeline was asked {TIMED} questions, one at a time, on warm "
-        "models, and latency is the median. Replies of chat models count with the seconds they took in the search. "
-        f"That was on {settings.machine}."
+        f" latency<=0.5 picks one by its seconds: latency is the median over {TIMED} questions, one at a time, with "
+        "loaded models. Replies of chat models count with their duration in the search. "
+        f"Measured on {settings.machine}."
     )
 
 
@@ -175,11 +175,11 @@ CHEAPER_VERDICTS: Mapping[Verdict, str] = {
     Verdict.NO_DIFFERENCE: "no difference between the two is shown",
     Verdict.TOO_FEW: "nothing is shown of the two",
 }
-"""What a verdict of the winner over a cheaper pipeline says of the cheaper."""
+"""Descriptions of the verdict of the winner against a cheaper pipeline."""
 
 
 def describe_within_margin(found: Cheapest) -> str:
-    """What the cheapest within the margin saves on the test questions, and what its comparison shows."""
+    """Describe the calls of the cheapest pipeline within the margin, and its comparison with the winner."""
     digits = next((n for n in (1, 2) if f"{found.calls:.{n}f}" != f"{found.winner_calls:.{n}f}"), 3)
     behind = f"{numbers.plain(abs(found.loss))} {'behind' if found.loss > 0 else 'ahead of'} the winner"
     apart = "the same score" if numbers.signed(found.loss) == numbers.signed(0.0) else behind
@@ -191,7 +191,7 @@ def describe_within_margin(found: Cheapest) -> str:
 
 
 def describe_duplicates(report: RunReport) -> list[str]:
-    """A sentence for each pipeline that is no rival of its own, and one for what is cheaper than the winner."""
+    """Return a sentence for each role whose pipeline has another role, and one on the cheapest pipeline."""
     found = {name: other for name, other in report.same.items() if name != "cheapest"}
     itself = [_role_title(name) for name, other in found.items() if other == "winner"]
     said = []
@@ -203,14 +203,14 @@ def describe_duplicates(report: RunReport) -> list[str]:
 
 
 def describe_cheapest(report: RunReport) -> str:
-    """Which pipeline within the margin is cheaper than the winner, or that there is none; "" if it was not computed."""
+    """Describe the cheapest pipeline within the margin, or that there is none; "" if it was not computed."""
     if report.cheapest:
         return describe_within_margin(report.cheapest)
     if report.same.get("cheapest") != "winner":
         return ""
     margin = numbers.plain(report.about.record.settings.margin)
     return (
-        "No cheaper pipeline is within the margin: none that asks fewer model calls than the winner is shown on the "
+        "No cheaper pipeline is within the margin: none that makes fewer model calls than the winner is shown on the "
         f"search questions to be less than {margin} behind it."
     )
 
@@ -220,7 +220,7 @@ def _role_title(name: str) -> str:
 
 
 def headline(report: RunReport) -> str:
-    """Whether the winner is really better, in one or two sentences."""
+    """Summarize the verdicts in one or two sentences."""
     if report.about.record.no_winner:
         return f"No winner: {report.about.record.no_winner}."
     if not report.ranking:
@@ -242,25 +242,25 @@ def headline(report: RunReport) -> str:
 
 
 def describe_extra_evaluations(report: RunReport) -> str:
-    """What was evaluated besides the pipelines that the search proposed; nothing where nothing was."""
+    """Describe the evaluations in addition to the proposals of the search; "" if there were none."""
     found, folds = report.besides, len(report.folds)
     parts = (
-        (found.before, "before it, the baselines and each option alone"),
-        (found.drawn, "drawn at random"),
+        (found.before, "baselines and single options before it"),
+        (found.drawn, "random pipelines"),
         (found.simplify, "to simplify the winner"),
-        (found.apart, "to take it apart"),
+        (found.apart, "for its ablation"),
     )
     if not found.total:
         return ""
     more = f"; and a search in each of {folds} folds" if folds else ""
     return (
-        f"{found.total:,} pipelines were evaluated besides the {report.proposed:,} that the search proposed: "
+        f"{found.total:,} pipelines were evaluated in addition to the {report.proposed:,} that the search proposed: "
         f"{join_names([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
     )
 
 
 def describe_questions(record: RunRecord) -> str:
-    """How many questions were searched on and tested."""
+    """Describe the numbers of search and test questions."""
     if record.settings.verdict != CROSSFIT:
         return f"{len(record.split.search)} search and {len(record.split.test)} test questions"
     if not record.folds:
@@ -269,21 +269,21 @@ def describe_questions(record: RunRecord) -> str:
 
 
 def crossfit_explained(report: RunReport) -> str:
-    """What a verdict by crossfit is about."""
+    """Explain a verdict by crossfit."""
     record = report.about.record
     return (
-        f"The questions were dealt out to {len(record.folds)} folds. For each, one search ran on the others, without "
-        "those that have gold near the fold's, and its winner answered the fold: so each of the "
-        f"{len(record.tested)} questions was tested once, by a pipeline that was chosen without it. What is claimed is "
-        "about the procedure, what such a search finds here, and not about one pipeline: the winner below was found by "
-        "one more search, on all questions, which is the best use of them and leaves none to test it on. Searches of "
-        "different folds share questions, so that intervals are a little too narrow, by an amount that has no "
-        "unbiased estimate (Bengio and Grandvalet 2004)."
+        f"Cross-validation of the search: the questions were split into {len(record.folds)} folds. For each fold, a "
+        "search ran on the other questions, without those whose gold is near that of the fold, and its winner was "
+        f"tested on the fold: each of the {len(record.tested)} questions was tested once, by a pipeline that was "
+        "selected without it. The claim is about the search procedure, not about one pipeline: the winner below was "
+        "found by another search on all questions, which leaves none to test it on. Searches of different folds share "
+        "questions, so the intervals are slightly too narrow, by an amount that has no unbiased estimate (Bengio and "
+        "Grandvalet 2004)."
     )
 
 
 def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """A sentence for each verdict; what matters most comes first, and the cheapest, which is one to save by, last."""
+    """Return a sentence per verdict, in the order of `RIVAL_ORDER`."""
     margin = numbers.plain(comparisons[0].margin)
     texts = {
         Verdict.BETTER: ("and", "Better than {}."),
@@ -303,14 +303,14 @@ def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
 
 
 def describe_winner(changed: int, stations: int) -> str:
-    """How far the winner is from naive RAG."""
+    """Describe how many stages of the winner differ from naive RAG."""
     if not changed:
-        return "The winner is naive RAG: no station was worth changing."
-    return f"The way of a question through {stations} stations; {changed} differ from those of naive RAG, above them."
+        return "The winner is naive RAG: no change of a stage was an improvement."
+    return f"The {stations} stages of the winner; {changed} differ from naive RAG, whose options are above them."
 
 
 def scores_explained(report: RunReport) -> str:
-    """What F, R and G are."""
+    """Define F, R and G."""
     known = measures()
     fitness = report.about.record.settings.fitness
     made_of = "; ".join(
@@ -322,7 +322,7 @@ def scores_explained(report: RunReport) -> str:
 
 
 def _describe_missing_parts(report: RunReport) -> str:
-    """What becomes of questions that have no R, or another G, where there are some."""
+    """Describe how questions without evidence are scored; "" if there are none."""
     rows = [row for row in (*report.ranking, *report.baselines.values()) if row.scores]
     if not rows:
         return ""
@@ -330,45 +330,44 @@ def _describe_missing_parts(report: RunReport) -> str:
     unlabelled = first.coverage.scored - count_questions(first, RETRIEVAL)
     found = ""
     if unlabelled and not report.about.record.settings.fitness.ranks:
-        found += f" {unlabelled} questions have no evidence: they have no R, and count by G alone."
+        found += f" {unlabelled} questions have no evidence: they have no R, and their F is G."
     if (refused := count_questions(first, REFUSAL)) > 0:
-        found += f" {refused} of them the documents do not answer: their G is 1 if they are declined, else 0."
+        found += f" {refused} of them have no answer in the documents: their G is 1 if declined, else 0."
     return found
 
 
 def count_questions(row: PipelineRow, name: str) -> int:
-    """Of how many questions a mean is."""
+    """Return the number of questions of a mean."""
     score = row.scores.get(name)
     return 0 if score is None else score.n or row.coverage.scored
 
 
 def describe_choice(report: RunReport) -> str:
-    """By what the pipeline was chosen that options were then left out of."""
+    """Return the criterion by which the pipeline was chosen before it was simplified."""
     record = report.about.record
     by_estimate = record.settings.choose == "estimate" and record.estimated not in (None, record.leader)
     return TITLES["estimate" if by_estimate else "leader"]
 
 
 def first_place_explained(report: RunReport) -> str:
-    """Why the winner comes first although another listed pipeline has a higher fitness; "" if none has."""
+    """Explain why the winner comes first if another pipeline has a higher fitness; "" if none has."""
     if not report.winner or not report.ranking or report.ranking[0].key != report.winner.key:
         return ""
     first, *others = report.ranking
     if all(numbers.plain(one.level) <= numbers.plain(first.level) for one in others if one.scores):
         return ""
     if any(removal.left_out for removal in report.about.record.removals):
-        why = "what does not pay was left out of it, which may lower its fitness a little"
+        why = "options that did not pay were removed from it, which may lower its fitness slightly"
     else:
         why = f"it has the {describe_choice(report)}, by which it was chosen"
     return f"The winner comes first although others have a higher fitness: {why}."
 
 
 def simplification_explained(report: RunReport) -> str:
-    """How options were left out, in a paragraph."""
+    """Explain the simplification of the winner."""
     shrunk = (
-        "The estimate of what a pipeline is worth is its mean, shrunk towards what was expected of it before, by how "
-        "far the questions that happen to be asked move it and those that do nearly the same: the highest of many "
-        "means belongs to a pipeline that was lucky. "
+        "The estimate of the fitness of a pipeline is its mean, shrunk towards its prior expectation according to the "
+        "sampling error of its mean and of those of similar pipelines: the highest of many means is biased upwards. "
     )
     return (shrunk if report.about.record.settings.choose == "estimate" else "") + (
         f"Each option of the pipeline with the {describe_choice(report)} was removed in turn, on the search questions. "
@@ -379,61 +378,61 @@ def simplification_explained(report: RunReport) -> str:
 
 
 def failures_explained(report: RunReport) -> str:
-    """What failures mean for a pipeline."""
+    """Explain how failures are scored."""
     most = numbers.share(report.about.record.settings.max_failure_rate)
     return (
-        f"{report.failed:,} answers failed. A failed question is no score. A question on which every pipeline "
-        f"failed is excluded. On the others a pipeline may fail on up to {most}; one that fails on more has no "
-        "score and cannot win."
+        f"{report.failed:,} answers failed. A failed question has no score. A question on which every pipeline "
+        f"failed is excluded. A pipeline may fail on up to {most} of the others; with more failures it has no score "
+        "and cannot win."
     )
 
 
 def ranking_explained(report: RunReport) -> str:
-    """How pipelines that failed on some questions are ranked."""
+    """Explain the ranking of pipelines that failed on some questions."""
     return (
         f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
-        f"as if each failure had scored {numbers.plain(report.lowest)}, the lowest there is, so that no pipeline "
+        f"as if each failure had scored {numbers.plain(report.lowest)}, the lowest score, so that no pipeline "
         "gains by failing. The lead of the winner is measured on the questions that both finished."
     )
 
 
 def parts_explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
-    """What the numbers are, and what they are not; ``chosen`` says whether search questions chose the pipeline."""
+    """Explain an ablation; ``chosen`` is whether the pipeline was selected on the search questions."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
-    linked = f" in {count_groups(groups)} that hang together" if groups else ""
+    linked = f" in {count_groups(groups)} of related questions" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
-    biased = f" These questions chose {named}, so each part looks a little better than it is."
+    biased = f" These questions were used to select {named}, so the contributions are slightly overestimated."
     return (
-        f"Each part of {named} was taken out in turn, which leaves naive RAG's option there, on {found.questions} "
-        f"{asked}questions{linked}. Worth is {named} less what is left, question by question: above 0 the part is "
-        "worth having, and an interval that holds 0 shows nothing. Intervals are of one part by itself, not adjusted "
-        f"for how many parts there are.{biased if chosen and found.part == 'search' else ''}"
+        f"Each part of {named} was replaced in turn by naive RAG's option, on {found.questions} "
+        f"{asked}questions{linked}. The contribution of a part is the paired difference between {named} and the "
+        "pipeline without it: above 0 the part helps, and an interval that includes 0 shows nothing. Intervals are not "
+        f"adjusted for the number of parts.{biased if chosen and found.part == 'search' else ''}"
     )
 
 
 def describe_interaction(one: Interaction) -> str:
-    """Whether all parts gain what they gain alone."""
+    """Describe whether the joint gain of all parts is the sum of their single gains."""
     less = "less" if one.beyond.mean < 0 else "more"
     far = numbers.plain(abs(one.beyond.mean))
     bounds = numbers.by_group(one.beyond.low, one.beyond.high)
     added = (
-        f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness, added up; together they gain "
+        f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness in total; together they gain "
         f"{numbers.signed(one.observed.mean)}. "
     )
     if one.beyond.shown:
-        return f"{added}That is {far} {less} than they add up to {bounds}: they do not add up."
+        return f"{added}That is {far} {less} than the total {bounds}: their effects are not additive."
     return (
         f"{added}The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."
     )
 
 
 def inert_options(report: RunReport) -> list[str]:
-    """Options that changed nothing, as ``family: option``."""
+    """Return the inert options as ``family: option``."""
     return [f"{one.family}: {one.name}" for one in report.options if one.probe and one.probe.inert]
 
 
 def describe_work(report: RunReport) -> str:
-    """What the last command computed and found in the cache."""
+    """Describe what the last command computed and reused from the cache."""
     record = report.about.record
     account, made = record.account, record.settings.fitness.made
     text = f"This run's last command computed {account.computed:,} {made} and took {account.reused:,} from the cache."
@@ -444,36 +443,36 @@ def describe_work(report: RunReport) -> str:
         return f"{text} No stage ran and no model was called."
     ratio = account.stages_computed / account.stages_requested
     return (
-        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
+        f"{text} Of {account.stages_requested:,} stages that pipelines required, {account.stages_computed:,} were "
         f"computed ({numbers.share(ratio)}); the rest was shared."
     )
 
 
 def against_random(report: RunReport) -> str:
-    """What the best random pipeline is called in a table."""
+    """Return the title of the best random pipeline in tables."""
     return f"best of {len(report.random_curve):,} random"
 
 
 def join_names(names: Sequence[str], last: str) -> str:
-    """``a, b and c``."""
+    """Join names, such as ``a, b and c``, where ``last`` is the conjunction."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def measures_explained(report: RunReport) -> str:
-    """What the measures that are shown are, in the words of their files, and by which embedder."""
+    """Return the summaries of the reported measures, and their embedder."""
     embedder = next((shorten_model_id(model.id) for model in report.models if model.role == "embedder"), "the embedder")
     shown = {name for row in (*report.ranking, *report.baselines.values()) for name in row.scores}
     said = " ".join(f"{known.label}: {known.summary}" for known in measures().values() if known.name in shown)
-    return f"{said} Vectors are by {embedder}. Where not every question has a value, n says how many have."
+    return f"{said} The embedder is {embedder}. n is the number of questions with a value, if not all have one."
 
 
 def shorten_model_id(text: str) -> str:
-    """The id of a model. Fingerprints of 32 digits say nothing to a reader; eight tell two of them apart."""
+    """Return the id of a model with fingerprints of 32 digits shortened to 8."""
     return ":".join(part[:8] if len(part) == 32 and part.isalnum() else part for part in text.split(":"))
 
 
 def format_fitted(found: Mapping[str, Any] | None) -> str:
-    """Fitted numbers as compact JSON with six decimals; long ones are cut, and it is said where the whole is."""
+    """Return fitted numbers as compact JSON with six decimals, truncated to `MAX_FITTED_LENGTH` characters."""
     if found is None:
         return ""
     text = json.dumps(rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
