@@ -241,7 +241,7 @@ def searched(data: str, search: tuple[str, ...], scratch: Path) -> dict[str, flo
     found = {"seconds": ran.cpu, "wall": ran.wall, "parent MiB": ran.parent["VmHWM"] / MIB}
     if ran.workers:
         found["worker MiB"] = max(sizes.get("VmHWM", 0) for sizes in ran.workers) / MIB
-    proposed = re.search(r"besides the ([\d,]+) that\s+the search proposed", ran.said)
+    proposed = re.search(r"in\s+addition\s+to\s+the\s+([\d,]+)\s+that\s+the\s+search\s+proposed", ran.said)
     return found | ({"proposed": int(proposed[1].replace(",", ""))} if proposed else {})
 
 

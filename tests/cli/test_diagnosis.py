@@ -49,7 +49,7 @@ def test_a_search_leaves_what_each_part_of_its_winner_is_worth(taken_apart: Path
     rows = list(csv.DictReader((taken_apart.parent / "parts.csv").read_text().splitlines()))
     assert [row["option"] for row in rows if row["kind"] == "out"] == [one.option for one in found.outs]
     said = (taken_apart.parent / "report.md").read_text()
-    assert "## What each part is worth" in said
+    assert "## Contribution of each part" in said
     assert f"on {found.questions} search questions" in said
 
 
@@ -70,7 +70,7 @@ def test_what_lacks_is_evaluated_on_search_questions_and_kept_for_the_report(
     asked = ("ablate", taken_apart, "--space", tiny_space, "--swaps", "--pairs", "--workers", 1)
     shown = ragsmith(*asked)
     assert shown.code == 0
-    assert "What each part is worth" in shown.out
+    assert "Contribution of each part" in shown.out
     assert "These questions chose this pipeline, so each part" in " ".join(shown.out.split())
     again = json.loads(ragsmith(*asked, "--json").out)
     assert again["plan"]["answers"] == 0

@@ -90,7 +90,7 @@ def test_names_of_files_wordings_timeouts_and_docstrings_miss_nothing(stale: Key
         "models/served/breaker.py": ("PATIENCE = 2.0", "PATIENCE = 3.0"),
         "text/words.py": ('"""Return the runs of letters', '"""Give the runs of letters'),
         "techniques/fusion.py": ("give 0 or more", "give no negative number"),
-        "reporting/facts.py": ("Answers were marked by", "What marked the answers:"),
+        "reporting/facts.py": ("Answers were scored by", "What scored the answers:"),
         "text/strict_yaml.py": ("raise ", "raise  "),
     }
     renamed = {"text.words": "text.wording", "models.tasks": "models.requests", "index.top": "index.best"}

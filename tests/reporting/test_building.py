@@ -128,7 +128,7 @@ def test_it_is_said_that_nothing_is_cheaper_within_the_margin(store: Store) -> N
 def test_a_winner_that_is_all_that_it_has_to_beat_gets_no_verdict(store: Store) -> None:
     report = with_record(store, winner="toy: naive", test={"winner": "toy: naive", "naive": "toy: naive"})
     assert report.comparisons == ()
-    assert headline(report) == "No verdict: the winner is all that it would have to beat."
+    assert headline(report) == "No verdict: the winner is its only rival."
 
 
 def test_without_test_questions_nothing_is_compared_and_nothing_claimed(store: Store) -> None:
@@ -275,7 +275,7 @@ def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
         "3 of 8 test questions have gold within 900 characters of a search question's, "
         "1 share a relevant chunk with one"
     )
-    assert f"The test is less unseen than it should be: {said}." in report.notes
+    assert f"The test questions are not independent of the search questions: {said}." in report.notes
     rows = dict(run_tables.run(report).rows)
     assert rows["Questions"] == f"10 search, 8 test, 2 in neither part; split given; {said}"
 
@@ -307,7 +307,7 @@ def test_the_best_so_far_is_the_maximum_of_what_was_seen(scores: list[float | No
 
 
 def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_questions_it_finished(store: Store) -> None:
-    explained = "  (n: questions that it finished; it is ranked as if each of its failures had scored 0.000)"
+    explained = "  (n: questions that it finished; failures are ranked as scores of 0.000)"
     put_toy(store)
     assert explained not in summary_lines(load_report(store, "toy"), columns=1000)
     put_toy(store, run="later", started="2026-02-01T00:00:00+00:00", max_failure_rate=0.1)
@@ -360,7 +360,7 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
     lose(store, ["t5", "t6"], "hybrid")
     report = load_report(store, "toy")
     found = {c.name: c.difference for c in report.comparisons}
-    explained = "p also has to hold with the failures of the leader as the lowest score"
+    explained = "p also has to hold if failures of the leader are scored as the lowest score"
     assert [explained in "\n".join(summary_lines(one, columns=1000)) for one in (clean, report)] == [False, True]
     assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
     assert found["naive"].n == 6  # type: ignore[union-attr]

@@ -217,11 +217,11 @@ def test_the_terminal_says_where_the_winner_comes_from(report: RunReport) -> Non
     )
     assert said(leader=winner, estimated="toy: hybrid reranked", settings=by_estimate, removals=(gone,)) == (
         "the winner is the highest estimate of the search without query_expansion hyde, and has the highest mean of "
-        "the search: 0.012 ± 0.004 ahead of it, 1.0 calls a question saved"
+        "the search: 0.012 ± 0.004 ahead of it, saving 1.0 calls a question"
     )
     assert said(leader="toy: hybrid reranked", removals=(gone, back)) == (
         "the winner is the highest mean of the search without query_expansion hyde and with x for x(depth=40): "
-        "0.012 ± 0.004 behind it, 1.0 calls a question saved"
+        "0.012 ± 0.004 behind it, saving 1.0 calls a question"
     )
 
 
@@ -302,7 +302,7 @@ def test_cells_that_a_spreadsheet_would_run_are_defused_and_others_stay_as_they_
     assert {cell: defused(cell) for cell in harmless} == harmless
 
 
-DECIDED = ("winner: ", "verdict: ", "  fitness of the winner less", "next: ", "search questions: ")
+DECIDED = ("winner: ", "verdict: ", "  fitness of the winner minus", "next: ", "search questions: ")
 """How lines of a summary begin, in the order in which somebody needs them."""
 
 
@@ -320,8 +320,8 @@ def test_the_summary_has_ranking_baselines_and_verdict(report: RunReport) -> Non
         replace(report, besides=ExtraEvaluations(before=40, drawn=7, simplify=3, apart=1)), columns=1000
     )
     assert counted[-1] == (
-        "51 pipelines were evaluated besides the 5 that the search proposed: 40 before it, the baselines and each "
-        "option alone, 7 drawn at random, 3 to simplify the winner and 1 to take it apart"
+        "51 pipelines were evaluated in addition to the 5 that the search proposed: 40 baselines and single options "
+        "before it, 7 random pipelines, 3 to simplify the winner and 1 for its ablation"
     )
     assert counted[:-2] == lines
     assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  retrieval hybrid" in "\n".join(lines)
@@ -346,7 +346,7 @@ def test_it_is_said_why_the_winner_is_first_where_others_have_a_higher_fitness(r
     gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
     about = replace(report.about, record=replace(report.about.record, removals=(gone,)))
     beaten = replace(report, ranking=(first, better, *rest), about=about)
-    said = "he winner comes first although others have a higher fitness: what does not pay was left out of it"
+    said = "he winner comes first although others have a higher fitness: options that did not pay were removed from it"
     assert f"  (t{said}" in "\n".join(summary_lines(beaten, columns=1000))
     assert f"T{said}" in report_markdown(beaten)
     assert said not in "\n".join(summary_lines(replace(beaten, ranking=report.ranking), columns=1000))

@@ -286,9 +286,7 @@ def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
     audits = [Audit(name, "some", 9, models, findings, pairs) for name in ("law", "<i>toy</i>")]
     html = audit_page(audits)
     page = HtmlPage(html)
-    assert page.texts("h2") == [
-        *("On law", "On <i>toy</i>", "Pairs of options over all data sets", "What the words mean")
-    ]
+    assert page.texts("h2") == [*("On law", "On <i>toy</i>", "Pairs of options over all data sets", "Glossary")]
     assert "Inert here: reranking idle." in page.texts("p")
     [chart, _] = [given["aria-label"] for tag, given, _ in page.elements if tag == "svg"]
     assert chart == "Change in F of one option alone, with its 95 % interval"

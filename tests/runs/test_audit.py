@@ -110,7 +110,7 @@ def test_over_several_data_sets_a_pair_is_told_apart_by_one_of_them() -> None:
     ]
     said = audit_markdown(audits)
     table = said[said.index("## Pairs of options over all data sets") :]
-    assert "1 differ on every data set in what is found or answered, 1 on some, 1 on none" in table
+    assert "1 differ on every data set in passages or answers, 1 on some, 1 on none" in table
     assert "| reranking | never | z | 20 % / 0 % | 0 % / 0 % | never |\n" in table
     assert "| reranking | somewhere | z | 0 % / 0 % | 50 % / 30 % | yes |\n" in table
     assert "always" not in table
