@@ -152,7 +152,7 @@ def test_markdown_tables_have_as_many_cells_as_columns(report: RunReport) -> Non
 def test_measures_and_groups_of_questions_are_in_every_form(report: RunReport) -> None:
     for text in (HtmlPage(report_page(report)).text, report_markdown(report)):
         assert "0.250 (n 5)" in text.replace("\u00a0", " ")
-        for said in ("Pool recall@50", "Vectors are by wordllama:", "By question type and by kind of document"):
+        for said in ("Pool recall@50", "The embedder is wordllama:", "By question type and by kind of document"):
             assert said in text
         assert "Pairs scored" not in text  # nothing was
     row = table(ranking_csv(report))[0]

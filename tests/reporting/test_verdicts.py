@@ -94,7 +94,7 @@ def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: l
     assert found is not None
     assert (found.calls, found.winner_calls, found.n) == (1.0, 4.0, 20)
     assert found.verdict is comparisons[0].verdict
-    assert f"asks 1.0 calls a question, the winner 4.0: {words}" in describe_within_margin(found)
+    assert f"makes 1.0 calls a question, the winner 4.0: {words}" in describe_within_margin(found)
     nearly = replace(found, calls=3.98, winner_calls=4.02)
     assert "asks 3.98 calls a question, the winner 4.02" in describe_within_margin(nearly)  # not 4.0 and 4.0
     assert cheapest({"winner": winner}, terms, comparisons) is None
