@@ -96,7 +96,7 @@ def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: l
     assert found.verdict is comparisons[0].verdict
     assert f"makes 1.0 calls a question, the winner 4.0: {words}" in describe_within_margin(found)
     nearly = replace(found, calls=3.98, winner_calls=4.02)
-    assert "asks 3.98 calls a question, the winner 4.02" in describe_within_margin(nearly)  # not 4.0 and 4.0
+    assert "makes 3.98 calls a question, the winner 4.02" in describe_within_margin(nearly)  # not 4.0 and 4.0
     assert cheapest({"winner": winner}, terms, comparisons) is None
     assert cheapest(tested, terms, ()) is None
 
