@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ragsmith.datasets.relevance import count_overlap
-from ragsmith.diagnosis.causes import WELL_BY_WORDS, Cause, well_from
-from ragsmith.diagnosis.diagnosed import Follow, diagnosed
+from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, Cause, good_score_threshold
+from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment, ordered, prepare
 from ragsmith.evaluation.scoring import scored
@@ -48,7 +48,7 @@ def marks() -> None:
             answer, _ = answer_offline(model, sample=0, question=example.question, context=context)
             wrong.append(agreement(model, example.question, example.answer, answer))
     print(f"{len(right)} search questions; share of marks from a level on:")
-    for level in (0.05, 0.1, 0.15, 0.2, WELL_BY_WORDS, 0.3, 0.4):
+    for level in (0.05, 0.1, 0.15, 0.2, MIN_GOOD_AGREEMENT, 0.3, 0.4):
         shares = [100 * np.mean([mark >= level for mark in found]) for found in (right, wrong)]
         print(f"  {level:.2f}  gold passages {shares[0]:5.1f} %  answers without gold {shares[1]:5.1f} %")
 
@@ -85,8 +85,8 @@ def _causes(setup: Experiment, engine: Engine, candidate: Candidate) -> Iterator
         able = facing(candidate, example.question)
         trace = engine.answer(able, Question(example.question))
         measures = scored(engine, setup, trace, example)["measures"]
-        seen = Follow()(engine, setup, able, trace, example)
-        yield example.id, diagnosed(seen, example, measures, well_from(engine.models.judge)).cause
+        seen = EvidenceTracer()(engine, setup, able, trace, example)
+        yield example.id, make_diagnosis(seen, example, measures, good_score_threshold(engine.models.judge)).cause
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, make_folds
-from ragsmith.diagnosis.estimates import pooled
+from ragsmith.diagnosis.estimates import pool_estimates
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
@@ -178,7 +178,7 @@ def answers(setups: Sequence[Experiment], store: Store) -> None:
         means.append(float(np.mean(gains)))
         errors.append((high - low) / (2 * 1.96))
         print(f"{data.name}: {label(now)}: {means[-1]:+.4f} [{low:+.4f}, {high:+.4f}]", flush=True)
-    if its := pooled(means, errors):
+    if its := pool_estimates(means, errors):
         print(f"pooled: {its.mean:+.4f} [{its.low:+.4f}, {its.high:+.4f}], {its.agree} of {its.datasets} with its sign")
 
 

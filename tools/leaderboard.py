@@ -33,7 +33,7 @@ from ragsmith.api.result import Result
 from ragsmith.comparison.difference import interval
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
-from ragsmith.diagnosis.estimates import pooled
+from ragsmith.diagnosis.estimates import pool_estimates
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits
@@ -125,7 +125,7 @@ def _difference(result: Result, name: str) -> dict[str, Any] | None:
 
 def _pooled(name: str, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
     each = [one["differences"][name] for one in found.values() if name in one["differences"]]
-    its = pooled([one["mean"] for one in each], [one["error"] for one in each])
+    its = pool_estimates([one["mean"] for one in each], [one["error"] for one in each])
     if its is None:
         return None
     bounds = [_short(its.low), _short(its.high)]

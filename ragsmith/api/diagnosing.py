@@ -14,7 +14,7 @@ from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, compute_ablation, list_ablation_candidates
 from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, store_transfer
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
-from ragsmith.diagnosis.interventions import FINDING, Ceiling, count_answers
+from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND, Ceiling, count_answers
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.baselines import baseline
@@ -107,7 +107,7 @@ def intervene(
         )
         for name, candidate in candidates.items():
             value = {"means": [asdict(one) for one in found[name]], "fitness": loaded.fitness.identity}
-            store.put_finding(FINDING, evaluator.key(candidate), setup.dataset.digest, value)
+            store.put_finding(INTERVENTIONS_KIND, evaluator.key(candidate), setup.dataset.digest, value)
     return found
 
 
@@ -220,7 +220,7 @@ def ablate(
                 seconds_of=seconds_of,
                 refit=on_own_dataset,
             )
-            return ablation.keep(store, data.digest)
+            return ablation.save(store, data.digest)
 
 
 TRANSFER_PARTS = ("search", "test")

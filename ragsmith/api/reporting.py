@@ -14,7 +14,7 @@ from ragsmith.api.result import Result
 from ragsmith.api.searching import EachArguments, check_arguments, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.diagnosis.estimates import kept_transfers
+from ragsmith.diagnosis.estimates import load_transfers
 from ragsmith.errors import (
     BudgetExhausted,
     DatasetError,
@@ -182,7 +182,7 @@ def _compare_datasets(
         return (), None
     run_reports = [one.run_report for one in found]
     with open_store(cache, read_only=True) as store:
-        together = combine_reports(run_reports, kept_transfers(store, [domain.about.run for domain in run_reports]))
+        together = combine_reports(run_reports, load_transfers(store, [domain.about.run for domain in run_reports]))
     return (() if reports is None else write_across(Path(reports), run_reports, together)), together
 
 

@@ -1,4 +1,4 @@
-"""A diagnosis says what became of a question on its way through a pipeline, and what a part of a pipeline does.
+"""Diagnoses: why a question failed in a pipeline, and what each option of a pipeline contributes.
 
-It is worked out from traces and from stored evaluations, decides nothing, and changes no score.
+Diagnoses are computed from traces and stored evaluations; they influence no decision and no score.
 """

@@ -1,16 +1,15 @@
-"""What each part of a pipeline is worth: the pipeline against itself without the part, or with another option there.
+"""Ablation: compare a pipeline with itself without one part, or with another option in its place.
 
-Everything is a difference question by question on questions that were searched with, unless others are named: what a
-part is worth is no claim of the run, and the test questions are not looked at for it. The intervals are of one part
-by itself, and of the best of many pipelines each part looks a little better than it is.
+Differences are paired by question, by default on the search questions, so that the test questions stay unused. The
+intervals are not adjusted for the number of parts, and are biased in favour of the parts of a selected pipeline.
 
 Parts may gain together more or less than each gains alone in naive RAG, on the scale of the scores:
 
     observed(parts) = score(naive RAG with all parts) - score(naive RAG)
     expected(parts) = sum over parts of [score(naive RAG with the part) - score(naive RAG)]
 
-What is observed beyond what is expected is the interaction: below 0, parts gain the same thing twice. Scores end
-at 1, so parts that gain much alone can only gain less together; an interaction says that, too, and no reason.
+Observed minus expected is the interaction; below 0, the gains of parts overlap. Scores are at most 1, so an interaction
+may also be a ceiling effect.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ragsmith.diagnosis.changes import (
     list_swaps,
     make_naive_candidate,
 )
-from ragsmith.diagnosis.estimates import Estimate, Weighted, contrast, contrasts, mean_difference
+from ragsmith.diagnosis.estimates import Estimate, Weighted, estimate_contrast, estimate_contrasts, mean_difference
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import Candidate, label
@@ -42,16 +41,16 @@ from ragsmith.text.restoring import restore
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-FEWEST = 2
-"""Parts without which there is nothing to add up."""
+MIN_PARTS = 2
+"""The least number of parts for an interaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """What some parts gain over naive RAG in F: ``expected`` if each adds what it gains alone, and ``observed``.
+    """The gain of some parts over naive RAG in F: ``expected`` as the sum of their gains alone, and ``observed``.
 
-    ``beyond`` is observed less expected, question by question. ``options`` are ``family: option``; parts that cannot
-    be without each other count as one, and are joined by a plus.
+    ``beyond`` is observed minus expected, paired by question. ``options`` are ``family: option``; parts that depend on
+    each other count as one, and are joined by a plus.
     """
 
     options: tuple[str, ...]
@@ -60,27 +59,27 @@ class Interaction:
     beyond: Estimate
 
 
-def needed_for(winner: Candidate, space: Space, *, pairs: bool = False) -> list[Candidate]:
-    """Naive RAG, each part alone in it and, if asked for, each pair; what the space does not allow is left out.
+def list_interaction_candidates(winner: Candidate, space: Space, *, pairs: bool = False) -> list[Candidate]:
+    """Return naive RAG, each part alone in it and, with ``pairs``, each pair, as far as the space allows them.
 
-    Nothing, where there is nothing to add up.
+    The list is empty for fewer than `MIN_PARTS` parts.
     """
     plain, parts = make_naive_candidate(winner, space), group_dependent_genes(winner, space)
-    if len(parts) < FEWEST:
+    if len(parts) < MIN_PARTS:
         return []
     two = [tuple(sorted((*one, *other))) for one, other in combinations(parts, 2)] if pairs and len(parts) > 2 else []
     found = [plain, *(keep_only(places, winner, plain) for places in (*parts, *two))]
     return [candidate for candidate in found if space.allows(candidate)]
 
 
-def interactions(
+def estimate_interactions(
     winner: Candidate, space: Space, known: Callable[[Candidate], Evaluation | None], terms: Terms, clusters: Clusters
 ) -> Iterator[Interaction]:
-    """Of all parts together, then of pairs, where all pipelines for that are ``known`` and finished enough."""
+    """Yield the interaction of all parts, then of pairs, if all pipelines for it are ``known`` and admissible."""
     plain, parts = make_naive_candidate(winner, space), group_dependent_genes(winner, space)
-    if len(parts) < FEWEST:
+    if len(parts) < MIN_PARTS:
         return
-    groups = [tuple(parts), *(combinations(parts, 2) if len(parts) > FEWEST else ())]
+    groups = [tuple(parts), *(combinations(parts, 2) if len(parts) > MIN_PARTS else ())]
     for group in groups:
         places = tuple(at for unit in group for at in unit)
         whole = known(keep_only(places, winner, plain))
@@ -91,11 +90,11 @@ def interactions(
             continue
         single = [one for one in each if one is not None]
         options = tuple(" + ".join(f"{winner[at].technique.family}: {winner[at]}" for at in unit) for unit in group)
-        if (found := _interaction(options, whole, naive, single, terms, clusters)) is not None:
+        if (found := _estimate_interaction(options, whole, naive, single, terms, clusters)) is not None:
             yield found
 
 
-def _interaction(
+def _estimate_interaction(
     options: tuple[str, ...],
     whole: Evaluation,
     naive: Evaluation,
@@ -103,13 +102,13 @@ def _interaction(
     terms: Terms,
     clusters: Clusters,
 ) -> Interaction | None:
-    """On the questions that all of them finished, so that the three agree."""
+    """Estimate an interaction on the questions that all pipelines finished."""
     observed: Weighted = [(whole, 1.0), (naive, -1.0)]
     expected: Weighted = [*((one, 1.0) for one in single), (naive, -float(len(single)))]
     beyond: Weighted = [*observed, *((one, -weight) for one, weight in expected)]
     questions = tuple(q for q in whole.questions if all(q in one.records for one, _ in beyond))
     found = [
-        contrast([(one.on(questions), weight) for one, weight in weighted], "fitness", terms.fitness, clusters)
+        estimate_contrast([(one.on(questions), weight) for one, weight in weighted], "fitness", terms.fitness, clusters)
         for weighted in (expected, observed, beyond)
     ]
     if found[0] is None or found[1] is None or found[2] is None:
@@ -117,26 +116,25 @@ def _interaction(
     return Interaction(options, found[0], found[1], found[2])
 
 
-FINDING = "ablation"
-"""Under what the store keeps it, by the key of the evaluation."""
+ABLATION_KIND = "ablation"
+"""The kind of the findings in the store, by the key of the evaluation."""
 
-MOST_COMPLETED = 2
-"""Pipelines whose answers a search makes, at most, to complete what races broke off."""
+MAX_COMPLETED_PIPELINES = 2
+"""The largest number of pipelines whose missing answers a search computes after races pruned them."""
 
 SecondsOf = Callable[[Evaluation], float | None]
-"""The seconds that a pipeline takes for a question; None where they are not known."""
+"""The seconds that a pipeline takes for a question; None if they are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AblatedOption:
     """An option of a pipeline compared with the option ``instead`` of it.
 
-    That is naive RAG's (``out``), another one (``swap``), or itself without the signal that ``instead`` names
-    (``signal``).
+    ``instead`` is the option of naive RAG (``out``), another one (``swap``), or the removed signal (``signal``).
 
-    ``worth`` is the pipeline less the one with the change, in F, R and G: above 0 the part is worth having. So are
-    ``calls`` and ``seconds`` what is saved a question by the change, and below 0 what it costs. ``together`` names
-    what had to go with it. Where the pair was not compared, ``why_not`` says why.
+    ``worth`` is the pipeline minus the changed one, in F, R and G: above 0, the part improves the pipeline. ``calls``
+    and ``seconds`` are saved per question by the change; below 0, they are added. ``together`` names the options that
+    were changed with it because they depend on it. ``why_not`` is the reason if the two were not compared.
     """
 
     kind: ChangeType
@@ -153,10 +151,10 @@ class AblatedOption:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What the parts of the pipeline of the evaluation ``key`` are worth on ``questions`` questions.
+    """The contributions of the parts of a pipeline, with the evaluation ``key``, on ``questions`` questions.
 
-    ``part`` says which questions these are: ``search``, ``test`` or ``all``. ``interactions`` has what all parts gain
-    together beyond the sum of each alone, then the same of pairs of them, as far as the pipelines for that are known.
+    ``part`` is the split of these questions: ``search``, ``test`` or ``all``. ``interactions`` has the interaction of
+    all parts, then those of pairs, as far as the pipelines for them are known.
     """
 
     key: str
@@ -182,15 +180,15 @@ class Ablation:
         """Each learned ranking against itself without one of its signals."""
         return tuple(one for one in self.parts if one.kind == "signal")
 
-    def keep(self, store: Store, dataset: str) -> Ablation:
-        """Put it into the store, for the data set of this digest, with what is known from before; both are returned."""
+    def save(self, store: Store, dataset: str) -> Ablation:
+        """Merge with the stored ablation, store the result for the data set of this digest, and return it."""
         key = f"{self.key}:{self.part}"
-        found = self.joined(kept(store, self.key, self.part))
-        store.put_finding(FINDING, key, dataset, asdict(found))
+        found = self.merge(load_ablation(store, self.key, self.part))
+        store.put_finding(ABLATION_KIND, key, dataset, asdict(found))
         return found
 
-    def joined(self, earlier: Ablation | None) -> Ablation:
-        """With what ``earlier`` knows of the same pipeline on the same questions and this does not."""
+    def merge(self, earlier: Ablation | None) -> Ablation:
+        """Add the findings of ``earlier`` on the same pipeline and questions that are missing here."""
         if earlier is None or (earlier.key, earlier.part, earlier.questions) != (self.key, self.part, self.questions):
             return self
         known = {(one.kind, one.family, one.instead): one for one in earlier.parts if not one.why_not}
@@ -203,8 +201,8 @@ class Ablation:
             for name, one in mine.items()
         ]
         more = [one for name, one in known.items() if name not in mine]
-        told = {one.options for one in self.interactions}
-        others = [one for one in earlier.interactions if one.options not in told]
+        present = {one.options for one in self.interactions}
+        others = [one for one in earlier.interactions if one.options not in present]
         return replace(
             self,
             parts=tuple(sorted([*parts, *more], key=lambda one: one.kind)),
@@ -212,16 +210,16 @@ class Ablation:
         )
 
 
-def kept(store: Store, key: str, part: str = "search") -> Ablation | None:
-    """What the store has of the pipeline of the evaluation ``key``."""
-    found = store.findings(FINDING, [f"{key}:{part}"])
+def load_ablation(store: Store, key: str, part: str = "search") -> Ablation | None:
+    """Return the stored ablation of the pipeline with the evaluation ``key``, or None."""
+    found = store.findings(ABLATION_KIND, [f"{key}:{part}"])
     return next((restore(Ablation, value) for value in found.values()), None)
 
 
-def changes(
+def list_changes(
     winner: Candidate, space: Space, *, with_swaps: bool = False, with_signals: bool = False, refit: bool = True
 ) -> list[PipelineChange]:
-    """What is taken out of ``winner`` and, if asked for, swapped or left without a signal: outs first."""
+    """Return the removals of parts of ``winner`` and, if requested, the swaps and the removals of signals."""
     return [
         *list_removals(winner, space, refit=refit),
         *(list_swaps(winner, space, refit=refit) if with_swaps else []),
@@ -238,30 +236,31 @@ def list_ablation_candidates(
     pairs: bool = False,
     refit: bool = True,
 ) -> list[Candidate]:
-    """The pipelines that are compared with ``winner``, each once; without ``winner`` itself."""
-    every = changes(winner, space, with_swaps=with_swaps, with_signals=with_signals, refit=refit)
+    """Return the distinct pipelines that are compared with ``winner``, without ``winner``."""
+    every = list_changes(winner, space, with_swaps=with_swaps, with_signals=with_signals, refit=refit)
     of_changes = (one.candidate for one in every if one.allowed)
     found = {
-        identify_unfitted(candidate): candidate for candidate in (*of_changes, *needed_for(winner, space, pairs=pairs))
+        identify_unfitted(candidate): candidate
+        for candidate in (*of_changes, *list_interaction_candidates(winner, space, pairs=pairs))
     }
     found.pop(identify_unfitted(winner), None)
     return list(found.values())
 
 
-def lacking(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> list[Candidate]:
-    """The pipelines with one part taken out that are not among those ``known``, or left a race before its end.
+def list_missing_candidates(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> list[Candidate]:
+    """Return the pipelines without one part that are not ``known``, or were pruned in a race.
 
-    Of the latter there are as many as lack the answers of `MOST_COMPLETED` pipelines together, the nearest to their
-    end first.
+    Pruned ones are returned, those with the fewest missing answers first, up to a total of the answers of
+    `MAX_COMPLETED_PIPELINES` pipelines.
     """
-    there = {identify_unfitted(one.candidate): one for one in known}
+    by_identity = {identify_unfitted(one.candidate): one for one in known}
     able = [change.candidate for change in list_removals(winner, space) if change.allowed]
-    missing = [candidate for candidate in able if identify_unfitted(candidate) not in there]
-    begun = [one for candidate in able if (one := there.get(identify_unfitted(candidate))) and not one.attempted]
+    missing = [candidate for candidate in able if identify_unfitted(candidate) not in by_identity]
+    begun = [one for candidate in able if (one := by_identity.get(identify_unfitted(candidate))) and not one.attempted]
     answers = 0
-    for one in sorted(begun, key=_unanswered):
-        answers += _unanswered(one)
-        if answers > MOST_COMPLETED * len(one.questions):
+    for one in sorted(begun, key=_count_unanswered):
+        answers += _count_unanswered(one)
+        if answers > MAX_COMPLETED_PIPELINES * len(one.questions):
             break
         missing.append(one.candidate)
     return missing
@@ -279,19 +278,19 @@ def compute_ablation(
     seconds_of: SecondsOf | None = None,
     refit: bool = True,
 ) -> Ablation:
-    """What the parts of ``winner`` are worth, by those of ``others`` that are away from it by one change.
+    """Compare ``winner`` with those of ``others`` that differ from it by one change.
 
-    All are on the same questions, and ``clusters`` says which of these hang together. An out that is not among the
-    others is named, with the reason; swaps, signals and interactions are shown as far as they are known.
+    All are on the same questions, with ``clusters`` of dependent ones. Removals that are not among the others are
+    listed with the reason; swaps, signals and interactions only if they were evaluated.
     """
     known = {identify_unfitted(one.candidate): one for one in others} | {identify_unfitted(winner.candidate): winner}
     plain = make_naive_candidate(winner.candidate, space)
     parts = []
-    for change in changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit):
+    for change in list_changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit):
         other = known.get(identify_unfitted(change.candidate))
         if change.kind != "out" and other is None:
             continue
-        parts.append(_part(change, winner, other, plain, terms, clusters, seconds_of))
+        parts.append(_compare_option(change, winner, other, plain, terms, clusters, seconds_of))
     return Ablation(
         winner.key,
         label(winner.candidate),
@@ -299,11 +298,15 @@ def compute_ablation(
         part,
         len(winner.questions),
         tuple(parts),
-        tuple(interactions(winner.candidate, space, lambda one: known.get(identify_unfitted(one)), terms, clusters)),
+        tuple(
+            estimate_interactions(
+                winner.candidate, space, lambda one: known.get(identify_unfitted(one)), terms, clusters
+            )
+        ),
     )
 
 
-def _part(
+def _compare_option(
     change: PipelineChange,
     winner: Evaluation,
     other: Evaluation | None,
@@ -327,11 +330,11 @@ def _part(
         return replace(found, why_not=f"answered {answered} of {len(terms.counted)}, left the race")
     if not terms.admit(other) or not common([winner, other]):
         return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
-    took, takes = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
-    saved = None if took is None or takes is None else took - takes
-    worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness, clusters)
+    seconds, other_seconds = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
+    saved = None if seconds is None or other_seconds is None else seconds - other_seconds
+    worth = estimate_contrasts([(winner, 1.0), (other, -1.0)], terms.fitness, clusters)
     return replace(found, worth=worth, calls=mean_difference(winner, other, "calls"), seconds=saved)
 
 
-def _unanswered(one: Evaluation) -> int:
+def _count_unanswered(one: Evaluation) -> int:
     return len(one.questions) - len(one.records) - len(one.failures)

@@ -1,14 +1,12 @@
-"""The first thing that went wrong with a question: where on its way through a pipeline the gold was lost.
+"""The cause of the failure of a question: the first stage of a pipeline that lost its gold.
 
-A gold passage is followed from stage to stage: the index, what was retrieved, what the reranker and the filter left,
-the passages around it, the compressed ones, the prompt, and what of the prompt fits into the model's window. At each
-it is *held* where half of its characters are there, which is the rule by which chunks are relevant
-(`ragsmith.datasets.relevance`). Where a text was rewritten, by a compressor or as a summary, it is held where the
-text has half of its content words and numbers, those of the question left out.
+A gold passage is followed through the index, the retrieved, reranked, filtered, augmented and compressed passages, the
+prompt, and the part of the prompt that fits into the model's context window. A stage *holds* it if its output has at
+least half of its characters, the rule by which chunks are relevant (`ragsmith.datasets.relevance`), or, if a
+compressor or summary rewrote the text, half of its content words and numbers, without those of the question.
 
-A question needs all its gold passages, as recall does. It was lost at the first stage that
-lost one of them for good; a passage that neighbouring chunks restore was not lost. The share of gold that was read is
-reported with the cause.
+A question needs all its gold passages, as in recall. The cause is the first stage that lost one of them for good; a
+passage that neighbouring chunks restore is not lost. The share of gold in the prompt is reported with the cause.
 """
 
 from __future__ import annotations
@@ -19,7 +17,14 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
-from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
+from ragsmith.diagnosis.evidence_coverage import (
+    MIN_COVERAGE,
+    ChunkSpans,
+    EvidenceCoverage,
+    coverage_of_passages,
+    gold_coverage,
+    truncate_passages,
+)
 from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import is_chat_model
@@ -36,10 +41,10 @@ from ragsmith.types import Example, Passages, Prompt, Question, Span, get_ids
 
 
 class Cause(StrEnum):
-    """What became of a question; `ragsmith.diagnosis.causes` says exactly when each is given.
+    """The outcome of a question; `find_cause` defines each.
 
-    The order is that of a pipeline: what went well, what went wrong before, while and after the passages were read,
-    and what is not known. Reports show the values.
+    The order is that of the stages: successes, failures before, in and after the prompt, then unknown causes. Reports
+    show the values.
     """
 
     WELL = "answered well"
@@ -60,7 +65,7 @@ class Cause(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether nothing went wrong."""
+        """Whether the question succeeded."""
         return self in (Cause.WELL, Cause.FOUND)
 
 
@@ -81,10 +86,10 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.NOT_TRACED: "it was not answered well, and the question has no gold passages to follow",
     Cause.FAILED: "the pipeline ended with an error",
 }
-"""Each cause in a sentence, for a glossary."""
+"""A description of each cause, for a glossary."""
 
 REMEDIES: Mapping[Cause, str] = {
-    Cause.NOT_INDEXED: "index what is left out, or mend the evidence of the question",
+    Cause.NOT_INDEXED: "index the missing text, or correct the evidence of the question",
     Cause.CUT_BY_CHUNKING: "larger chunks, overlap, or neighbours read with each hit",
     Cause.NOT_RETRIEVED: "another retrieval, query expansion, or a better embedder",
     Cause.LOST_BY_RERANKER: "another reranker, more depth, or more weight on the first stage",
@@ -97,21 +102,21 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.NOT_REFUSED: "abstaining, or a generator that declines more",
     Cause.FAILED: "see what failed",
 }
-"""What to try next, by cause; nothing where nothing went wrong, or it is not known what did."""
+"""What to try next, by cause; successes and unknown causes have none."""
 
 
-WELL_BY_WORDS = 0.25
-"""The agreement from which the embedded judge's mark says that a question was answered well.
+MIN_GOOD_AGREEMENT = 0.25
+"""The least score of the embedded judge for a question that was answered well.
 
 Of the answers to the search questions of ``law`` and ``workshop`` that were made without any gold passage, 1 in 121
 reaches it, and of the gold passages themselves, given for an answer, 80 % do (`benchmarks/bench_failing.py`).
 """
 
-WELL_BY_SCALE = 0.75
-"""The mark of a judge that reads from which a question was answered well: "says the main point correctly"."""
+MIN_GOOD_JUDGE_SCORE = 0.75
+"""The least score of a chat model as judge for a question that was answered well: "says the main point correctly"."""
 
-SURE = 0.5
-"""The certainty of a contradiction (`ragsmith.measures.agreement.contradiction`) above which it is one."""
+CONTRADICTION_THRESHOLD = 0.5
+"""The score of `ragsmith.measures.agreement.contradiction` above which an answer contradicts the reference."""
 
 STAGES = (
     "index",
@@ -123,7 +128,7 @@ STAGES = (
     "prompt_maker",
     "window",
 )
-"""Where gold is looked for, in order: stages by their families, what is indexed, and what the model could read."""
+"""The stages at which gold is searched, in order: the index, families of techniques, and the context window."""
 
 _LOST_AT: Mapping[str, Cause] = {
     "index": Cause.NOT_INDEXED,
@@ -137,19 +142,19 @@ _LOST_AT: Mapping[str, Cause] = {
 }
 
 
-RANKED = ("query_expansion", "reranking", "passage_filter")
-"""Stations that hold whole chunks, and no text around them."""
+RANKING_STAGES = ("query_expansion", "reranking", "passage_filter")
+"""The stages whose output is whole chunks."""
 
-_READING = ("passage_augment", "passage_compress")
-"""Stations that hold passages, before they are shown."""
+_PASSAGE_STAGES = ("passage_augment", "passage_compress")
+"""The stages whose output is passages, before the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """What became of one gold passage: the share of it that each station held, and what kept it from being read.
+class GoldTrace:
+    """The share of a gold passage that each stage ``held``, and the cause if it was ``lost``.
 
-    ``split`` says that no chunk holds half of it. ``lost`` is None where it reached the generator, or the filter where
-    nothing is generated.
+    ``split`` is whether no chunk holds half of it. ``lost`` is None if it reached the generator, or the filter if
+    no answer is generated.
     """
 
     span: Span
@@ -159,58 +164,57 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """A question on its way: the fate of each gold passage, and what can be said of the answer without a judge.
+class QuestionTrace:
+    """The traces of the gold passages of a question, and properties of its answer that need no judge.
 
-    ``answered`` is False where nothing was generated. ``contradicts`` says that the answer is the opposite of the
-    reference.
+    ``answered`` is False if no answer was generated. ``contradicts`` is whether the answer contradicts the reference.
     """
 
-    fates: tuple[Fate, ...]
+    gold_traces: tuple[GoldTrace, ...]
     answered: bool = True
     declined: bool = False
     contradicts: bool = False
 
     @property
     def read(self) -> int:
-        """How many gold passages reached the generator."""
-        return sum(fate.lost is None for fate in self.fates)
+        """The number of gold passages that reached the generator."""
+        return sum(gold_trace.lost is None for gold_trace in self.gold_traces)
 
 
-def well_from(judge: Any) -> float:
-    """The mark from which an answer is a good one, by what the judge is: one that reads, or one that compares words."""
-    return WELL_BY_SCALE if is_chat_model(judge) else WELL_BY_WORDS
+def good_score_threshold(judge: Any) -> float:
+    """Return the least score of a good answer, which depends on the kind of judge."""
+    return MIN_GOOD_JUDGE_SCORE if is_chat_model(judge) else MIN_GOOD_AGREEMENT
 
 
-def followed(engine: Engine, candidate: Candidate, trace: Trace, example: Example) -> Followed:
-    """What became of ``example`` in ``candidate``, which ``engine`` ran, by what each stage gave."""
-    places = _places(engine, candidate)
+def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: Example) -> QuestionTrace:
+    """Trace the gold passages of ``example`` through the outputs of the stages of ``candidate``."""
+    places = _chunk_spans(engine, candidate)
     answered = "post_generation" in trace.outputs
-    shown = _shown(engine, trace, example.question) if answered else {}
+    shown = _passage_coverage(engine, trace, example.question) if answered else {}
     gold = dict.fromkeys(example.evidence)
-    fates = tuple(_fate(engine, places, trace, example.question, span, shown) for span in gold)
+    gold_traces = tuple(_trace_gold(engine, places, trace, example.question, span, shown) for span in gold)
     if not answered:
-        return Followed(fates, answered=False)
+        return QuestionTrace(gold_traces, answered=False)
     answer = trace.answer.text
     declined = declines(answer)
-    is_read = all(fate.lost is None for fate in fates)
+    is_read = all(gold_trace.lost is None for gold_trace in gold_traces)
     compared = is_read and not declined and example.answer
-    contradicts = bool(compared) and contradiction(read(example.answer), read(answer)) > SURE
-    return Followed(fates, declined=declined, contradicts=contradicts)
+    contradicts = bool(compared) and contradiction(read(example.answer), read(answer)) > CONTRADICTION_THRESHOLD
+    return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts)
 
 
-def cause_of(found: Followed, *, answerable: bool, mark: float | None, well: float) -> Cause:
-    """The first thing that went wrong, or that nothing did.
+def find_cause(found: QuestionTrace, *, answerable: bool, mark: float | None, well: float) -> Cause:
+    """Return the first cause of a failure, or that the question succeeded.
 
-    ``mark`` is the judge's, None where there is none, and ``well`` the least that is good (`well_from`). In this order:
+    ``mark`` is the judge's score, or None, and ``well`` the least good one (`good_score_threshold`). In this order:
 
-    - A question that the documents do not answer went well where it was declined, and was *not refused* elsewhere.
-    - It was *answered well* if the mark is good, whatever was read: other passages may say the same.
-    - If a gold passage did not reach the generator, the cause is where the first of them was lost (`Fate`):
+    - A question that the documents do not answer is *answered well* if it was declined, else *not refused*.
+    - It was *answered well* if the score is good, whatever the passages: others may have the same content.
+    - If a gold passage did not reach the generator, the cause is where the first of them was lost (`GoldTrace`):
 
       * *not in the index*: the chunks that are searched, taken together, hold less than half of it.
-      * *cut by chunking*: none of them alone holds half of it, nor did all that passed the filter. Gold that is the
-        whole of a document says which document, and not where: any of its chunks holds it.
+      * *cut by chunking*: none of them alone holds half of it, nor did all that passed the filter. Gold that is a
+        whole document has no position in it: any of its chunks holds it.
       * *not retrieved*: the candidates that query expansion returned hold less than half.
       * *lost by the reranker*: its output holds less than half; or the filter kept n hits and cut it, where it was
         among the first n before the reranker and not among those after it.
@@ -220,63 +224,63 @@ def cause_of(found: Followed, *, answerable: bool, mark: float | None, well: flo
 
     - With all gold passages read: *refused* if the answer only says that there is none; *contradicted* if it says the
       opposite of the reference, by its numbers and denials; *read and not used* otherwise.
-    - Where nothing is generated, or there is no mark, what was not lost was *found*; without gold passages the cause is
+    - If no answer is generated or scored, gold that was not lost was *found*; without gold passages the cause is
       *not traced*.
     """
     if not answerable and found.answered:
         return Cause.WELL if found.declined else Cause.NOT_REFUSED
     if mark is not None and mark >= well:
         return Cause.WELL
-    if lost := [fate.lost for fate in found.fates if fate.lost is not None]:
+    if lost := [gold_trace.lost for gold_trace in found.gold_traces if gold_trace.lost is not None]:
         return min(lost, key=list(Cause).index)
     if found.declined or found.contradicts:
         return Cause.REFUSED if found.declined else Cause.CONTRADICTED
-    return Cause.NOT_TRACED if not found.fates else Cause.FOUND if mark is None else Cause.UNUSED
+    return Cause.NOT_TRACED if not found.gold_traces else Cause.FOUND if mark is None else Cause.UNUSED
 
 
-class _IndexPlaces(dict[str, Places]):
-    """The places of chunks by the id of their index."""
+class _IndexChunkSpans(dict[str, ChunkSpans]):
+    """The spans of chunks by the id of their index."""
 
 
-def _places(engine: Engine, candidate: Candidate) -> Places:
-    """The chunk spans of the index of ``candidate``, computed once per engine."""
+def _chunk_spans(engine: Engine, candidate: Candidate) -> ChunkSpans:
+    """Return the chunk spans of the index of ``candidate``, computed once per engine."""
     index = engine.index(candidate[0])
-    known = engine.companion(_IndexPlaces)
+    known = engine.companion(_IndexChunkSpans)
     if index.id not in known:
-        known[index.id] = Places(index)
+        known[index.id] = ChunkSpans(index)
     return known[index.id]
 
 
-def _fate(
-    engine: Engine, places: Places, trace: Trace, question: str, gold: Span, shown: Mapping[str, EvidenceCoverage]
-) -> Fate:
+def _trace_gold(
+    engine: Engine, places: ChunkSpans, trace: Trace, question: str, gold: Span, shown: Mapping[str, EvidenceCoverage]
+) -> GoldTrace:
     near = places.around(gold)
     whole = places.is_whole(gold)
     corpus = engine.corpus
 
     def held_by(held: EvidenceCoverage) -> float:
-        return share(question, gold, corpus, held, whole=whole)
+        return gold_coverage(question, gold, corpus, held, whole=whole)
 
     held = {"index": held_by(EvidenceCoverage(tuple(near.values())))}
-    for stage in RANKED:
+    for stage in RANKING_STAGES:
         held[stage] = held_by(places.held(gold, trace.outputs[stage].value))
     held |= {stage: held_by(passages) for stage, passages in shown.items()}
     alone = max((held_by(EvidenceCoverage((span,))) for span in near.values()), default=0.0)
-    split = alone < HALF
+    split = alone < MIN_COVERAGE
     last = next(reversed(held))
-    if held[last] >= HALF:
-        return Fate(gold, held, split, None)
+    if held[last] >= MIN_COVERAGE:
+        return GoldTrace(gold, held, split, None)
     steps = list(pairwise(held))
-    lost_at = next((after for before, after in reversed(steps) if held[before] >= HALF), "index")
+    lost_at = next((after for before, after in reversed(steps) if held[before] >= MIN_COVERAGE), "index")
     cause = _LOST_AT[lost_at]
-    if split and lost_at in RANKED:
+    if split and lost_at in RANKING_STAGES:
         cause = Cause.CUT_BY_CHUNKING
-    elif cause is Cause.CUT_BY_FILTER and _was_put_too_low(places, trace, gold):
+    elif cause is Cause.CUT_BY_FILTER and _is_ranked_too_low(places, trace, gold):
         cause = Cause.LOST_BY_RERANKER
-    return Fate(gold, held, split, cause)
+    return GoldTrace(gold, held, split, cause)
 
 
-def _was_put_too_low(places: Places, trace: Trace, gold: Span) -> bool:
+def _is_ranked_too_low(places: ChunkSpans, trace: Trace, gold: Span) -> bool:
     """Whether as many hits as the filter kept held ``gold`` before the reranker, and not after it."""
     before, after = (trace.outputs[stage].value for stage in ("query_expansion", "reranking"))
     if get_ids(before) == get_ids(after):
@@ -286,23 +290,23 @@ def _was_put_too_low(places: Places, trace: Trace, gold: Span) -> bool:
     return first is not None and first <= kept and (then is None or then > kept)
 
 
-def _shown(engine: Engine, trace: Trace, question: str) -> dict[str, EvidenceCoverage]:
-    """What each station behind the filter holds; the passages of one are often those of the one before."""
-    stages: dict[str, Passages] = {stage: trace.outputs[stage].value for stage in _READING}
+def _passage_coverage(engine: Engine, trace: Trace, question: str) -> dict[str, EvidenceCoverage]:
+    """Return the coverage of each stage after the filter; the passages of consecutive stages are often the same."""
+    stages: dict[str, Passages] = {stage: trace.outputs[stage].value for stage in _PASSAGE_STAGES}
     stages["prompt_maker"] = trace.prompt.passages
-    read = within_window(engine, trace.prompt, Question(question))
+    read = passages_in_window(engine, trace.prompt, Question(question))
     stages |= {} if read is None else {"window": read}
     found: dict[str, EvidenceCoverage] = {}
     known: dict[int, EvidenceCoverage] = {}
     for stage, passages in stages.items():
         if id(passages) not in known:
-            known[id(passages)] = of_passages(passages, engine.corpus)
+            known[id(passages)] = coverage_of_passages(passages, engine.corpus)
         found[stage] = known[id(passages)]
     return found
 
 
-def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passages | None:
-    """What of a prompt the generator could read; None where it has no window, or all fits."""
+def passages_in_window(engine: Engine, prompt: Prompt, question: Question) -> Passages | None:
+    """Return the passages within the generator's context window, or None if it has no window or all of them fit."""
     window = getattr(engine.models.language_model, "context_window", None)
     if window is None or not prompt.passages:
         return None
@@ -312,4 +316,4 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     if not was_cut:
         return None
     left = task.truncate_inputs(dict(inputs), (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)["context"]
-    return until(prompt.passages, blocks(str(left).removesuffix(TRUNCATION_MARK)))
+    return truncate_passages(prompt.passages, blocks(str(left).removesuffix(TRUNCATION_MARK)))

@@ -1,6 +1,6 @@
-"""The stored diagnosis of a question: its cause, the fate of its gold, and what the generator was shown.
+"""The stored diagnosis of a question: its cause, its gold passages, and the passages in the prompt.
 
-Which questions are shown in full, and which evaluations show what an option repaired, is chosen here, too.
+This module also selects the questions that are shown in full, and the evaluations that show the effect of an option.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, Literal
 
 from ragsmith.datasets.relevance import count_overlap
-from ragsmith.diagnosis.causes import Cause, Followed, cause_of, followed
-from ragsmith.diagnosis.evidence_coverage import verbatim
+from ragsmith.diagnosis.causes import Cause, QuestionTrace, find_cause, trace_question
+from ragsmith.diagnosis.evidence_coverage import verbatim_span
 from ragsmith.digest import digest, fingerprint
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
@@ -26,24 +26,24 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.text.words import sentences
 from ragsmith.types import Example, Passage, Span
 
-AROUND = 120
-"""Characters that are shown on either side of gold, or of what the answer took from a passage."""
+CONTEXT_CHARACTERS = 120
+"""Characters shown on either side of gold, or of sentences that the answer quotes."""
 
-BEGINNING = 160
-"""Characters that are shown of a passage in which neither is."""
+BEGINNING_CHARACTERS = 160
+"""Characters shown of a passage without gold and quotes."""
 
-WITHOUT_GOLD = 2
-"""Passages without gold, and not cited, that are shown all the same: the first ones, to see what was read instead."""
+MAX_OTHER_PASSAGES = 2
+"""The number of passages shown that have no gold and are not cited."""
 
-LONGEST_GOLD = 600
-"""Characters of a gold passage that are shown."""
+MAX_GOLD_CHARACTERS = 600
+"""The largest number of characters shown of a gold passage."""
 
-LONG_WORD = 30
-"""Characters within which a cut is moved to the end of a word; where there is none, as in Chinese, it stays."""
+MAX_WORD_CHARACTERS = 30
+"""Characters within which a cut is moved to the end of a word; without one, as in Chinese, it is not moved."""
 
 _GAP, _LAST_GAP = re.compile(r"\s+"), re.compile(r"\s+(?=\S*$)")
 
-LEFT_OUT = "…"
+ELLIPSIS = "…"
 """Marks omitted text."""
 
 
@@ -57,11 +57,11 @@ class PassageText:
 
 @dataclass(frozen=True, slots=True)
 class ReadPassage:
-    """A passage as the generator was shown it.
+    """A passage in the prompt of the generator.
 
     ``place`` is its number in the prompt, from 1. It comes from the characters ``[start, end)`` of the document
-    ``doc``, called ``title``; one that was condensed from several has the first of them, and ``sources`` counts all.
-    ``cited`` says whether the answer refers to it. ``pieces`` are its text in order, shortened around the gold.
+    ``doc``, called ``title``; for a summary of several, these are the first one, and ``sources`` counts them.
+    ``cited`` is whether the answer cites it. ``pieces`` are its text in order, shortened around the gold.
     """
 
     place: int
@@ -81,9 +81,9 @@ class ReadPassage:
 
 @dataclass(frozen=True, slots=True)
 class GoldPassage:
-    """A gold passage of a question: its place, its text, shortened where it is long, and what became of it.
+    """A gold passage of a question, with its position and its text, shortened if long.
 
-    ``lost`` is the value of the `Cause` that kept the generator from reading it, or "" where it was read.
+    ``lost`` is the value of the `Cause` by which it did not reach the generator, or "" if it did.
     """
 
     doc: str
@@ -96,65 +96,69 @@ class GoldPassage:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """What one pipeline read for a question; ``further`` counts the passages that are left out here."""
+    """The passages in the prompt for a question; ``further`` counts those left out."""
 
     passages: tuple[ReadPassage, ...]
     further: int
 
 
-def reading_of(corpus: Corpus, trace: Trace, example: Example) -> ReadContext:
-    """The passages that the generator was shown: those with gold, those that are cited, and the first others."""
+def make_read_context(corpus: Corpus, trace: Trace, example: Example) -> ReadContext:
+    """Select passages of the prompt: those with gold, those that are cited, and the first others."""
     answer = trace.answer
     passages = [
-        _passage(corpus, example, place, passage, answer.text, cited=place - 1 in answer.cited)
+        _make_read_passage(corpus, example, place, passage, answer.text, cited=place - 1 in answer.cited)
         for place, passage in enumerate(trace.prompt.passages, 1)
     ]
     wanted = [one.has_gold or one.cited for one in passages]
     others = [place for place, is_wanted in enumerate(wanted) if not is_wanted]
-    kept = {place for place, is_wanted in enumerate(wanted) if is_wanted} | set(others[:WITHOUT_GOLD])
+    kept = {place for place, is_wanted in enumerate(wanted) if is_wanted} | set(others[:MAX_OTHER_PASSAGES])
     shown = tuple(one for place, one in enumerate(passages) if place in kept)
     return ReadContext(shown, len(passages) - len(shown))
 
 
-def gold_of(corpus: Corpus, span: Span, lost: str) -> GoldPassage:
-    """A gold passage, as it is shown."""
+def make_gold_passage(corpus: Corpus, span: Span, lost: str) -> GoldPassage:
+    """Describe a gold passage, shortened if it is long."""
     text = corpus.text(span)
-    text = text if len(text) <= LONGEST_GOLD else f"{text[: _word_end(text, LONGEST_GOLD, 0)].rstrip()}{LEFT_OUT}"
+    text = (
+        text
+        if len(text) <= MAX_GOLD_CHARACTERS
+        else f"{text[: _word_end(text, MAX_GOLD_CHARACTERS, 0)].rstrip()}{ELLIPSIS}"
+    )
     return GoldPassage(span.doc, corpus.documents[span.doc].title, span.start, span.end, text, lost)
 
 
-def _passage(
+def _make_read_passage(
     corpus: Corpus, example: Example, place: int, passage: Passage, answer: str, *, cited: bool
 ) -> ReadPassage:
-    span = verbatim(passage, corpus)
+    span = verbatim_span(passage, corpus)
     source = span or next(iter(passage.sources), Span("", 0, 0))
-    found = in_place(span, example.evidence) if span else in_words(corpus, passage, example.evidence)
-    gold = merged(found)
-    seen = [*gold, *([] if gold else _taken(passage.text, answer))]
-    pieces = shortened(passage.text, gold, seen)
+    found = gold_ranges(span, example.evidence) if span else quoted_gold_ranges(corpus, passage, example.evidence)
+    gold = merge_ranges(found)
+    seen = [*gold, *([] if gold else _find_quotes(passage.text, answer))]
+    pieces = shorten(passage.text, gold, seen)
     title = corpus.documents[source.doc].title if source.doc in corpus.documents else ""
     return ReadPassage(place, source.doc, title, source.start, source.end, pieces, cited, max(1, len(passage.sources)))
 
 
-Stretch = tuple[int, int]
+TextRange = tuple[int, int]
 """A half-open range ``[start, end)`` of characters of a text."""
 
 
-def in_place(span: Span, evidence: Iterable[Span]) -> list[Stretch]:
-    """The ranges of gold in a passage that is the part ``span`` of a document."""
+def gold_ranges(span: Span, evidence: Iterable[Span]) -> list[TextRange]:
+    """Return the ranges of gold in a passage that is the part ``span`` of a document."""
     near = (gold for gold in evidence if count_overlap(gold, span))
     return [(max(gold.start, span.start) - span.start, min(gold.end, span.end) - span.start) for gold in near]
 
 
-def in_words(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[Stretch]:
-    """The ranges of verbatim sentences of gold in a rewritten passage."""
+def quoted_gold_ranges(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[TextRange]:
+    """Return the ranges of verbatim sentences of gold in a rewritten passage."""
     near = [gold for gold in evidence if any(count_overlap(gold, source) for source in passage.sources)]
-    return [stretch for gold in near for stretch in _taken(passage.text, corpus.text(gold))]
+    return [stretch for gold in near for stretch in _find_quotes(passage.text, corpus.text(gold))]
 
 
-def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """Stretches in order, those that overlap as one."""
-    found: list[Stretch] = []
+def merge_ranges(stretches: Iterable[TextRange]) -> list[TextRange]:
+    """Sort ranges, and merge those that overlap."""
+    found: list[TextRange] = []
     for start, end in sorted(stretches):
         if found and start <= found[-1][1]:
             found[-1] = found[-1][0], max(end, found[-1][1])
@@ -163,16 +167,17 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
     return found
 
 
-def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[PassageText, ...]:
-    """``text`` in parts with the gold marked: what is within `AROUND` characters of ``seen``, or its beginning."""
-    windows = merged(
-        (_word_start(text, start - AROUND, start), _word_end(text, end + AROUND, end)) for start, end in seen
+def shorten(text: str, gold: Sequence[TextRange], seen: Sequence[TextRange]) -> tuple[PassageText, ...]:
+    """Shorten ``text`` to `CONTEXT_CHARACTERS` around ``seen``, or its beginning, in parts with the gold marked."""
+    windows = merge_ranges(
+        (_word_start(text, start - CONTEXT_CHARACTERS, start), _word_end(text, end + CONTEXT_CHARACTERS, end))
+        for start, end in seen
     )
     pieces: list[PassageText] = []
     reached = 0
-    for start, end in windows or [(0, _word_end(text, BEGINNING, 0))]:
+    for start, end in windows or [(0, _word_end(text, BEGINNING_CHARACTERS, 0))]:
         if start > reached:
-            pieces.append(PassageText(LEFT_OUT))
+            pieces.append(PassageText(ELLIPSIS))
         reached = start
         for first, last in [one for one in gold if one[0] < end and one[1] > start]:
             pieces += [PassageText(text[reached:first]), PassageText(text[first:last], gold=True)]
@@ -180,39 +185,39 @@ def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tu
         pieces.append(PassageText(text[reached:end]))
         reached = end
     if reached < len(text):
-        pieces.append(PassageText(LEFT_OUT))
+        pieces.append(PassageText(ELLIPSIS))
     return tuple(piece for piece in pieces if piece.text)
 
 
 def _word_start(text: str, at: int, most: int) -> int:
-    """Where a text that is cut at ``at`` begins with a whole word, at ``most`` at the latest."""
+    """Move the cut ``at`` forward to the start of a word, to ``most`` at the latest."""
     if at <= 0:
         return 0
-    gap = _GAP.search(text[at - 1 : min(most, at + LONG_WORD)])
+    gap = _GAP.search(text[at - 1 : min(most, at + MAX_WORD_CHARACTERS)])
     return at - 1 + gap.end() if gap else at
 
 
 def _word_end(text: str, at: int, least: int) -> int:
-    """Where a text that is cut at ``at`` ends with a whole word, at ``least`` at the earliest."""
+    """Move the cut ``at`` back to the end of a word, to ``least`` at the earliest."""
     if at >= len(text):
         return len(text)
-    least = max(least, at - LONG_WORD)
+    least = max(least, at - MAX_WORD_CHARACTERS)
     gap = _LAST_GAP.search(text[least : at + 1])
     return least + gap.start() if gap else at
 
 
-def _taken(text: str, other: str) -> list[Stretch]:
-    """The ranges of verbatim sentences of another text in a text."""
+def _find_quotes(text: str, other: str) -> list[TextRange]:
+    """Return the ranges of verbatim sentences of another text in a text."""
     parts = (other[start:end] for start, end in sentences(other) if end > start)
     return [(at, at + len(part)) for part in parts if (at := text.find(part)) >= 0]
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosed:
-    """Why a question went as it did in one pipeline.
+class QuestionDiagnosis:
+    """The diagnosis of a question in one pipeline.
 
-    Of ``gold`` gold passages ``read`` reached the generator. ``passages`` are what it was shown, ``further`` how many
-    more, and ``evidence`` the gold passages: of questions that are shown in full, else None.
+    Of ``gold`` gold passages, ``read`` reached the generator. Questions that are shown in full have the ``passages`` of
+    the prompt, with the number of ``further`` ones, and the gold passages as ``evidence``; else ``passages`` is None.
     """
 
     cause: Cause
@@ -222,45 +227,45 @@ class Diagnosed:
     further: int = 0
     evidence: tuple[GoldPassage, ...] = ()
 
-    def plain(self) -> dict[str, Any]:
-        """As the store keeps it, with what made it."""
-        kept: dict[str, Any] = {"code": code(), "cause": self.cause.value, "gold": self.gold, "read": self.read}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the diagnosis for the store, with the digest of the code that made it."""
+        kept: dict[str, Any] = {"code": code_digest(), "cause": self.cause.value, "gold": self.gold, "read": self.read}
         if self.passages is None:
             return kept
         passages, evidence = (list(map(astuple, those)) for those in (self.passages, self.evidence))
         return {**kept, "passages": passages, "further": self.further, "evidence": evidence}
 
     @classmethod
-    def stored(cls, value: Mapping[str, Any]) -> Diagnosed:
-        """From `plain`."""
+    def from_dict(cls, value: Mapping[str, Any]) -> QuestionDiagnosis:
+        """Restore a diagnosis from the result of `to_dict`."""
         passages = value.get("passages")
         return cls(
             Cause(value["cause"]),
             value["gold"],
             value["read"],
-            None if passages is None else tuple(map(_restored, passages)),
+            None if passages is None else tuple(map(_restore_passage, passages)),
             value.get("further", 0),
             tuple(GoldPassage(*gold) for gold in value.get("evidence", ())),
         )
 
 
-def _restored(kept: Sequence[Any]) -> ReadPassage:
+def _restore_passage(kept: Sequence[Any]) -> ReadPassage:
     place, doc, title, start, end, pieces, cited, sources = kept
     return ReadPassage(place, doc, title, start, end, tuple(PassageText(*piece) for piece in pieces), cited, sources)
 
 
 @cache
-def code() -> str:
-    """Digest of the code that diagnoses: what another version kept is worked out again where it is at hand."""
-    made_by = (("ragsmith.diagnosis.causes", name) for name in ("followed", "cause_of", "well_from"))
-    return digest("diagnosis", *(fingerprint(*part) for part in (*made_by, (__name__, "Follow"))))[:16]
+def code_digest() -> str:
+    """Return the digest of the code that diagnoses; diagnoses by other code are computed again."""
+    made_by = (("ragsmith.diagnosis.causes", name) for name in ("trace_question", "find_cause", "good_score_threshold"))
+    return digest("diagnosis", *(fingerprint(*part) for part in (*made_by, (__name__, "EvidenceTracer"))))[:16]
 
 
 @dataclass(frozen=True)
-class Follow:
-    """Follows questions through a pipeline, where it runs; of those that are ``shown`` it also keeps what was read.
+class EvidenceTracer:
+    """Traces questions in the process that runs them; for those in ``shown``, also returns the passages in the prompt.
 
-    ``answers`` says whether answers are generated. It is sent to worker processes.
+    ``answers`` is whether answers are generated. Instances are sent to worker processes.
     """
 
     shown: frozenset[str] = frozenset()
@@ -268,48 +273,50 @@ class Follow:
 
     def __call__(
         self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
-    ) -> tuple[Followed, ReadContext | None, tuple[GoldPassage, ...]]:
-        """What became of ``example``; ``setup`` is that of the candidate."""
-        found = followed(engine, candidate, trace, example)
+    ) -> tuple[QuestionTrace, ReadContext | None, tuple[GoldPassage, ...]]:
+        """Trace ``example``; ``setup`` is the experiment of the candidate."""
+        found = trace_question(engine, candidate, trace, example)
         if example.id not in self.shown or not self.answers:
             return found, None, ()
-        gold = tuple(gold_of(engine.corpus, fate.span, fate.lost or "") for fate in found.fates)
-        return found, reading_of(engine.corpus, trace, example), gold
+        gold = tuple(
+            make_gold_passage(engine.corpus, gold_trace.span, gold_trace.lost or "") for gold_trace in found.gold_traces
+        )
+        return found, make_read_context(engine.corpus, trace, example), gold
 
 
-def diagnosed(
-    found: tuple[Followed, ReadContext | None, tuple[GoldPassage, ...]],
+def make_diagnosis(
+    found: tuple[QuestionTrace, ReadContext | None, tuple[GoldPassage, ...]],
     example: Example,
     measures: Mapping[str, float | None],
     well: float,
-) -> Diagnosed:
-    """What `Follow` found, with the judge's mark among the ``measures`` of the question's record."""
+) -> QuestionDiagnosis:
+    """Create the diagnosis from the result of `EvidenceTracer` and the ``measures`` of the question."""
     way, reading, gold = found
-    cause = cause_of(way, answerable=example.answerable, mark=measures.get("judge"), well=well)
+    cause = find_cause(way, answerable=example.answerable, mark=measures.get("judge"), well=well)
     passages, further = (reading.passages, reading.further) if reading else (None, 0)
-    return Diagnosed(cause, len(way.fates), way.read, passages, further, gold)
+    return QuestionDiagnosis(cause, len(way.gold_traces), way.read, passages, further, gold)
 
 
-MOST = 10
-"""Questions that gained most, and that lost most, which are shown."""
+MAX_CHANGED_QUESTIONS = 10
+"""The number of questions with the largest gains that are shown, and of those with the largest losses."""
 
-WRONG = 5
-"""Of the other questions, those on which the winner scores least, which are shown."""
+MAX_WRONG_QUESTIONS = 5
+"""The number of other questions that are shown, those with the lowest scores of the winner."""
 
 Why = Literal["gained", "lost", "wrong"]
 
 
-def shown(winner: Mapping[str, float], naive: Mapping[str, float]) -> dict[str, Why]:
-    """The questions that are shown in full, and why, by the fitness of each in the winner and in naive RAG.
+def select_shown_questions(winner: Mapping[str, float], naive: Mapping[str, float]) -> dict[str, Why]:
+    """Select the questions that are shown in full, with the reason, by their fitness in the winner and in naive RAG.
 
-    Those that gained most, those that lost most, and of the rest those with the lowest fitness; equals by their ids.
+    These have the largest gains, the largest losses, and the lowest fitness of the rest; ties are sorted by id.
     """
     gain = {question: winner[question] - naive[question] for question in sorted(winner.keys() & naive.keys())}
-    gained = sorted((q for q in gain if gain[q] > 0), key=lambda q: -gain[q])[:MOST]
-    lost = sorted((q for q in gain if gain[q] < 0), key=lambda q: gain[q])[:MOST]
+    gained = sorted((q for q in gain if gain[q] > 0), key=lambda q: -gain[q])[:MAX_CHANGED_QUESTIONS]
+    lost = sorted((q for q in gain if gain[q] < 0), key=lambda q: gain[q])[:MAX_CHANGED_QUESTIONS]
     found: dict[str, Why] = {**dict.fromkeys(gained, "gained"), **dict.fromkeys(lost, "lost")}
     left = sorted((question for question in winner if question not in found), key=lambda q: (winner[q], q))
-    return {**found, **dict.fromkeys(left[:WRONG], "wrong")}
+    return {**found, **dict.fromkeys(left[:MAX_WRONG_QUESTIONS], "wrong")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,23 +329,23 @@ class Neighbour:
     evaluation: Evaluation
 
 
-def neighbours(winner: Evaluation, evaluations: Iterable[Evaluation]) -> list[Neighbour]:
-    """Those of ``evaluations`` that show what one gene of the winner does, by place, each pipeline once."""
-    plain, best = _written(baseline("naive")), _written(winner.candidate)
+def find_neighbours(winner: Evaluation, evaluations: Iterable[Evaluation]) -> list[Neighbour]:
+    """Return those of ``evaluations`` that show the effect of one gene of the winner, by place, each once."""
+    plain, best = _gene_labels(baseline("naive")), _gene_labels(winner.candidate)
     differing = [place for place in range(len(FAMILIES)) if plain[place] != best[place]]
     rest = best[len(FAMILIES) :]
     wanted = {(*plain[:place], best[place], *plain[place + 1 :], *rest): ("alone", place) for place in differing}
     wanted |= {(*best[:place], plain[place], *best[place + 1 :]): ("out", place) for place in differing}
-    if len(differing) == 1:  # then one is naive RAG and the other the winner
+    if len(differing) == 1:  # the two neighbours are then naive RAG and the winner
         return []
     found: dict[tuple[str, int], Neighbour] = {}
     for one in evaluations:
-        match wanted.get(_written(one.candidate)):
+        match wanted.get(_gene_labels(one.candidate)):
             case ("alone" | "out") as view, place:
                 found.setdefault((view, place), Neighbour(view, place, winner.candidate[place], one))
     return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
 
 
-def _written(candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """The genes as they are written, whatever was fitted."""
+def _gene_labels(candidate: Candidate) -> tuple[tuple[str, str], ...]:
+    """Return the labels of genes, which do not depend on fitted weights."""
     return tuple((gene.technique.family, str(gene)) for gene in candidate)

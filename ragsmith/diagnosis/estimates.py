@@ -1,9 +1,8 @@
 """Estimates with their uncertainty: weighted sums of pipelines, effects of options, pooled means and transfers.
 
-A transfer is the winner of a search on one data set, evaluated on another and compared with the winner there. Nothing
-of the target had a part in the choice of the pipeline that comes from elsewhere, so its score is fair on all of the
-target's questions. That of the target's own winner is not on search questions, which chose it: there, what a
-pipeline from elsewhere is behind looks a little larger than it is.
+A transfer is the winner of a search on one data set, evaluated on another, the target, and compared with the winner
+there. The transferred pipeline was chosen without the target, so its score is unbiased on all questions of the target.
+The target's own winner was chosen on its search questions, so the difference on these is biased upwards.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
 Weighted = Sequence[tuple[Evaluation, float]]
 """Evaluations on the same questions, each with a weight."""
 
-FEWEST_TO_VARY = 2
-"""Groups without which nothing is known of how a mean varies."""
+MIN_GROUPS_FOR_ERROR = 2
+"""The least number of groups for the standard error of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over ``n`` questions in ``groups`` and its 95 % interval by itself, not adjusted for how many there are.
+    """A mean over ``n`` questions in ``groups``, with a 95 % interval that is not adjusted for multiple comparisons.
 
     ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent, and
-    wider where groups differ in size (`ragsmith.comparison.difference.widened`). Of fewer than `FEWEST_GROUPS`, with
-    which no verdict is given either, there is no interval: one by so few groups is far too narrow too often.
+    wider where groups differ in size (`ragsmith.comparison.difference.widened`). With fewer than
+    `FEWEST_GROUPS` groups there is no interval, as its coverage would be too low.
     """
 
     mean: float
@@ -54,35 +53,35 @@ class Estimate:
 
     @property
     def shown(self) -> bool:
-        """Whether the interval is clear of 0; never where there is none."""
+        """Whether there is an interval, and it excludes 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
     @property
     def variance(self) -> float:
-        """That of the mean; 0 where it is not known, as there are too few groups to tell."""
+        """The variance of the mean; 0 if there are too few groups to estimate it."""
         return self.error**2 if self.groups >= FEWEST_GROUPS else 0.0
 
     @classmethod
     def of(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
-        """The mean of values by question, of which there is at least one; drawn anew by group (bootstrap)."""
-        # sums of weighted scores differ from 0 by rounding where nothing differs
+        """Estimate the mean of values by question, at least one, with a bootstrap interval by group."""
+        # sums of weighted scores of equal pipelines differ from 0 by rounding
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
         numbers = clusters.numbers(list(settled))
         groups = len(set(numbers))
         low, high = interval(list(settled.values()), numbers) if groups >= FEWEST_GROUPS else (None, None)
-        error, _ = error_of(settled, clusters)
+        error, _ = standard_error(settled, clusters)
         return cls(_mean(settled.values()), low, high, len(settled), groups, error)
 
     @classmethod
     def by_student(
         cls, mean: float, moved: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
     ) -> Estimate:
-        """A mean, and how far each question moves it, all of them together by nothing; its interval is Student's.
+        """Estimate a mean from the influence ``moved`` of each question, which sum to 0, with Student's interval.
 
-        The degrees of freedom are those of the effective number of groups, by what the questions weigh: 1 each, unless
-        ``weights`` says otherwise. Scores lie between 0 and 1, so the interval ends at -1 and 1.
+        The degrees of freedom are those of the effective number of groups, by the ``weights`` of questions, by default
+        1 each. Scores are between 0 and 1, so the interval is clipped to -1 and 1.
         """
-        error, degrees = error_of(moved, clusters, weights)
+        error, degrees = standard_error(moved, clusters, weights)
         groups = len(set(clusters.numbers(list(moved))))
         if groups < FEWEST_GROUPS:
             return cls(mean, None, None, len(moved), groups, error)
@@ -90,27 +89,27 @@ class Estimate:
         return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
 
 
-def error_of(
+def standard_error(
     values: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
 ) -> tuple[float, int]:
-    """The standard error by group of a mean of values by question, and its degrees of freedom.
+    """Return the standard error by group of a mean of values by question, and its degrees of freedom.
 
-    Both are those of the effective number of groups: with one large group among small ones a mean is little surer than
-    that group is. 0 of one group, of which nothing is known.
+    Both are those of the effective number of groups, as one large group among small ones dominates the error. The error
+    is 0 for a single group, for which it cannot be estimated.
     """
     sizes: defaultdict[int, float] = defaultdict(float)
     for question, group in zip(values, clusters.numbers(list(values)), strict=True):
         sizes[group] += 1.0 if weights is None else weights[question]
-    if len(sizes) < FEWEST_TO_VARY:
+    if len(sizes) < MIN_GROUPS_FOR_ERROR:
         return 0.0, 1
     error = math.sqrt(variance(values, clusters.groups) / len(values))
     return widened(error, len(sizes), effective_groups(list(sizes.values())))
 
 
-def contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:
-    """The weighted sum of a value on the questions that all have finished; None where none has such a value.
+def estimate_contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:
+    """Estimate the weighted sum of a value on the questions that all have finished; None if none has the value.
 
-    ``name`` is ``fitness``, ``retrieval`` or ``generation``. A question that has no such value is left out.
+    ``name`` is ``fitness``, ``retrieval`` or ``generation``. Questions without that value are left out.
     """
     questions = common([one for one, _ in weighted])
     columns = [(one.on(questions).column(name, fitness), weight) for one, weight in weighted]
@@ -122,14 +121,14 @@ def contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters
     return Estimate.of(sums, clusters) if sums else None
 
 
-def contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
-    """The same of F, and of R and G where they are known."""
-    found = {name: contrast(weighted, name, fitness, clusters) for name in HEADLINE}
+def estimate_contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
+    """Estimate the contrasts of F, and of R and G if they are defined."""
+    found = {name: estimate_contrast(weighted, name, fitness, clusters) for name in HEADLINE}
     return {name: estimate for name, estimate in found.items() if estimate is not None}
 
 
 def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
-    """The mean of ``first`` less ``second`` in a count of the usage, on the questions that both have finished."""
+    """Return the mean of ``first`` minus ``second`` in a count of the usage, on the questions that both finished."""
     both = common([first, second])
     return (math.fsum(first.on(both).values(name)) - math.fsum(second.on(both).values(name))) / len(both)
 
@@ -138,8 +137,8 @@ def _mean(values: Collection[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-FEWEST = 2
-"""Data sets without which there is nothing to pool."""
+MIN_POOLED_DATASETS = 2
+"""The least number of data sets to pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,24 +158,23 @@ class PooledEstimate:
 
     @property
     def shown(self) -> bool:
-        """Whether the interval is clear of 0."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
-def pooled(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | None:
-    """Pool the mean and standard error of each data set; None of fewer than `FEWEST`.
+def pool_estimates(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | None:
+    """Pool the mean and standard error of each data set; None of fewer than `MIN_POOLED_DATASETS`.
 
-    An error of 0 says that nothing differed on any question that was asked, and is not known better than that: it
-    counts as large as those of the other data sets are on average, in variance.
+    An error of 0 means that no question differed; its variance is replaced by the mean of the other data sets.
     """
     if len(means) != len(errors):
         raise ValueError(f"pooled: {len(means)} means and {len(errors)} errors; give one of each for a data set")
-    if len(means) < FEWEST:
+    if len(means) < MIN_POOLED_DATASETS:
         return None
     positive = [error**2 for error in errors if error > 0]
     usual = math.fsum(positive) / len(positive) if positive else 1.0
     within = [error**2 if error > 0 else usual for error in errors]
-    between = _between(means, within)
+    between = _between_variance(means, within)
     weights = [1.0 / (variance + between) for variance in within]
     total = math.fsum(weights)
     mean = math.fsum(weight * one for weight, one in zip(weights, means, strict=True)) / total
@@ -191,8 +189,8 @@ def pooled(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | 
     )
 
 
-def _between(means: Sequence[float], within: Sequence[float]) -> float:
-    """The variance between data sets by the method of moments."""
+def _between_variance(means: Sequence[float], within: Sequence[float]) -> float:
+    """Estimate the variance between data sets by the method of moments."""
     weights = [1.0 / variance for variance in within]
     total = math.fsum(weights)
     fixed = math.fsum(weight * one for weight, one in zip(weights, means, strict=True)) / total
@@ -203,7 +201,7 @@ def _between(means: Sequence[float], within: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OptionEffect:
-    """What an option gains in F over naive RAG's option of its family, over ``pairs`` pairs of pipelines of a run."""
+    """The gain of an option in F over naive RAG's option of its family, over ``pairs`` pairs of pipelines of a run."""
 
     family: str
     option: str
@@ -212,8 +210,10 @@ class OptionEffect:
     pairs: int
 
 
-def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters) -> list[OptionEffect]:
-    """The effects of all options that any pair of ``evaluations`` shows, family by family."""
+def estimate_option_effects(
+    evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters
+) -> list[OptionEffect]:
+    """Estimate the effects of all options that any pair of ``evaluations`` shows, family by family."""
     found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
     for place, plain in islice(enumerate(baseline("naive")), GENES):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
@@ -226,18 +226,19 @@ def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters
                     if one is not without:
                         pairs[option].append((one, without))
         for option in sorted(pairs):
-            gain = _gain(pairs[option], fitness, clusters)
+            gain = _estimate_gain(pairs[option], fitness, clusters)
             if gain is not None:
                 effect = OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option]))
                 found.append(effect)
     return found
 
 
-def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clusters: Clusters) -> Estimate | None:
-    """The mean difference over all questions of all pairs: a ratio of two sums over questions.
+def _estimate_gain(
+    pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clusters: Clusters
+) -> Estimate | None:
+    """Estimate the mean difference over all questions of all pairs, a ratio of two sums over questions.
 
-    Its error is that of the ratio, linearised: a question in which more pairs were compared weighs more, and so does
-    its group in the effective number of groups.
+    The error is that of the linearised ratio; questions, and their groups, are weighted by their numbers of pairs.
     """
     sums: defaultdict[str, list[float]] = defaultdict(list)
     for one, other in pairs:
@@ -254,17 +255,17 @@ def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clus
     return Estimate.by_student(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})
 
 
-FINDING = "transfer"
-"""Under what the store keeps it, by the runs that it leads from and to."""
+TRANSFER_KIND = "transfer"
+"""The kind of the findings in the store, by the source and target runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferEstimate:
     """The winner of the search on ``source`` on questions of ``target``, its search or test questions by ``part``.
 
-    ``fitness`` and ``calls`` are its means there, and ``behind`` is what the target's own winner is ahead of it,
-    question by question; None where only means are known. ``place`` is the one it would have in the ranking of the
-    target's search, of ``of``; there is none on test questions.
+    ``fitness`` and ``calls`` are its means there, and ``behind`` is the lead of the target's own winner, paired by
+    question; None if only means are known. ``place`` is its rank among the ``of`` pipelines of the target's search;
+    None on test questions.
     """
 
     source: str
@@ -282,7 +283,7 @@ class TransferEstimate:
 
     @property
     def regret(self) -> float:
-        """What the target's own winner is ahead by."""
+        """The lead of the target's own winner."""
         return self.own - self.fitness if self.behind is None else self.behind.mean
 
 
@@ -296,13 +297,13 @@ def estimate_transfer(
     terms: Terms,
     clusters: Clusters,
 ) -> TransferEstimate | None:
-    """What became of a winner elsewhere, ``own`` being the winner there and ``searched`` what it won against, if asked.
+    """Compare a transferred winner with the target's winner ``own``, and rank it among ``searched``, if any.
 
-    None where it failed on more questions than it may.
+    None if one of the two failed on too many questions.
     """
     if not terms.admit(found) or not terms.admit(own):
         return None
-    behind = contrast([(own, 1.0), (found, -1.0)], "fitness", terms.fitness, clusters)
+    behind = estimate_contrast([(own, 1.0), (found, -1.0)], "fitness", terms.fitness, clusters)
     if behind is None:
         return None
     place = of = None
@@ -328,19 +329,19 @@ def estimate_transfer(
 
 
 def store_transfer(store: Store, found: TransferEstimate, source: str, target: str, dataset: str) -> None:
-    """Keep a transfer from the run ``source`` to ``target``, which is on the data set of the digest ``dataset``."""
-    store.put_finding(FINDING, _key(source, target, found.part), dataset, asdict(found))
+    """Store a transfer from the run ``source`` to ``target``, which is on the data set of the digest ``dataset``."""
+    store.put_finding(TRANSFER_KIND, _transfer_key(source, target, found.part), dataset, asdict(found))
 
 
-def kept_transfers(
+def load_transfers(
     store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "test")
 ) -> list[TransferEstimate]:
-    """What the store has of transfers among ``runs``, in their order."""
+    """Return the stored transfers among ``runs``, in their order."""
     listed = list(runs)
-    keys = [_key(one, other, part) for part in parts for one in listed for other in listed if one != other]
-    found = store.findings(FINDING, keys)
+    keys = [_transfer_key(one, other, part) for part in parts for one in listed for other in listed if one != other]
+    found = store.findings(TRANSFER_KIND, keys)
     return [restore(TransferEstimate, found[key]) for key in keys if key in found]
 
 
-def _key(source: str, target: str, part: str) -> str:
+def _transfer_key(source: str, target: str, part: str) -> str:
     return f"{source}:{target}:{part}"

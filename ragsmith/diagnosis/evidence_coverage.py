@@ -1,4 +1,4 @@
-"""How much of a gold passage a stage still holds: by its characters, or by its words where a text was rewritten."""
+"""The share of a gold passage in the output of a stage: by characters, or by words of rewritten texts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ragsmith.index.index import Corpus, Index
 from ragsmith.text.content_words import read
 from ragsmith.types import Chunk, Hits, Passage, Passages, Span, get_ids
 
-HALF = 0.5
-"""The share of a gold passage that has to be there: what makes a chunk relevant, see `ragsmith.datasets.relevance`."""
+MIN_COVERAGE = 0.5
+"""The least share of a gold passage for relevance, as in `ragsmith.datasets.relevance`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class EvidenceCoverage:
     rewritten: tuple[tuple[str, tuple[Span, ...]], ...] = ()
 
 
-class Places:
+class ChunkSpans:
     """The spans of the chunks of an index, built once for all questions."""
 
     def __init__(self, index: Index) -> None:
@@ -37,18 +37,18 @@ class Places:
         self._around: dict[Span, dict[str, Span]] = {}
 
     def around(self, gold: Span) -> Mapping[str, Span]:
-        """The spans of the chunks that share characters with ``gold``, by chunk id."""
+        """Return the spans of the chunks that share characters with ``gold``, by chunk id."""
         if gold not in self._around:
             self._around[gold] = {chunk: self._chunks[chunk].span for chunk in self._map.overlaps(gold)}
         return self._around[gold]
 
     def is_whole(self, gold: Span) -> bool:
-        """Whether ``gold`` is all of a document that was cut into several chunks: it says which one, not where."""
+        """Whether ``gold`` is a whole document of several chunks, which has no position in it."""
         chunks = self._of_document.get(gold.doc, ())
         return len(chunks) > 1 and all(2 * count_overlap(gold, c.span) >= c.end - c.start for c in chunks)
 
     def held(self, gold: Span, hits: Hits) -> EvidenceCoverage:
-        """What ``hits`` hold of ``gold``, their summaries among it."""
+        """Return the coverage of ``gold`` by ``hits``, including summaries."""
         near, ids = self.around(gold), get_ids(hits)
         spans = tuple(near[chunk] for chunk in ids if chunk in near)
         if not self._summaries:
@@ -57,19 +57,19 @@ class Places:
         return EvidenceCoverage(spans, tuple((chunk.text, chunk.sources) for chunk in summaries))
 
     def rank(self, gold: Span, hits: Hits) -> int | None:
-        """How many of the first ``hits`` it takes to hold half of ``gold``; None where all of them do not."""
+        """Return the least number of first ``hits`` that hold half of ``gold``, or None if all of them do not."""
         near = self.around(gold)
-        met: list[Span] = []
+        spans: list[Span] = []
         for place, chunk in enumerate(get_ids(hits), 1):
             if chunk in near:
-                met.append(near[chunk])
-                if covered(gold, met) >= HALF:
+                spans.append(near[chunk])
+                if character_coverage(gold, spans) >= MIN_COVERAGE:
                     return place
         return None
 
 
-def covered(gold: Span, spans: Iterable[Span]) -> float:
-    """The share of the characters of ``gold`` that lie in any of ``spans``."""
+def character_coverage(gold: Span, spans: Iterable[Span]) -> float:
+    """Return the share of the characters of ``gold`` in any of ``spans``."""
     total, reached = 0, gold.start
     for span in sorted((one for one in spans if count_overlap(one, gold)), key=lambda one: one.start):
         total += max(0, min(span.end, gold.end) - max(span.start, reached))
@@ -77,10 +77,10 @@ def covered(gold: Span, spans: Iterable[Span]) -> float:
     return total / max(1, gold.end - gold.start)
 
 
-def told(question: str, gold: str, text: str) -> float:
-    """The share of the content words and numbers of ``gold`` that ``text`` has, each once.
+def word_coverage(question: str, gold: str, text: str) -> float:
+    """Return the share of the distinct content words and numbers of ``gold`` in ``text``.
 
-    Those of the question do not count, unless there are no others: every text on the matter has them.
+    Those of the question are ignored, unless there are no others, as every text on the topic has them.
     """
     wanted = _items(gold) - _items(question) or _items(gold)
     return len(wanted & _items(text)) / len(wanted) if wanted else 0.0
@@ -91,28 +91,27 @@ def _items(text: str) -> frozenset[str]:
     return frozenset(read(text).counts)
 
 
-def share(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, whole: bool) -> float:
-    """How much of ``gold`` is ``held``, from 0 to 1: in the documents' own characters, or by words in a rewritten text.
+def gold_coverage(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, whole: bool) -> float:
+    """Return the share of ``gold`` that is ``held``: by characters, or by words of the best text rewritten from it.
 
-    The best rewritten text counts, of those made from any of the gold. Gold that is the ``whole`` of a document counts
-    as held by any part of it.
+    Gold that is the ``whole`` of a document is held by any part of it.
     """
     made = [text for text, sources in held.rewritten if any(count_overlap(source, gold) for source in sources)]
     if whole:
         return float(bool(made) or any(count_overlap(span, gold) for span in held.spans))
-    found = covered(gold, held.spans)
+    found = character_coverage(gold, held.spans)
     if made and found < 1:
         evidence = corpus.text(gold)
-        found = max(found, *(told(question, evidence, text) for text in made))
+        found = max(found, *(word_coverage(question, evidence, text) for text in made))
     return found
 
 
-def of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
-    """The coverage of ``passages``: verbatim ones by their span, others by their text."""
+def coverage_of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
+    """Return the coverage of ``passages``: verbatim ones by their span, others by their text."""
     spans: list[Span] = []
     rewritten: list[tuple[str, tuple[Span, ...]]] = []
     for passage in passages:
-        span = verbatim(passage, corpus)
+        span = verbatim_span(passage, corpus)
         if span is None:
             rewritten.append((passage.text, passage.sources))
         else:
@@ -120,8 +119,8 @@ def of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
     return EvidenceCoverage(tuple(spans), tuple(rewritten))
 
 
-def verbatim(passage: Passage, corpus: Corpus) -> Span | None:
-    """The span of a passage that is a verbatim part of its document, or begins as one; else None."""
+def verbatim_span(passage: Passage, corpus: Corpus) -> Span | None:
+    """Return the span of a passage that is a verbatim part of its document, else None."""
     if len(passage.sources) != 1:
         return None
     source = passage.sources[0]
@@ -130,8 +129,8 @@ def verbatim(passage: Passage, corpus: Corpus) -> Span | None:
     return Span(source.doc, source.start, source.start + len(passage.text))
 
 
-def until(passages: Passages, texts: Sequence[str]) -> Passages:
-    """The first of ``passages``, of which ``texts`` are all that is left."""
+def truncate_passages(passages: Passages, texts: Sequence[str]) -> Passages:
+    """Truncate ``passages`` to the remaining ``texts``."""
     return tuple(
         passage if len(text) >= len(passage.text.strip()) else Passage(text, passage.sources, passage.score)
         for passage, text in zip(passages, texts, strict=False)

@@ -1,4 +1,4 @@
-"""The whole way of one question through a pipeline: what went into each stage, what came out, and where gold was."""
+"""Explain a question: the output of every stage of a pipeline, and the gold in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.relevance import count_overlap
-from ragsmith.diagnosis.causes import MEANINGS, RANKED, REMEDIES, Followed, well_from
-from ragsmith.diagnosis.diagnosed import Follow, GoldPassage, ReadPassage, diagnosed
+from ragsmith.diagnosis.causes import MEANINGS, RANKING_STAGES, REMEDIES, QuestionTrace, good_score_threshold
+from ragsmith.diagnosis.diagnosed import EvidenceTracer, GoldPassage, ReadPassage, make_diagnosis
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
@@ -21,19 +21,19 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Example, Gold, Hit, Passages, Question, Span
 
 _ID = re.compile(r"[!-~]*[\w-]", re.ASCII)
-"""A word that an id may be; questions of scripts without spaces are none, nor is what ends in a question mark."""
+"""A word that may be an id: ASCII, without a final question mark."""
 
-BEGINNING = 80
-"""Characters of a chunk that are shown in a ranking."""
+SHOWN_CHARACTERS = 80
+"""Characters shown of a chunk in a ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
     """A chunk at its ``place`` in a ranking, from 1, and its place before that stage; None if it was not ranked.
 
-    ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
-    gave its score, and what was searched with is the question as it is, ``signals`` has what each signal adds to it,
-    its value times its weight, the largest first.
+    ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. If a learned ranking
+    scored it and the query was the question itself, ``signals`` has the contribution of each signal, its value times
+    its weight, the largest first.
     """
 
     place: int
@@ -51,11 +51,11 @@ class RankedChunk:
 
 @dataclass(frozen=True, slots=True)
 class StageExplanation:
-    """One stage: the ``option`` of its ``family``, the model calls that it took, and what came out, in words.
+    """A stage: the ``option`` of its ``family``, its model calls, and a description of its output (``said``).
 
-    ``hits`` are what it left where it ranks, best first, and ``dropped`` what it did not keep of those before it, at
-    their old places. ``held`` is the share of each gold passage that came out, in their order. ``queries`` are what
-    query expansion searched with.
+    ``hits`` are the output of a ranking stage, best first, and ``dropped`` the hits of the previous stage that are not
+    in it, at their old places. ``held`` is the share of each gold passage in the output. ``queries`` are those of query
+    expansion.
     """
 
     family: str
@@ -70,13 +70,13 @@ class StageExplanation:
 
 @dataclass(frozen=True, slots=True)
 class QuestionExplanation:
-    """The way of one question: its stations in order, what was read, the answer, and the first thing that went wrong.
+    """The stages of a question (``stations``), its prompt, its answer, and the cause of a failure.
 
-    A question that is not of the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
+    A question that is not in the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
     and ``note`` says so.
-    ``scores`` are F, R and G as ``fitness``, ``retrieval`` and ``generation``, and the judge's mark as ``judge``.
-    ``prompt`` is all that the generator was shown, ``passages`` the same in short with the gold marked, and ``further``
-    counts those that are left out there.
+    ``scores`` are F, R and G as ``fitness``, ``retrieval`` and ``generation``, and the judge's score as ``judge``.
+    ``prompt`` is the whole prompt, ``passages`` are its passages, shortened with the gold marked, and ``further`` is
+    the number of passages left out.
     """
 
     question: str
@@ -100,20 +100,22 @@ class QuestionExplanation:
 def explain_question(
     engine: Engine, setup: Experiment, candidate: Candidate, example: Example, fitness: Fitness
 ) -> QuestionExplanation:
-    """Run ``candidate`` on ``example`` and follow it; one without an id is any question.
+    """Run ``candidate`` on ``example`` and explain it; an example without an id is not in the data set.
 
-    ``engine`` is fresh: what it has searched with afterwards is what this question was searched with.
+    ``engine`` must be new, as its queries are reported as those of this question.
 
     Raises:
-        StageFailed: a technique raised; the cause is kept.
+        StageFailed: a technique raised an error, which is its cause.
     """
     able = facing(candidate, example.question)
     is_known = bool(example.id)
     gold = Gold(setup.relevance[example.id].relevant) if is_known else None
     trace = engine.answer(able, Question(example.question), gold)
-    way, reading, evidence = Follow(frozenset([example.id]))(engine, setup, able, trace, example)
+    way, reading, evidence = EvidenceTracer(frozenset([example.id]))(engine, setup, able, trace, example)
     measures = scored(setup.marking(engine), setup, trace, example)["measures"] if is_known else {}
-    cause = diagnosed((way, None, ()), example, measures, well_from(setup.marking(engine).models.judge)).cause
+    cause = make_diagnosis(
+        (way, None, ()), example, measures, good_score_threshold(setup.marking(engine).models.judge)
+    ).cause
     prompt = trace.prompt
     return QuestionExplanation(
         question=example.question,
@@ -121,7 +123,7 @@ def explain_question(
         type=example.type if is_known else "",
         reference=example.answer,
         gold=evidence,
-        stations=_stations(engine, able, Question(example.question), trace, way),
+        stations=_explain_stages(engine, able, Question(example.question), trace, way),
         passages=reading.passages if reading else (),
         further=reading.further if reading else 0,
         prompt=prompt.text,
@@ -146,40 +148,43 @@ def _scores(measures: Mapping[str, float | None], fitness: Fitness) -> dict[str,
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _stations(
-    engine: Engine, candidate: Candidate, question: Question, trace: Trace, way: Followed
+def _explain_stages(
+    engine: Engine, candidate: Candidate, question: Question, trace: Trace, way: QuestionTrace
 ) -> tuple[StageExplanation, ...]:
     genes = {gene.technique.family: gene for gene in candidate}
-    golds = [fate.span for fate in way.fates]
+    golds = [gold_trace.span for gold_trace in way.gold_traces]
     index = engine.index(candidate[0])
 
     def held(station: str) -> tuple[float, ...]:
-        return tuple(fate.held.get(station, 0.0) for fate in way.fates)
+        return tuple(gold_trace.held.get(station, 0.0) for gold_trace in way.gold_traces)
 
     keys = sum(len(entry.keys) for entry in index.entries)
     indexed = f"{len(index.entries):,} chunks, searched by {keys:,} keys"
     stations = [StageExplanation("pre_embedding", str(genes["pre_embedding"]), 0, indexed, held=held("index"))]
     before: Sequence[Hit] = ()
-    for family in RANKED:
+    for family in RANKING_STAGES:
         hits: Sequence[Hit] = trace.outputs[family].value
         places = {hit.chunk.id: place for place, hit in enumerate(before, 1)}
         left = {hit.chunk.id for hit in hits}
         dropped = [(place, hit) for place, hit in enumerate(before, 1) if hit.chunk.id not in left]
-        first = family == RANKED[0]
-        queries = _queries(engine, candidate) if first else ()
+        first = family == RANKING_STAGES[0]
+        queries = _list_queries(engine, candidate) if first else ()
         learned = "retrieval" if queries == (question.text,) else family
-        weighed = _weighed(engine, candidate, learned, question)
+        weighed = _signal_contributions(engine, candidate, learned, question)
         option = f"{genes[family]}, retrieval {genes['retrieval']}" if first else str(genes[family])
         stations.append(
             StageExplanation(
                 family,
                 option,
                 trace.usage[family].calls,
-                f"{len(hits)} hits" if first else _ranked(len(before), len(hits), tuple(before) == tuple(hits)),
+                f"{len(hits)} hits"
+                if first
+                else _describe_ranking(len(before), len(hits), tuple(before) == tuple(hits)),
                 tuple(
-                    _found(place, hit, golds, places.get(hit.chunk.id), weighed) for place, hit in enumerate(hits, 1)
+                    _ranked_chunk(place, hit, golds, places.get(hit.chunk.id), weighed)
+                    for place, hit in enumerate(hits, 1)
                 ),
-                tuple(_found(place, hit, golds, place, {}) for place, hit in dropped),
+                tuple(_ranked_chunk(place, hit, golds, place, {}) for place, hit in dropped),
                 held(family),
                 queries,
             )
@@ -188,54 +193,54 @@ def _stations(
     passages: Passages = ()
     for family in ("passage_augment", "passage_compress"):
         read: Passages = trace.outputs[family].value
-        said = "as before" if read == passages and passages else _size(read)
+        said = "as before" if read == passages and passages else _describe_size(read)
         stations.append(
             StageExplanation(family, str(genes[family]), trace.usage[family].calls, said, held=held(family))
         )
         passages = read
-    shown = f"{_size(trace.prompt.passages)}, as {len(trace.prompt.text):,} characters"
-    shares = tuple([*fate.held.values()][-1] for fate in way.fates)
+    shown = f"{_describe_size(trace.prompt.passages)}, as {len(trace.prompt.text):,} characters"
+    shares = tuple([*gold_trace.held.values()][-1] for gold_trace in way.gold_traces)
     stations.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=shares))
     draft, answer = trace.outputs["generation"].value, trace.answer
-    cites = f"{_counted(len(draft.text.split()), 'word')}, citing {_counted(len(draft.cited), 'passage')}"
-    stations.append(StageExplanation("generation", _model(engine), trace.usage["generation"].calls, cites))
+    cites = f"{_count_noun(len(draft.text.split()), 'word')}, citing {_count_noun(len(draft.cited), 'passage')}"
+    stations.append(StageExplanation("generation", _model_name(engine), trace.usage["generation"].calls, cites))
     changed = "delivered as it is" if answer == draft else "changed"
     last = str(genes["post_generation"])
     stations.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
     return tuple(stations)
 
 
-def _ranked(before: int, after: int, is_same: bool) -> str:
+def _describe_ranking(before: int, after: int, is_same: bool) -> str:
     if is_same:
         return "as before"
     return f"{after} of {before} hits, in a new order" if after == before else f"{after} of {before} hits"
 
 
-def _size(passages: Passages) -> str:
-    return f"{_counted(len(passages), 'passage')} of {sum(len(passage.text) for passage in passages):,} characters"
+def _describe_size(passages: Passages) -> str:
+    return f"{_count_noun(len(passages), 'passage')} of {sum(len(passage.text) for passage in passages):,} characters"
 
 
-def _model(engine: Engine) -> str:
-    """The model that answers, without the digests of an embedded one."""
+def _model_name(engine: Engine) -> str:
+    """Return the id of the generator, without the digests of an embedded one."""
     model = engine.models.language_model
     return model.id if is_chat_model(model) else model.id.partition(":")[0]
 
 
-def _counted(n: int, what: str) -> str:
+def _count_noun(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def _queries(engine: Engine, candidate: Candidate) -> tuple[str, ...]:
-    """What was searched with, in order."""
+def _list_queries(engine: Engine, candidate: Candidate) -> tuple[str, ...]:
+    """Return the queries, in order."""
     retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
     made = engine.searches.keys()
     return tuple(query for identity, _, query in made if identity == retrieval.identity)
 
 
-def _weighed(
+def _signal_contributions(
     engine: Engine, candidate: Candidate, family: str, question: Question
 ) -> Mapping[str, tuple[tuple[str, float], ...]]:
-    """By chunk id, what each signal adds to its score, the largest first; nothing where no ranking was learned."""
+    """Return the contributions of signals to scores by chunk id, the largest first; empty without a learned ranking."""
     gene = next(gene for gene in candidate if gene.technique.family == family)
     if not gene.technique.signals or gene.fit is None:
         return {}
@@ -247,7 +252,7 @@ def _weighed(
     return found
 
 
-def _found(
+def _ranked_chunk(
     place: int,
     hit: Hit,
     golds: Sequence[Span],
@@ -256,7 +261,7 @@ def _found(
 ) -> RankedChunk:
     chunk = hit.chunk
     holds = tuple(n for n, gold in enumerate(golds, 1) if any(count_overlap(gold, span) for span in chunk.spans))
-    text = " ".join(chunk.text.split())[:BEGINNING]
+    text = " ".join(chunk.text.split())[:SHOWN_CHARACTERS]
     signals = weighed.get(chunk.id, ())
     return RankedChunk(
         place, chunk.id, chunk.doc, chunk.start, chunk.end, hit.score, hit.scale.value, holds, before, text, signals
@@ -264,18 +269,18 @@ def _found(
 
 
 def find_question(setup: Experiment, question: str) -> Example:
-    """The question of the data set that ``question`` is the id or the text of; else one without id and gold.
+    """Return the question of the data set with the id or text ``question``, else one without id and gold.
 
-    Texts are the same whatever their case, spaces and last punctuation.
+    Texts are compared without case, spaces and final punctuation.
 
     Raises:
-        UsageError: it is a single word as ids are, and the data set has no such question.
+        UsageError: ``question`` looks like an id, and the data set has no such question.
     """
     if question in setup.examples:
         return setup.examples[question]
-    same = _plain(question)
+    same = _normalise(question)
     for example in setup.dataset.examples:
-        if _plain(example.question) == same:
+        if _normalise(example.question) == same:
             return example
     if setup.examples and _ID.fullmatch(question.strip()):
         known = did_you_mean(question.strip(), setup.examples)
@@ -283,5 +288,5 @@ def find_question(setup: Experiment, question: str) -> Example:
     return Example("", question, "", "", ())
 
 
-def _plain(question: str) -> str:
+def _normalise(question: str) -> str:
     return " ".join(question.casefold().split()).rstrip(" .?!")

@@ -1,8 +1,8 @@
-"""Interventions: what a pipeline would answer if its filter had kept the gold, or nothing else.
+"""Interventions: the answers of a pipeline if the output of its filter had all gold, no other passages, or only gold.
 
-What passes the filter is replaced, and everything behind it runs as it does. With the gold put in, whatever gain is
-left to retrieval shows; with the noise taken out, what the generator loses to other passages; with gold alone, what it
-cannot do even then: the ceiling of the generator (the oracle context of Lewis et al. 2020, arXiv 2005.11401).
+The output of the filter is replaced, and the later stages run on it. Adding the gold shows the possible gain of
+retrieval, removing other passages their harm to the generator, and gold alone the ceiling of the generator (the oracle
+context of Lewis et al. 2020, arXiv 2005.11401).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ragsmith.techniques.families import FILTER
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Example, Gold, Hit, Hits, Question, Scale, get_ids
 
-FINDING = "interventions"
-"""The kind under which the store keeps what came of them."""
+INTERVENTIONS_KIND = "interventions"
+"""The kind of the findings in the store."""
 
 AS_IT_IS, GOLD_IN, NOISE_OUT, GOLD_ALONE = "as it is", "gold put in", "noise taken out", "gold alone"
-CHANGES = (GOLD_IN, NOISE_OUT, GOLD_ALONE)
-"""What is done to what passes the filter."""
+INTERVENTIONS = (GOLD_IN, NOISE_OUT, GOLD_ALONE)
+"""The changes to the output of the filter."""
 
 Measures = Mapping[str, float | None]
 
@@ -46,10 +46,10 @@ class Ceiling:
     fitness: float
 
 
-def kept_instead(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:
-    """What passes the filter with a change: ``gold`` are hits of all chunks that have gold.
+def replace_hits(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:
+    """Return the output of the filter with a change; ``gold`` are hits of all chunks that have gold.
 
-    Gold that is put in comes first. Noise is taken out only where something is left.
+    Added gold comes first. Other passages are only removed if some gold remains.
     """
     relevant = {hit.chunk.id for hit in gold}
     if what == GOLD_ALONE:
@@ -61,19 +61,19 @@ def kept_instead(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:
 
 
 @dataclass(frozen=True)
-class Instead(Technique):
-    """In the place of a filter: what passes is known already."""
+class FixedFilter(Technique):
+    """A filter with a fixed output."""
 
     kept: Hits = field(default=(), compare=False)
 
     @property
     def code(self) -> str:
-        """What passes, and with which scores."""
+        """The digest of the output and its scores."""
         return digest("instead", [(hit.chunk.id, hit.score, hit.scale.value) for hit in self.kept])
 
     @classmethod
     def passing(cls, hits: Hits) -> Gene:
-        """A gene that lets ``hits`` pass, whatever comes."""
+        """Return a gene whose output is always ``hits``."""
 
         def instead(question: Question, candidates: Hits) -> Hits:
             return tuple(hits)
@@ -82,34 +82,36 @@ class Instead(Technique):
 
 
 @dataclass(frozen=True)
-class Intervene:
-    """Runs a pipeline again after its filter with each intervention; it is sent to worker processes."""
+class InterventionRunner:
+    """Runs the stages after the filter again with each intervention; instances are sent to worker processes."""
 
     answers: bool = True
 
     def __call__(
         self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
     ) -> dict[str, tuple[Measures, bool]]:
-        """The measures of a question as it is and with each change, and whether that changed what passes."""
+        """Return the measures of a question without and with each change, and whether it changed the output."""
         marking = setup.marking(engine)
         found: dict[str, tuple[Measures, bool]] = {
             AS_IT_IS: (scored(marking, setup, trace, example)["measures"], False)
         }
-        gold = _gold(engine, setup, candidate, trace.hits, example)
-        for what in CHANGES:
-            hits = kept_instead(what, trace.hits, gold)
+        gold = _gold_hits(engine, setup, candidate, trace.hits, example)
+        for what in INTERVENTIONS:
+            hits = replace_hits(what, trace.hits, gold)
             if get_ids(hits) == get_ids(trace.hits):
                 found[what] = found[AS_IT_IS]
                 continue
-            changed = (*candidate[:FILTER], Instead.passing(hits), *candidate[FILTER + 1 :])
+            changed = (*candidate[:FILTER], FixedFilter.passing(hits), *candidate[FILTER + 1 :])
             relevant = Gold(setup.relevance[example.id].relevant)
             other = engine.answer(changed, Question(example.question), relevant)
             found[what] = scored(marking, setup, other, example)["measures"], True
         return found
 
 
-def _gold(engine: Engine, setup: Experiment, candidate: Candidate, hits: Hits, example: Example) -> tuple[Hit, ...]:
-    """Hits of all indexed chunks that have gold, in the order of the documents, as good as the best hit."""
+def _gold_hits(
+    engine: Engine, setup: Experiment, candidate: Candidate, hits: Hits, example: Example
+) -> tuple[Hit, ...]:
+    """Return hits of all indexed chunks with gold, in the order of the documents, with the score of the best hit."""
     relevant = setup.relevance[example.id].relevant
     best = hits[0] if hits else None
     score, scale = (best.score, best.scale) if best else (1.0, Scale.COSINE)
@@ -119,7 +121,7 @@ def _gold(engine: Engine, setup: Experiment, candidate: Candidate, hits: Hits, e
 def intervene(
     evaluator: Evaluator, setup: Experiment, candidates: Sequence[Candidate], fitness: Fitness
 ) -> list[tuple[Ceiling, ...]]:
-    """What becomes of each of ``candidates`` with each change, on the search and on the test questions that have gold.
+    """Evaluate each of ``candidates`` with each change, on the search and the test questions that have gold.
 
     Questions that fail with any of the changes are left out.
     """
@@ -128,15 +130,20 @@ def intervene(
     questions = [question for part in asked.values() for question in part]
     found: list[dict[str, dict[str, tuple[Measures, bool]]]] = [{} for _ in candidates]
     wanted = [(candidate, questions) for candidate in candidates]
-    for place, question, value in evaluator.seen(wanted, Intervene()):
+    for place, question, value in evaluator.seen(wanted, InterventionRunner()):
         found[place][question] = value
     return [
-        tuple(_means(one, part, asked[part], what, fitness) for part in asked for what in (AS_IT_IS, *CHANGES) if one)
+        tuple(
+            _mean_scores(one, part, asked[part], what, fitness)
+            for part in asked
+            for what in (AS_IT_IS, *INTERVENTIONS)
+            if one
+        )
         for one in found
     ]
 
 
-def _means(
+def _mean_scores(
     found: Mapping[str, Mapping[str, tuple[Measures, bool]]],
     part: str,
     questions: Iterable[str],
@@ -161,6 +168,6 @@ def _means(
 
 
 def count_answers(setup: Experiment, pipelines: int) -> int:
-    """How many answers interventions ask for at most, besides those that are known: one for each change."""
+    """Return the largest number of additional answers of interventions: one per question and change."""
     questions = [one for part in (setup.split.search, setup.split.test) for one in part if one.evidence and one.answer]
-    return pipelines * len(CHANGES) * len(questions)
+    return pipelines * len(INTERVENTIONS) * len(questions)

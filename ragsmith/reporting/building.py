@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.estimates import OptionEffect, option_effects
+from ragsmith.diagnosis.estimates import OptionEffect, estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
@@ -135,7 +135,7 @@ def _extra_evaluations(run: RunData) -> ExtraEvaluations:
 def _option_effects(run: RunData) -> tuple[OptionEffect, ...]:
     record = run.record
     clusters = record.split.search_groups or Clusters.alone(record.split.search)
-    return tuple(option_effects(run.all_on_search(run.keys), run.fitness, clusters))
+    return tuple(estimate_option_effects(run.all_on_search(run.keys), run.fitness, clusters))
 
 
 def _pareto_rows(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[PipelineRow, ...]:

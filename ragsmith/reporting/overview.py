@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.comparison.questions import FEWEST_GROUPS
-from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, TransferEstimate, pooled
+from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, TransferEstimate, pool_estimates
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.blocks import Block, Collapsed, ReportSection
@@ -114,7 +114,7 @@ def _pool_effects(reports: Sequence[RunReport]) -> tuple[PooledEffect, ...]:
 
 
 def _pool_estimates(each: Mapping[str, Estimate]) -> PooledEstimate | None:
-    return pooled([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
+    return pool_estimates([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 
 def _home_transfers(report: RunReport) -> list[TransferEstimate]:

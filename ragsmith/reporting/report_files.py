@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragsmith.diagnosis.estimates import Estimate, kept_transfers
+from ragsmith.diagnosis.estimates import Estimate, load_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.building import read_report
@@ -240,7 +240,7 @@ def write_report(
     if not reports:
         raise UsageError("no search in this cache can be reported: see the warnings")
     found = (
-        combine_reports(reports, kept_transfers(store, [report.about.run for report in reports]))
+        combine_reports(reports, load_transfers(store, [report.about.run for report in reports]))
         if len(reports) > 1
         else None
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ragsmith.caches import bounded_cache
 from ragsmith.comparison.questions import FEWEST_GROUPS
 from ragsmith.diagnosis.causes import Cause
-from ragsmith.diagnosis.diagnosed import Diagnosed, neighbours, shown
+from ragsmith.diagnosis.diagnosed import QuestionDiagnosis, find_neighbours, select_shown_questions
 from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -264,10 +264,10 @@ class _QuestionReader:
         stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
         self._keys = {name: key for name in DIAGNOSED_PIPELINES if (key := stored.get(name))}
         winner = run.on_search(record.winner) if record.winner else None
-        self._neighbours = neighbours(winner, run.all_on_search(run.keys)) if winner else []
+        self._neighbours = find_neighbours(winner, run.all_on_search(run.keys)) if winner else []
         wanted = {*(near.evaluation.key for near in self._neighbours), *self._keys.values()}
         self._why = {
-            key: {question: Diagnosed.stored(value) for question, value in rows.items()}
+            key: {question: QuestionDiagnosis.from_dict(value) for question, value in rows.items()}
             for key, rows in run.diagnoses.items()
             if key in wanted
         }
@@ -302,7 +302,7 @@ class _QuestionReader:
             for name in ("winner", "naive")
         ]
         found = []
-        for question, why in shown(*worth).items():
+        for question, why in select_shown_questions(*worth).items():
             winner, naive = (self._answer(name, question) for name in ("winner", "naive"))
             if winner and naive:
                 evidence = self._why[self._keys["winner"]][question].evidence

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 
-from ragsmith.diagnosis.ablation import kept as kept_ablation
-from ragsmith.diagnosis.interventions import FINDING as INTERVENTIONS
+from ragsmith.diagnosis.ablation import load_ablation as kept_ablation
+from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND as INTERVENTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms

@@ -8,9 +8,15 @@ from typing import Any
 
 from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
-from ragsmith.diagnosis.ablation import compute_ablation, lacking
-from ragsmith.diagnosis.causes import well_from
-from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed, neighbours, shown
+from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
+from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.diagnosis.diagnosed import (
+    EvidenceTracer,
+    code_digest,
+    find_neighbours,
+    make_diagnosis,
+    select_shown_questions,
+)
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation
@@ -124,7 +130,7 @@ def _ablate(context: RunContext, winner: Evaluation) -> None:
     data = context.setup.dataset
     known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
     if context.settings.simplify and not context.is_late():
-        missing = lacking(winner.candidate, context.space, known.values())
+        missing = list_missing_candidates(winner.candidate, context.space, known.values())
         known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
     found = compute_ablation(
         winner,
@@ -135,7 +141,7 @@ def _ablate(context: RunContext, winner: Evaluation) -> None:
         clusters=context.record.split.search_groups or Clusters.alone(winner.questions),
         seconds_of=context.latency_of if context.settings.timed else None,
     )
-    found.keep(context.store, data.digest)
+    found.save(context.store, data.digest)
 
 
 def final_candidates(
@@ -215,9 +221,9 @@ def diagnose(
     cannot be reached or the budget is spent, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
-    wanted = [(one.evaluation, frozenset[str]()) for one in (neighbours(winner, seen) if winner else ())]
+    wanted = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
     worth = {role: _scores_by_question(roles.get(role, ()), fitness) for role in ROLES_WITH_PASSAGES}
-    in_full = frozenset(shown(worth["winner"], worth["naive"]))
+    in_full = frozenset(select_shown_questions(worth["winner"], worth["naive"]))
     for role, evaluations in roles.items():
         wanted += [
             (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranks else frozenset()) for one in evaluations
@@ -249,17 +255,17 @@ def _new_diagnoses(
         first = sorted(one.records, key=place.__getitem__)[:most]
         for question in dict.fromkeys([*first, *sorted(in_full & one.records.keys())]):
             kept = known[one.key].get(question, {})
-            if kept.get("code") != code() or (question in in_full and "passages" not in kept):
+            if kept.get("code") != code_digest() or (question in in_full and "passages" not in kept):
                 before = todo.get((one.key, question))  # a pipeline with two roles may be shown in full for either
                 todo[one.key, question] = one, question in in_full or (before is not None and before[1])
     for with_reading in (False, True):
         part = {which: one for which, (one, is_in_full) in todo.items() if is_in_full == with_reading}
         by_key = {one.key: one for one in part.values()}
         jobs = [(one.candidate, [q for key, q in part if key == one.key]) for one in by_key.values()]
-        follow = Follow(frozenset(question for _, question in part) if with_reading else frozenset(), answers)
+        follow = EvidenceTracer(frozenset(question for _, question in part) if with_reading else frozenset(), answers)
         each = list(by_key)
         for at, question, value in evaluator.seen(jobs, follow):
             key, judge = each[at], setup.loaded_models.judge
             measures = part[key, question].records[question]["measures"]
-            found = diagnosed(value, setup.examples[question], measures, well_from(judge))
-            yield DiagnosisRow(key, question, found.plain())
+            found = make_diagnosis(value, setup.examples[question], measures, good_score_threshold(judge))
+            yield DiagnosisRow(key, question, found.to_dict())

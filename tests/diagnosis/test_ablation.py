@@ -15,7 +15,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.ablation import Ablation, compute_ablation, kept, lacking, list_ablation_candidates
+from ragsmith.diagnosis.ablation import (
+    Ablation,
+    compute_ablation,
+    list_ablation_candidates,
+    list_missing_candidates,
+    load_ablation,
+)
 from ragsmith.diagnosis.changes import group_dependent_genes, list_removals, list_swaps
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
@@ -206,9 +212,9 @@ def test_what_the_space_forbids_or_nobody_evaluated_is_named_and_not_scored() ->
     }
     assert found.swaps == ()
     assert [one.worth for one in found.outs] == [{}, {}, {}]
-    missing = lacking(WINNER, forbidding, [first])
+    missing = list_missing_candidates(WINNER, forbidding, [first])
     assert len(missing) == 2
-    assert lacking(WINNER, forbidding, map(evaluator({}), missing)) == []
+    assert list_missing_candidates(WINNER, forbidding, map(evaluator({}), missing)) == []
 
 
 def test_a_pipeline_that_failed_too_often_is_not_compared() -> None:
@@ -240,7 +246,7 @@ def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_ch
     assert [one.why_not for one in found.outs] == said
     assert all(not one.worth for one in found.outs)
     # 10 and 35 answers are as many as two pipelines have; the third would be beyond them
-    assert lacking(WINNER, SPACE, met) == [raced[1].candidate, raced[0].candidate]
+    assert list_missing_candidates(WINNER, SPACE, met) == [raced[1].candidate, raced[0].candidate]
 
 
 @pytest.fixture
@@ -252,10 +258,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_what_is_kept_is_read_back_and_what_was_known_before_stays(store: Store) -> None:
     evaluate = evaluator({"hyde": np.linspace(0, 0.1, 40), "hyde*bm25": np.full(40, 0.02)})
     whole = taken_apart(WINNER, evaluate)
-    assert whole.keep(store, "digest") == whole
-    assert kept(store, whole.key) == whole
+    assert whole.save(store, "digest") == whole
+    assert load_ablation(store, whole.key) == whole
     few = taken_apart(WINNER, evaluate, pairs=False, with_swaps=False)
     assert few.swaps == ()
-    assert few.keep(store, "digest") == whole  # a repeated search knows less than `ablate` did
-    assert kept(store, whole.key) == whole
-    assert kept(store, whole.key, "all") is None
+    assert few.save(store, "digest") == whole  # a repeated search knows less than `ablate` did
+    assert load_ablation(store, whole.key) == whole
+    assert load_ablation(store, whole.key, "all") is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ragsmith.diagnosis.causes import Cause
-from ragsmith.diagnosis.diagnosed import Diagnosed
+from ragsmith.diagnosis.diagnosed import QuestionDiagnosis
 
 
 def test_what_is_stored_comes_back() -> None:
     for cause in Cause:
-        assert Diagnosed.stored(Diagnosed(cause, 2, 1).plain()) == Diagnosed(cause, 2, 1)
+        assert QuestionDiagnosis.from_dict(QuestionDiagnosis(cause, 2, 1).to_dict()) == QuestionDiagnosis(cause, 2, 1)
     with pytest.raises(ValueError, match="'above k' is not a valid Cause"):
-        Diagnosed.stored({**Diagnosed(Cause.NOT_RETRIEVED, 2, 1).plain(), "cause": "above k"})
+        QuestionDiagnosis.from_dict({**QuestionDiagnosis(Cause.NOT_RETRIEVED, 2, 1).to_dict(), "cause": "above k"})

@@ -13,7 +13,7 @@ from ragsmith.diagnosis.interventions import (
     NOISE_OUT,
     count_answers,
     intervene,
-    kept_instead,
+    replace_hits,
 )
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
@@ -35,11 +35,11 @@ HITS, GOLD = (hit("a"), hit("b"), hit("c")), (hit("b"), hit("x"))
     ("what", "kept"), [(GOLD_IN, ["x", "a", "b", "c"]), (NOISE_OUT, ["b"]), (GOLD_ALONE, ["b", "x"])]
 )
 def test_what_passes_is_changed(what: str, kept: list[str]) -> None:
-    assert [one.chunk.id for one in kept_instead(what, HITS, GOLD)] == kept
+    assert [one.chunk.id for one in replace_hits(what, HITS, GOLD)] == kept
 
 
 def test_noise_stays_where_nothing_else_would_be_left() -> None:
-    assert kept_instead(NOISE_OUT, HITS, (hit("x"),)) == HITS
+    assert replace_hits(NOISE_OUT, HITS, (hit("x"),)) == HITS
 
 
 def all_but_the_best(question: Question, hits: Hits) -> Hits:

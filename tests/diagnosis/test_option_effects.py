@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.estimates import option_effects
+from ragsmith.diagnosis.estimates import estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -52,7 +52,7 @@ def test_where_scores_add_up_each_option_gains_its_effect_however_many_pairs_the
         for reranking in ("none", "cross_encoder")
         if draw.random() < 0.8 or (expansion, retrieval, reranking) == ("none", "vector", "none")
     ]
-    found = option_effects([scored(one, effects) for one in listed], Fitness(), ALONE)
+    found = estimate_option_effects([scored(one, effects) for one in listed], Fitness(), ALONE)
     pairs = {(one.family, one.option): one.pairs for one in found}
     whole = {tuple(map(str, one)) for one in listed}
     for one in found:
@@ -76,7 +76,7 @@ def test_a_pipeline_that_was_dropped_counts_on_what_it_answered() -> None:
         scored(pipeline(retrieval="bm25"), effects),
         scored(pipeline(retrieval="bm25", query_expansion="hyde"), effects),
     ]
-    hyde = next(one for one in option_effects(listed, Fitness(), ALONE) if one.option == "hyde")
+    hyde = next(one for one in estimate_option_effects(listed, Fitness(), ALONE) if one.option == "hyde")
     both = np.concatenate([effects["hyde"][:10], effects["hyde"]])  # every difference of every pair, as it stands
     assert hyde.pairs == 2
     assert hyde.gain.n == 30
@@ -86,13 +86,13 @@ def test_a_pipeline_that_was_dropped_counts_on_what_it_answered() -> None:
 def test_groups_of_questions_make_it_less_sure_and_one_group_says_nothing() -> None:
     effects = {"hyde": np.repeat([0.1, -0.1, 0.2, 0.0, 0.05], 6)}
     listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
-    [alone] = option_effects(listed, Fitness(), ALONE)
+    [alone] = estimate_option_effects(listed, Fitness(), ALONE)
     groups = Clusters(tuple(QUESTIONS[start : start + 6] for start in range(0, 30, 6)))
-    [grouped] = option_effects(listed, Fitness(), groups)
+    [grouped] = estimate_option_effects(listed, Fitness(), groups)
     assert grouped.gain.error == pytest.approx(np.std([0.1, -0.1, 0.2, 0.0, 0.05], ddof=1) / 5**0.5)
     assert grouped.gain.error > 2 * alone.gain.error
     assert (grouped.gain.low, grouped.gain.high) == (None, None)  # five groups are too few for an interval
-    [one] = option_effects(listed, Fitness(), Clusters((QUESTIONS,)))
+    [one] = estimate_option_effects(listed, Fitness(), Clusters((QUESTIONS,)))
     assert (one.gain.low, one.gain.high, one.gain.error, one.gain.shown) == (None, None, 0, False)
 
 
@@ -110,7 +110,7 @@ def test_where_nothing_differs_an_interval_is_rarely_clear_of_0_however_unequal_
         lifts = np.repeat(draw.normal(0, 0.05, len(sizes)), sizes) + draw.normal(0, 0.02, len(QUESTIONS))
         effects = {"hyde": lifts}
         listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
-        shown += option_effects(listed, Fitness(), clusters)[0].gain.shown
+        shown += estimate_option_effects(listed, Fitness(), clusters)[0].gain.shown
     assert shown / worlds < rare
 
 
@@ -124,7 +124,7 @@ def test_a_group_in_which_more_pairs_were_compared_counts_as_a_larger_one() -> N
         scored(pipeline(retrieval="bm25"), effects, answered=9),
         scored(pipeline(retrieval="bm25", query_expansion="hyde"), effects, answered=9),
     ]
-    hyde = next(one.gain for one in option_effects(listed, Fitness(), clusters) if one.option == "hyde")
+    hyde = next(one.gain for one in estimate_option_effects(listed, Fitness(), clusters) if one.option == "hyde")
     sums = np.add.reduceat(effects["hyde"], range(0, 30, 3)) * [2, 2, 2, *[1] * 7]
     counted = np.array([6, 6, 6, *[3] * 7])
     mean = sums.sum() / 39
@@ -139,10 +139,10 @@ def test_an_interval_ends_where_scores_do() -> None:
     effects = {"hyde": draw.normal(0, 0.3, 30)}
     listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
     alone = tuple((question,) for question in QUESTIONS[23:])
-    [found] = option_effects(listed, Fitness(), Clusters((QUESTIONS[:23], *alone)))
+    [found] = estimate_option_effects(listed, Fitness(), Clusters((QUESTIONS[:23], *alone)))
     assert -1 <= found.gain.low < 0 < found.gain.high <= 1
 
 
 def test_pipelines_that_differ_in_two_options_say_nothing_of_either() -> None:
     listed = [scored(pipeline(), {}), scored(pipeline(query_expansion="hyde", retrieval="bm25"), {})]
-    assert option_effects(listed, Fitness(), ALONE) == []
+    assert estimate_option_effects(listed, Fitness(), ALONE) == []

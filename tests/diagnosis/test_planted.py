@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.diagnosis.causes import Cause, well_from
-from ragsmith.diagnosis.diagnosed import Follow, diagnosed
+from ragsmith.diagnosis.causes import Cause, good_score_threshold
+from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.scoring import scored
 from ragsmith.models.calls import Completion
@@ -379,8 +379,8 @@ def found(plant: Plant, build: Callable[..., Candidate]) -> Cause:
     example = setup.examples["planted"]
     trace = engine.answer(candidate, Question(example.question))
     record = scored(engine, setup, trace, example)
-    followed = Follow()(engine, setup, candidate, trace, example)
-    return diagnosed(followed, example, record["measures"], well_from(engine.models.judge)).cause
+    followed = EvidenceTracer()(engine, setup, candidate, trace, example)
+    return make_diagnosis(followed, example, record["measures"], good_score_threshold(engine.models.judge)).cause
 
 
 def test_there_are_four_plants_of_each_kind() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ragsmith.diagnosis.estimates import pooled
+from ragsmith.diagnosis.estimates import pool_estimates
 from ragsmith.evaluation.statistics import student_quantile
 
 # the thirteen trials of BCG (Colditz et al. 1994): log relative risks and their variances, as reanalysed everywhere
@@ -43,7 +43,7 @@ cases = st.integers(2, 9).flatmap(
 @given(cases)
 def test_the_mean_and_its_interval_are_those_of_the_formulas(case: tuple[list[float], list[float]]) -> None:
     means, errors = map(np.array, case)
-    found = pooled(means.tolist(), errors.tolist())
+    found = pool_estimates(means.tolist(), errors.tolist())
     assert found is not None
     mean, between, reach = by_matrices(means, errors)
     assert found.mean == pytest.approx(mean, abs=1e-9)
@@ -54,7 +54,7 @@ def test_the_mean_and_its_interval_are_those_of_the_formulas(case: tuple[list[fl
 
 
 def test_the_trials_of_bcg_come_out_as_published() -> None:
-    found = pooled(RISKS, np.sqrt(VARIANCES).tolist())
+    found = pool_estimates(RISKS, np.sqrt(VARIANCES).tolist())
     assert found is not None
     assert found.mean == pytest.approx(-0.714, abs=1e-3)
     assert found.between**2 == pytest.approx(0.309, abs=1e-3)
@@ -62,21 +62,22 @@ def test_the_trials_of_bcg_come_out_as_published() -> None:
 
 
 def test_a_data_set_on_which_nothing_differs_is_not_infinitely_sure() -> None:
-    found, sure = pooled([0.1, 0.12, 0.0], [0.02, 0.04, 0.0]), pooled([0.1, 0.12, 0.0], [0.02, 0.04, 0.001**0.5])
+    found = pool_estimates([0.1, 0.12, 0.0], [0.02, 0.04, 0.0])
+    sure = pool_estimates([0.1, 0.12, 0.0], [0.02, 0.04, 0.001**0.5])
     assert found is not None
     assert sure is not None
     # 0.001 is the mean of 0.0004 and 0.0016
     assert (found.mean, found.low, found.between) == pytest.approx((sure.mean, sure.low, sure.between))
     assert found.unchanged == 1
-    nothing = pooled([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    nothing = pool_estimates([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     assert nothing is not None
     assert (nothing.mean, nothing.low, nothing.high, nothing.agree) == (0, 0, 0, 0)
-    unknown = pooled([0.1, 0.3], [0.0, 0.0])  # Student's interval of the two means
+    unknown = pool_estimates([0.1, 0.3], [0.0, 0.0])  # Student's interval of the two means
     assert unknown is not None
     assert (unknown.mean, unknown.high) == pytest.approx((0.2, 0.2 + 12.7062047 * 0.1))
 
 
 def test_one_data_set_is_not_pooled() -> None:
-    assert pooled([0.1], [0.01]) is None
+    assert pool_estimates([0.1], [0.01]) is None
     with pytest.raises(ValueError, match="2 means and 1 errors"):
-        pooled([0.1, 0.2], [0.01])
+        pool_estimates([0.1, 0.2], [0.01])

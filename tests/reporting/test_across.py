@@ -11,7 +11,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.estimates import Estimate, TransferEstimate, kept_transfers, pooled, store_transfer
+from ragsmith.diagnosis.estimates import Estimate, TransferEstimate, load_transfers, pool_estimates, store_transfer
 from ragsmith.reporting import load_report
 from ragsmith.reporting.overview import combine_reports
 from ragsmith.reporting.report_files import WrittenReports, write_report
@@ -48,7 +48,7 @@ def test_the_test_is_pooled_over_data_sets(written: WrittenReports) -> None:
     assert (naive.pooled.mean, naive.pooled.agree, naive.pooled.datasets) == (pytest.approx(0.2), 4, 4)
     difference = written.reports[0].comparisons[1].difference
     assert difference is not None
-    assert bm25.pooled == pooled([difference.mean_difference] * 4, [difference.error] * 4)
+    assert bm25.pooled == pool_estimates([difference.mean_difference] * 4, [difference.error] * 4)
 
 
 def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store: Store) -> None:
@@ -63,7 +63,7 @@ def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store:
     [found] = combine_reports(named).tested
     wide = (2 / (2 - 1) / (10 / 9)) ** 0.5 * 0.01
     assert found.each["lakes"].error == pytest.approx(wide)
-    expected = pooled([0.1, 0.3], [0.01, wide])
+    expected = pool_estimates([0.1, 0.3], [0.01, wide])
     assert found.pooled is not None
     assert expected is not None
     assert found.pooled.low == pytest.approx(expected.low)
@@ -130,8 +130,8 @@ def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) ->
 def test_transfers_are_kept_by_the_runs_that_they_lead_between(store: Store) -> None:
     found = TransferEstimate("a", "b", "test", "bm25", "key", 5, 0.5, 1.0, 0.6, Estimate(0.1, 0.0, 0.2, 9, 9, 0.05))
     store_transfer(store, found, "run a", "run b", "digest")
-    assert kept_transfers(store, ["run a", "run b"]) == [found]
-    assert kept_transfers(store, ["run b", "a newer run of a"]) == []
+    assert load_transfers(store, ["run a", "run b"]) == [found]
+    assert load_transfers(store, ["run b", "a newer run of a"]) == []
     assert found.regret == 0.1
 
 

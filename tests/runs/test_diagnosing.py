@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.diagnosis.causes import MEANINGS, Cause
-from ragsmith.diagnosis.diagnosed import shown
+from ragsmith.diagnosis.diagnosed import select_shown_questions
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
@@ -112,12 +112,13 @@ def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
     worth = [one.by_question(Fitness()) for one in evaluated]
     searched = {example.id for example in tiny_setup.split.search}
     first = [question for question in tiny_setup.order if question in searched][:2]
-    wanted = {*first, *shown(*worth)}
+    wanted = {*first, *select_shown_questions(*worth)}
     assert len(wanted) < len(searched)
     for one in evaluated:
         kept = store.diagnoses([one.key])[one.key]
         assert kept.keys() == wanted
-        assert {question for question, value in kept.items() if "passages" in value} == set(shown(*worth))
+        in_full = {question for question, value in kept.items() if "passages" in value}
+        assert in_full == set(select_shown_questions(*worth))
 
 
 def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Experiment, space: Space, tmp_path: Path) -> None:

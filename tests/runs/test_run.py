@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stored import recorded
 
-from ragsmith.diagnosis.ablation import kept
+from ragsmith.diagnosis.ablation import load_ablation
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
@@ -160,7 +160,7 @@ def test_the_winner_is_not_taken_apart_once_the_time_is_over(
             now = lambda clock=clock: clock[0]  # noqa: E731
             outcome = Run(tiny_setup, space, store, settings, now=now, callbacks=Callbacks(on_step=step)).go()
             assert outcome.state == "finished"
-            parts = kept(store, outcome.winner.key).outs
+            parts = load_ablation(store, outcome.winner.key).outs
         computed.append((outcome.computed, [part.why_not for part in parts if part.why_not]))
     (whole, known), (limited, unknown) = computed
     assert limited < whole
