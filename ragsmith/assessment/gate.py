@@ -1,12 +1,10 @@
 """A gate for continuous integration that fails if a pipeline has become worse.
 
-It fails only if a loss is significant and larger than a minimum effect: significance alone would fail irrelevant losses
-on many questions, and a mean alone would fail by chance. The result names the loss that could have been shown, as a
-gate without power always passes.
+The gate fails only if a loss is significant and larger than a minimum effect: significance alone would fail irrelevant
+losses on many questions, and a mean alone would fail by chance. The result has the smallest detectable loss, as a gate
+without power always passes. If a machine drafted any of the questions, only retrieval is compared, as in a search.
 
-If a machine drafted any of the questions, it is about retrieval alone, as the verdict of a search is.
-
-Its result is also written as JUnit XML, which conforms to both schemas in use, of Ant and of the Jenkins plugin.
+The result is also written as JUnit XML, valid by the schemas of Ant and of the Jenkins plugin.
 """
 
 from __future__ import annotations
@@ -39,10 +37,10 @@ from ragsmith.text import numbers
 from ragsmith.types import Example
 
 MIN_EFFECT = 0.02
-"""The default of the loss of fitness that is allowed: the margin of searches."""
+"""Default of the allowed loss of fitness, equal to the margin of searches."""
 
 MAX_LISTED = 10
-"""The number of questions with the largest losses in a result."""
+"""Maximum number of questions with the largest losses in a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ def gate(
 
 
 def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
-    """The scores in the file of a pipeline, and the terms of the verdict on them."""
+    """Return the scores in the file of a pipeline, and the terms of the verdict on them."""
     stored = pipeline.reference
     if stored is None:
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
@@ -179,7 +177,7 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
 
 
 def _current_scores(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
-    """The ``fitness`` now of the questions that had one before; a failure has the lowest score."""
+    """Return the current ``fitness`` of the questions with scores before; failures get the lowest score."""
     scores = {question: values[0] or 0.0 for question, values in rounded_scores(found, fitness).items()}
     lowest = min([0.0, *before.values(), *scores.values()])
     return {question: scores.get(question, lowest) for question in before}
@@ -201,7 +199,7 @@ def _mean(scores: Mapping[str, float]) -> float:
 
 
 def _verdict(found: Difference, least: float | None) -> Verdict:
-    """The verdict; there are too few questions if some scores changed and no loss could be shown."""
+    """Return the verdict: too few questions if some scores changed and no loss is detectable."""
     verdict = decide(found, found.p)
     if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
         return verdict
@@ -209,7 +207,7 @@ def _verdict(found: Difference, least: float | None) -> Verdict:
 
 
 def _smallest_detectable(found: Difference, min_effect: float) -> float | None:
-    """The loss that is shown, and measured as more than ``min_effect``, with power 0.8; None if there is none."""
+    """Return the smallest loss that fails the gate with power 0.8; None if there is none."""
     enough = found.groups >= FEWEST_GROUPS
     shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
     if shown is None:
@@ -247,9 +245,9 @@ def _describe_result(
         why = f"behind, but that may be chance: {size}"
     else:
         why = f"no loss shown: {size}"
-    power = "with so few groups no loss could be shown, so that this gate is always open: ask more"
+    power = "with so few groups no loss could be shown, and this gate always passes: use more questions"
     if least is not None:
-        power = f"a loss of {numbers.plain(least)} would be seen four times in five"
+        power = f"a loss of {numbers.plain(least)} would be shown with 80 % power"
     return f"passes: {why}; {power}{drafted}"
 
 
@@ -259,7 +257,7 @@ VERDICT = "verdict"
 
 
 def junit(found: GateResult, *, seconds: float, now: float) -> str:
-    """The gate as XML; it took ``seconds`` and began at ``now``, in seconds since 1970."""
+    """Return the result as JUnit XML; the gate took ``seconds`` and began at the POSIX timestamp ``now``."""
     cases = [(VERDICT, "" if found.passed else found.reason, "failure")]
     for moved in found.types:
         lost = not found.passed and -moved.change > found.min_effect
@@ -271,7 +269,7 @@ def junit(found: GateResult, *, seconds: float, now: float) -> str:
 
 
 def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
-    """The XML of a gate that could not compare, because of ``why``."""
+    """Return the JUnit XML of a gate that could not compare, with the reason ``why``."""
     return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
 
 
@@ -285,7 +283,7 @@ def _describe(moved: GroupChange, of: str) -> str:
 def _suite(
     dataset: str, cases: Sequence[tuple[str, str, str]], lines: Sequence[str], seconds: float, now: float
 ) -> str:
-    """One suite of cases, each with its name, its problem or "", and whether that is a failure or an error."""
+    """Return a test suite of cases, each a name, a problem or "", and its kind: failure or error."""
     wrong = {kind: sum(kind == of and bool(why) for _, why, of in cases) for kind in ("failure", "error")}
     root = ET.Element("testsuites")
     counts = {"tests": str(len(cases)), "failures": str(wrong["failure"]), "errors": str(wrong["error"])}

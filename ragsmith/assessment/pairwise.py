@@ -192,13 +192,13 @@ def compare(
 
 
 def pairwise_csv(found: PairwiseComparison) -> str:
-    """The questions of a comparison as CSV, the largest gain first."""
+    """Return the questions of a comparison as CSV, largest gain first."""
     return to_csv(found.questions, PAIRWISE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictTerms:
-    """The ``fitness`` and ``examples`` of a verdict; ``of`` is ``retrieval`` if a machine ``drafted`` any of them."""
+    """The ``fitness`` and ``examples`` of a verdict; ``of`` is ``retrieval`` if any are machine-``drafted``."""
 
     examples: list[Example]
     fitness: Fitness
@@ -207,9 +207,9 @@ class VerdictTerms:
 
 
 def verdict_terms(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
-    """The terms of a verdict on ``examples``, as in the report of a search.
+    """Return the terms of a verdict on ``examples``, as in the report of a search.
 
-    If a machine drafted any of them, it is on retrieval alone, on those with evidence.
+    If a machine drafted any of them, retrieval alone is compared, on those with evidence.
     """
     drafted = sum(example.drafted for example in examples)
     if not drafted or fitness.ranks:
@@ -219,10 +219,10 @@ def verdict_terms(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms
 
 
 def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Example]:
-    """The questions of a ``part`` of a data set that have this fitness.
+    """Return the questions of a ``part`` of a data set for which the fitness is defined.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no such questions.
     """
     data = setup.dataset
     parts = {"test": setup.split.test, "search": setup.split.search, "all": data.examples}
@@ -235,7 +235,7 @@ def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Exa
 
 
 def check_unseen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
-    """Raise UsageError if the questions are to be a test, and one of the pipelines was chosen on all of them."""
+    """Raise UsageError if the questions are a test set, and one of the pipelines was selected on all of them."""
     if part == "test":
         for name, pipeline in named:
             pipeline.refuse_test(name, instead="take --split all, which flatters it, or test it")
@@ -270,7 +270,7 @@ def evaluate_on(
 def _count_use(
     store: Store, pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example], day: str
 ) -> HoldoutUse:
-    """Count the use of the questions by two pipelines that are compared, in either order."""
+    """Record a look at the questions by the comparison of two pipelines, in either order."""
     contents = digests(pipelines[0].setup.dataset, examples)
     compared = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in pipelines)
     return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
@@ -279,7 +279,7 @@ def _count_use(
 def _measure_differences(
     found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
 ) -> list[MeasureDifference]:
-    """All measures that both have on some question, with p adjusted among all but the fitness."""
+    """Return all measures defined for both on some question, with p adjusted except for the fitness."""
     shown = [one.on(both) for one in found]
     names = dict.fromkeys([*HEADLINE, *shown[0].measures])
     listed = []
@@ -293,7 +293,7 @@ def _measure_differences(
 def _measure_difference(
     name: str, questions: Sequence[str], columns: Sequence[Sequence[float | None]], clusters: Clusters
 ) -> MeasureDifference | None:
-    """The difference in a measure on the questions that have it; None if none has."""
+    """Return the difference in a measure on the questions that have it; None if there are none."""
     if any(len(column) != len(questions) for column in columns):
         return None
     values = [(q, a, b) for q, a, b in zip(questions, *columns, strict=True) if a is not None and b is not None]
@@ -307,7 +307,7 @@ def _measure_difference(
 def _type_differences(
     found: Sequence[Evaluation], asked: Sequence[Example], fitness: Fitness, clusters: Clusters
 ) -> tuple[MeasureDifference, ...]:
-    """The fitness by type of question."""
+    """Return the differences in fitness by question type."""
     scores = [one.by_question(fitness) for one in found]
     listed = []
     for type_ in sorted({example.type for example in asked}):
@@ -357,7 +357,7 @@ def _compared_answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswe
 
 
 def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> tuple[str, ...]:
-    """Caveats of the comparison."""
+    """Return the caveats of the comparison."""
     chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
     if part == "test" or not chosen:
         return ()

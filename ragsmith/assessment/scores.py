@@ -34,7 +34,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """The cost of 1,000 questions, from ``n`` of them; or ``why`` it is not known."""
+    """The cost of 1,000 questions, estimated from ``n`` of them; ``why`` is the reason if it is unknown."""
 
     per_1000: float | None
     n: int
@@ -74,7 +74,7 @@ def evaluate(
 ) -> PipelineScores:
     """Score ``pipeline`` on the questions of its data set, through the store.
 
-    ``at_home`` is whether it was found on this data set: search and test questions are then scored separately; for the
+    ``at_home`` is whether the search ran on this data set: its two splits are then scored separately; for the
     winner of a crossfit, all are search questions. With ``latency``, every question is also timed, with new requests to
     paid models, and the timings are stored for reports.
     """
@@ -116,7 +116,7 @@ def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers
 
 
 def _estimate_money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
-    """The cost by the recorded calls and tokens, which include those of cached replies."""
+    """Return the cost by the recorded calls and tokens, which include those of cached replies."""
     each = list(found)
     n = sum(len(evaluation.records) for evaluation in each)
     price = price_of_a_question(pipeline.setup.loaded_models, prices)
@@ -127,7 +127,7 @@ def _estimate_money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Pri
 
 
 def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
-    """The groups of a question: its type, and the kind of document of its evidence."""
+    """Return the groups of a question: its type, and the kind of document of its evidence."""
     example = setup.examples[question]
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
 
