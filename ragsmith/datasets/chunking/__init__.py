@@ -1,4 +1,4 @@
 """Split documents into chunks of bounded size along their structure.
 
-There is one splitter for Markdown and plain text, one for source code and one for tables; they share `pieces`.
+Markdown and plain text, source code, and tables each have a splitter; the splitters share `pieces`.
 """

@@ -67,7 +67,7 @@ def iter_sections(text: str) -> Iterator[MarkdownSection]:
         while path and path[-1][0] >= block.level:
             path.pop()
         if block.level == 1 and not titled:
-            titled = True  # every chunk has the title of the document
+            titled = True  # the title of the document is in every chunk
         else:
             path.append((block.level, block.heading))
     if content:
@@ -75,7 +75,7 @@ def iter_sections(text: str) -> Iterator[MarkdownSection]:
 
 
 def _split_block(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
-    """Return a block whole if it fits, else split as suits its type."""
+    """Return the extents of a block: the whole block if it fits, else its pieces."""
     if block.end - block.start <= size:
         return [(block.start, block.end)]
     cut = {BlockType.PROSE: split_prose, BlockType.CODE: split_code}.get(block.kind, split_lines)
@@ -86,7 +86,7 @@ _CELL = re.compile(rf"\S.*?(?:{CELL_SEPARATOR.rstrip()}(?=\s)|$)", re.DOTALL)
 
 
 def cut_table(text: str, size: int) -> Iterator[ChunkSlice]:
-    """Yield the chunks of a table, which has a row a line: ``column: value; column: value``."""
+    """Yield the chunks of a table with a line for each row: ``column: value; column: value``."""
     for group in group_slices(_iter_rows(text, size), size, apart=True):
         yield ChunkSlice(group[0].start, group[-1].end, 0, (), Modality.TABLE)
 
@@ -103,6 +103,7 @@ def _iter_rows(text: str, size: int) -> Iterator[TextSlice]:
 
 
 DEFAULT_SIZE = 900
+"""Default maximum size of a chunk, in characters."""
 
 _WORD_START = re.compile(r"(?<!\S)\S")
 
@@ -119,7 +120,7 @@ def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) 
 
 
 def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) -> tuple[Chunk, ...]:
-    """Return the chunks of ``chunk_documents``, each extended by up to ``overlap`` characters of the one before.
+    """Return the chunks of ``chunk_documents``, each extended by up to ``overlap`` preceding characters.
 
     Extended chunks begin with a whole word of the same section, and do not start before the previous chunk.
     """
@@ -138,7 +139,7 @@ def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) ->
 
 
 def section_starts(document: Document) -> list[int]:
-    """Return the offsets of the sections of a document, sorted, as chunks of the default size number them."""
+    """Return the sorted offsets of the sections of a document, for chunks of the default size."""
     starts: dict[int, int] = {}
     for part in _cut_document(document, DEFAULT_SIZE):
         starts.setdefault(part.section, part.start)

@@ -14,6 +14,7 @@ SELECTOR_SUFFIXES = frozenset({".css", ".scss", ".tf", ".graphql"})
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".zsh"})
 MAX_NAME_CHARACTERS = 100
 MAX_LINE_CHARACTERS = 1_000
+"""Maximum length of a line that is parsed, in characters; longer lines are generated."""
 
 _MODIFIERS = (
     "export|default|public|private|protected|internal|static|abstract|final|sealed|async(?!\\s+def)|unsafe|extern|inline|virtual|"
@@ -47,7 +48,7 @@ _CONTROL = re.compile(
 
 
 def definition_name(line: str, suffix: str) -> str | None:
-    """Return the name of the definition that ``line``, without indentation, begins in a file with this suffix."""
+    """Return the name of the definition that begins with ``line``, without indentation, in a file with this suffix."""
     if len(line) > MAX_LINE_CHARACTERS:
         return None
     if suffix in DATA_SUFFIXES:
@@ -87,9 +88,13 @@ def _code_name(line: str) -> str | None:
 
 
 MAX_DEPTH = 12
+"""Maximum depth of nested definitions."""
+
 MAX_PARSED_CHARACTERS = 1 << 19
+"""Maximum length of a Python file that is parsed, in characters."""
+
 MAX_HEAD_LINES = 8
-"""Most lines of the head of a function, from its name to its opening brace."""
+"""Maximum number of lines of the head of a function, from its name to the opening brace."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _CLOSER = re.compile(
@@ -136,12 +141,12 @@ def find_definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple
     """Return the outermost definitions of a source file with this suffix, in order."""
     if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED_CHARACTERS:
         try:
-            with warnings.catch_warnings():  # about escapes and comparisons in the file
+            with warnings.catch_warnings():  # warnings about escapes and comparisons in the file
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
             return tuple(_iter_python_definitions(body, lines, 0))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # Python 2, a template or newer syntax: use its layout
+            pass  # Python 2, a template or newer syntax: parse the layout
     return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
 
 
@@ -178,12 +183,12 @@ def _is_leading(line: CodeLine, indent: int) -> bool:
 
 
 def _strip_literals(line: CodeLine) -> str:
-    """Return the line without strings and comments; "" for a long line, which is generated."""
+    """Return the line without strings and comments; "" for a long, generated line."""
     return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE_CHARACTERS else ""
 
 
 class _Layout:
-    """Finds the starts of definitions by patterns, and their ends by indentation and braces."""
+    """A parser that finds the starts of definitions by patterns, and their ends by indentation and braces."""
 
     def __init__(self, lines: Sequence[CodeLine], suffix: str) -> None:
         self.lines = lines

@@ -14,7 +14,7 @@ Extent = tuple[int, int]
 """Offsets ``[start, end)``."""
 
 CRUMB_DIVISOR = 8
-"""A part below 1 / `CRUMB_DIVISOR` of the size is merged with unrelated text."""
+"""A piece smaller than 1 / `CRUMB_DIVISOR` of the size, a crumb, is merged with unrelated text."""
 
 _INLINE_HEADING = re.compile(r"(={2,6}) .+ \1")
 _LINE = re.compile(r"[^\r\n]+")
@@ -23,7 +23,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class TextSlice:
-    """A slice that is not split further; ``whole`` unless it is a part of a longer unit."""
+    """A slice that is not split further; ``whole`` unless the slice is part of a longer unit."""
 
     start: int
     end: int
@@ -94,7 +94,7 @@ def split_code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
 
 
 def balance_units(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
-    """Merge units to pieces of similar length up to ``last``, so that a block just over the size leaves no crumb."""
+    """Merge units up to ``last`` to pieces of similar length, so that no crumb is left over."""
     current: Extent | None = None
     aim = 0.0
     for start, end in units:
@@ -148,7 +148,7 @@ def _lines(text: str, first: int, last: int, size: int) -> Iterator[Extent]:
 
 
 def _sentences(text: str, first: int, last: int) -> Iterator[Extent]:
-    """Yield the sentences; an inline heading (``== So ==``) belongs to the sentence after it."""
+    """Yield the extents of sentences; an inline heading (``== So ==``) belongs to the next sentence."""
     heading: int | None = None
     for start, end in sentences(text[first:last]):
         begin = first + start if heading is None else heading

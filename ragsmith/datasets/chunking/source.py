@@ -12,8 +12,8 @@ from ragsmith.types import Modality
 def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
     """Yield the chunks of a source file with this suffix.
 
-    A unit is a top-level definition with the comments right above it, or other lines up to a blank one. The headings of
-    a chunk are the names of its enclosing definitions, its section the number of a group of merged units.
+    A unit is a top-level definition with the comments directly above, or a run of other lines up to a blank line. The
+    headings of a chunk are the names of its enclosing definitions, its section the number of a group of merged units.
     """
     for number, group in enumerate(_iter_groups(text, size, suffix)):
         for pieces in group_slices(group, size, apart=True):
@@ -21,7 +21,7 @@ def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
 
 
 def _headings(text: str, pieces: Sequence[TextSlice]) -> tuple[str, ...]:
-    """Return the common path of the pieces with words: a closing brace after a method does not shorten its path."""
+    """Return the common path of the pieces with words, so that a closing brace does not shorten the path."""
     worded = [piece for piece in pieces if any(character.isalnum() for character in text[piece.start : piece.end])]
     return common_path(worded or pieces)
 
@@ -72,7 +72,7 @@ def _iter_pieces(
 def _iter_runs(
     text: str, lines: Sequence[CodeLine], path: tuple[str, ...], size: int, *, indented: bool
 ) -> Iterator[list[TextSlice]]:
-    """Yield runs of lines without definitions, up to a blank line; outside definitions only before unindented lines."""
+    """Yield runs of lines outside definitions, split at blank lines, at top level only before unindented lines."""
     run: list[CodeLine] = []
     blank = False
     for line in lines:

@@ -1,4 +1,4 @@
-"""Document types by file suffix: how files are converted to text, and the modality of the text.
+"""Document types by file suffix, with the conversion of files to text and the modality of the text.
 
 Offsets of evidence and chunks refer to the converted text.
 """
@@ -16,6 +16,7 @@ from ragsmith.text.markdown import title
 from ragsmith.types import Modality
 
 MAX_BYTES = 16 * MIB
+"""Maximum size of a text file, in bytes."""
 
 SOURCE_SUFFIXES = (
     *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".kts", ".scala", ".groovy"),
@@ -28,7 +29,7 @@ SOURCE_SUFFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The text of a file, its title if it has one, and the offsets of its pages if it has pages."""
+    """The text of a file, with its title, if any, and the offsets of its pages, if any."""
 
     text: str
     title: str | None = None
@@ -37,9 +38,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """Files with one of ``suffixes``; ``read`` raises ``TextError``.
+    """The type of files with one of ``suffixes``; ``read`` raises ``TextError``.
 
-    Identifiers of documents have no suffix if ``by_stem``; others do, such as ``pump.c`` and ``pump.h``.
+    Identifiers of documents have no suffix if ``by_stem``; otherwise they have one, as ``pump.c`` and ``pump.h``.
     """
 
     name: str

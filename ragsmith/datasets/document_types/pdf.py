@@ -15,7 +15,7 @@ from pathlib import Path
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_bytes
 
 WRAPPED_SHARE = 0.7
-"""Share of the page's longest lines from which a line counts as wrapped."""
+"""Minimum length of a wrapped line, as a share of the width of the page."""
 
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -34,14 +34,14 @@ def clean_text(text: str) -> str:
 def reflow_page(page: str) -> str:
     """Return the text of a page with one line for each paragraph and blank lines between them.
 
-    A line continues in the next if it is about as long as the page's lines and its sentence does not end early, or if
-    it ends with a hyphenated word. The hyphen is dropped before a lower-case letter, so a compound broken there loses
-    its own. List items and short lines stay separate.
+    A line continues in the next line if it is about as long as the lines of the page and its sentence does not end
+    early, or if it ends with a hyphenated word. The hyphen is removed before a lower-case letter, also from a compound
+    broken at its hyphen. List items and short lines stay separate.
     """
     lines = [" ".join(line.split()) for line in clean_text(page).split("\n")]
     width = _width([line for line in lines if line])
     out: list[str] = []
-    last = ""  # the last printed line of the current paragraph
+    last = ""  # the last line of the current paragraph
     joined = False
     for line in lines:
         if not line:
@@ -90,7 +90,7 @@ MAX_PAGES = 5_000
 MAX_CHARACTERS = 16 * MIB
 MAX_TITLE = 200
 
-# A damaged file may raise any of these anywhere in the parser.
+# pypdf may raise any of these exceptions for a damaged file.
 _PARSER_ERRORS = (
     ValueError,
     TypeError,
@@ -165,6 +165,6 @@ def _silence_pypdf() -> Iterator[None]:
 
 
 def _format_error(error: BaseException) -> str:
-    """One printable line of at most 80 characters."""
+    """Return the error as one printable line of at most 80 characters."""
     line = " ".join(clean_text(f"{type(error).__name__}: {error}").split())
     return line if len(line) <= 80 else f"{line[:77]}..."

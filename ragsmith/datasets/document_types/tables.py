@@ -1,4 +1,4 @@
-"""Convert tables to text, a line for each row: ``column: value; column: value``, so that rows are self-contained."""
+"""Convert tables to text with a self-contained line for each row: ``column: value; column: value``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def cell_separator(file: str | PurePath) -> str:
 
 
 def render_table(source: str, delimiter: str) -> str:
-    """Return the table in ``source`` as text, a line for each row that is not empty.
+    """Return the table in ``source`` as text, with a line for each row that is not empty.
 
-    Empty cells are left out; line breaks in cells become spaces. Raises ``TextError`` with the line unless the header
-    names every column once, and every row has as many cells.
+    Empty cells are omitted; line breaks in cells become spaces. Raises ``TextError`` with the line unless the header
+    has a unique name for every column, and every row has as many cells as the header.
     """
     lines: list[str] = []
     length = 0
@@ -54,9 +54,9 @@ def render_table(source: str, delimiter: str) -> str:
 
 
 def reconstruct_source(text: str, delimiter: str) -> str | None:
-    """Return a table that is ``rendered`` exactly as ``text``, or None.
+    """Return the source of a table that `render_table` converts to exactly ``text``, or None.
 
-    Its columns may differ from the original ones if a cell looks like several.
+    The columns may differ from the original ones if a cell looks like several cells.
     """
     for cells in (_parse_cells, _parse_single_cell):
         rows = [cells(line) for line in text.split("\n")[:-1]]
@@ -96,7 +96,7 @@ def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
         if not column:
             raise TextError(f"column {position} has no name in the header; give it one", number)
         if column.startswith(NAME_SEPARATOR[0]):
-            raise TextError(f"the header names a column {shown(column)}; let no name begin with a colon", number)
+            raise TextError(f"the header names a column {shown(column)}; names must not begin with a colon", number)
     for column, count in Counter(columns).items():
         if count > 1:
             raise TextError(f"the header names the column {shown(column)} {count} times; rename all but one", number)
@@ -117,7 +117,7 @@ def _one_line(cell: str) -> str:
 
 
 def _parse_cells(line: str) -> Row | None:
-    """Parse a line; whatever looks like a new column is one."""
+    """Parse a line; every text that looks like a new column begins a cell."""
     row: dict[str, str] = {}
     last = ""
     for part in line.split(CELL_SEPARATOR):
@@ -133,7 +133,7 @@ def _parse_cells(line: str) -> Row | None:
 
 
 def _parse_single_cell(line: str) -> Row | None:
-    """Read a line back as one cell: that is always possible, and loses the borders between cells."""
+    """Parse a line as a single cell, which is always possible, but loses the separation of cells."""
     name, border, value = line.partition(NAME_SEPARATOR)
     return {name: value} if border and name else None
 

@@ -1,6 +1,6 @@
 """Importers read data sets in published layouts and convert their evidence to character spans.
 
-Each format has its own file; `registry` describes how importers are declared.
+Each format has its own module; importers are registered with the decorator in `registry`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragsmith.types import Dataset
 __all__ = ["IMPORTERS", "Imported", "import_dataset", "importer", "recognise_format"]
 
 LIST_KEYS = ("data", "examples", "tests")
-"""Keys of lists of objects in a file."""
+"""Keys of a file whose value may be the list of records."""
 
 
 def import_dataset(source: Path, layout: str | None = None, documents: Dataset | None = None) -> Imported:
-    """Read the published data set in the folder or file ``source``, in ``layout`` or in the recognised one.
+    """Read the published data set in the folder or file ``source``, in ``layout`` or the recognised layout.
 
-    ``layout`` is ``NAME`` or ``NAME(option=value)``. In formats whose evidence are texts, these are located in
-    ``documents``.
+    ``layout`` is ``NAME`` or ``NAME(option=value)``. In formats whose evidence consists of texts,
+    the texts are located in ``documents``.
 
     Raises:
         UsageError: ``source`` does not exist, or the format is unknown, not recognised or has its own documents.
@@ -43,7 +43,7 @@ def recognise_format(source: Path) -> Importer:
 
     Raises:
         UsageError: no format or several formats are recognised.
-        DatasetError: a file cannot be read, or there is none.
+        DatasetError: a file cannot be read, or there is no file.
     """
     for known in IMPORTERS:
         if known.recognises and known.recognises(source):
@@ -79,7 +79,7 @@ def _formats_by_keys(record: Mapping[str, object]) -> list[str]:
 
 
 def _formats_of_record(record: Mapping[str, object], path: Path) -> Iterator[str]:
-    """Yield the formats of a row; questions with texts in no published format are a list of one's own."""
+    """Yield the formats of a row; questions with texts in no published format are a list of the user."""
     if found := _formats_by_keys(record):
         yield from found
         return

@@ -1,8 +1,7 @@
 """AutoRAG's pair of files (Kim et al. 2024): ``corpus.parquet`` with passages, ``qa.parquet`` with questions on them.
 
-A passage has ``doc_id`` and ``contents``, and may say which characters of which file it is (``path``,
-``start_end_idx``). A question has ``qid``, ``query``, ``retrieval_gt`` (groups of passages, of each of which one is
-enough) and ``generation_gt``.
+A passage has ``doc_id`` and ``contents``, and optionally its file and offsets (``path``, ``start_end_idx``). A question
+has ``qid``, ``query``, ``retrieval_gt`` (groups of alternative passages) and ``generation_gt``.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ CORPUS, QUESTIONS = "corpus.parquet", "qa.parquet"
 def import_autorag(source: Path) -> Imported:
     """Read ``corpus.parquet`` and ``qa.parquet`` in the folder ``source``; needs pyarrow, the extra ``parquet``.
 
-    Passages with offsets are joined to their file if they agree and leave no gap; all others become documents. All
-    passages of a group are evidence, though one is sufficient: the notes count those questions. Raises
+    Passages with consistent offsets and without gaps are joined to their file; all others become documents. All
+    passages of a group are evidence, although one is sufficient: the notes count such questions. Raises
     ``DatasetError`` when a file is not in this layout.
     """
     folder = source if source.is_dir() else source.parent
@@ -80,12 +79,12 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise TextError(f"{path.name}: is no Parquet file ({str(error).splitlines()[0]}); write it again") from None
+        raise TextError(f"{path.name}: is not a Parquet file ({str(error).splitlines()[0]}); write it again") from None
     return rows
 
 
 def _parse_groups(row: Fields) -> list[list[str]]:
-    """Return groups of passages, one of each of which is sufficient for a question."""
+    """Return the groups of alternative passages for a question."""
     value = row.record.get("retrieval_gt")
     groups = value if isinstance(value, list) else []
     found = [group if isinstance(group, list) else [group] for group in groups]
@@ -95,7 +94,7 @@ def _parse_groups(row: Fields) -> list[list[str]]:
 
 
 def _parse_answer(row: Fields) -> str:
-    """Return the first reference answer, "" without one."""
+    """Return the first reference answer, or ""."""
     value = row.record.get("generation_gt")
     first = (value[0] if value else "") if isinstance(value, list) else value
     return row.printable(str(first or "").strip(), "generation_gt")
@@ -131,7 +130,7 @@ def _make_documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]
 
 
 def _join_passages(rows: Sequence[Fields]) -> str | None:
-    """Join passages to the text of their file; None unless they have offsets, agree and leave no gap."""
+    """Join passages to the text of their file; None if offsets are missing or inconsistent, or leave gaps."""
     text = ""
     for row in sorted(rows, key=_parse_start):
         start, contents = _parse_start(row), row.get("contents", str)

@@ -33,7 +33,7 @@ SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search"
 
 
 Judgement = tuple[str, str, str | None]
-"""A query and a relevant document, by published identifiers, and the split."""
+"""The published identifiers of a query and of a relevant document, and the split."""
 
 
 def qrels_files(folder: Path) -> list[Path]:
@@ -51,14 +51,14 @@ def qrels_files(folder: Path) -> list[Path]:
 def import_beir(source: Path) -> Imported:
     """Read the corpus, queries and judgements in the folder ``source``.
 
-    Evidence are whole documents, as judgements have no offsets. There are no answers, so only retrieval can be scored.
-    Queries without a relevant document are left out. Judgements in files named ``train`` or ``dev``, and ``test``, give
-    the search and test split. Raises ``DatasetError`` when a file is not in this layout.
+    The evidence consists of whole documents, as judgements have no offsets. There are no answers, so only retrieval can
+    be scored. Queries without a relevant document are left out. Judgements in files named ``train`` or ``dev``, and
+    ``test``, give the search and test split. Raises ``DatasetError`` when a file is not in this layout.
     """
     files = qrels_files(source) if source.is_dir() else []
     if not files:
-        said = f"has no judgements; give the folder with {CORPUS}, {QUERIES} and {QRELS}/*.tsv"
-        raise DatasetError([f"{source}: {said}"])
+        problem = f"has no judgements; give the folder with {CORPUS}, {QUERIES} and {QRELS}/*.tsv"
+        raise DatasetError([f"{source}: {problem}"])
     names = DocumentNames()
     documents: dict[str, Document] = {}
     for fields in read_lines(source / CORPUS, LAYOUT):
@@ -104,7 +104,7 @@ def _judged(path: Path) -> Iterator[Judgement]:
         except ValueError:
             query = ""
         if not query:
-            said = "is not a judgement; write query, document and score, or TREC's four columns"
-            raise DatasetError([f"{path.name}:{number}: {said}"])
+            problem = "is not a judgement; write query, document and score, or TREC's four columns"
+            raise DatasetError([f"{path.name}:{number}: {problem}"])
         if score > 0:
             yield query.strip(), document.strip(), part

@@ -1,7 +1,7 @@
-"""Data sets whose evidence are texts: RAGAS test sets, LlamaIndex's labelled data sets, and lists of one's own.
+"""Data sets whose evidence consists of texts: RAGAS test sets, labelled data sets of LlamaIndex, and lists of users.
 
-Each question has the texts that answer it (``reference_contexts``, ``contexts``, ...). They are located in given
-documents; else each distinct text becomes a document.
+Each question has the texts with the answer (``reference_contexts``, ``contexts``, ...). The texts are located in the
+given documents; without documents, each distinct text becomes a document.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Ori
 
 LIST_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".json", ".xlsx"})
 OWN_LIST = "list"
-"""The format of one's own lists of questions."""
+"""Name of the format of user-provided lists of questions."""
 
 Origins = Mapping[str, Origin]
 """Origins of drafted questions by identifier; questions written by people are absent."""
@@ -60,7 +60,7 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a list of questions with a column of contexts, as `read_question_list` does.
 
-    The contexts are located in ``documents``. Raises ``DatasetError`` with every mistake of the list.
+    The contexts are located in ``documents``. Raises ``DatasetError``, which lists every mistake.
     """
     return _imported(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
 

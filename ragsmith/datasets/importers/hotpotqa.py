@@ -56,8 +56,9 @@ class HotpotQuestion:
 def import_hotpotqa(source: Path) -> Imported:
     """Read the HotpotQA files in the folder ``source``, or the file ``source``.
 
-    Evidence are the supporting sentences, adjacent ones merged to one span. Facts whose sentence does not exist and
-    questions without evidence are left out and noted. Raises ``DatasetError`` when a file is not in this layout.
+    The evidence consists of the supporting sentences; adjacent sentences are merged to one span. Facts whose sentence
+    does not exist and questions without evidence are omitted and noted. Raises ``DatasetError`` when a file is not in
+    this layout.
     """
     files = read_files(source, _read)
     asked = [question for questions, _ in files for question in questions]
@@ -85,7 +86,7 @@ def import_hotpotqa(source: Path) -> Imported:
 def _make_document(paragraph: HotpotParagraph, id_: str) -> tuple[Document, list[Span | None]]:
     """Return the paragraph as one line below its title, and the spans of its sentences, None for blank ones.
 
-    Line breaks are removed, as one might begin a heading or a list.
+    Line breaks are removed, as the next line might begin a heading or a list.
     """
     heading = text = f"# {paragraph.title}\n\n"
     spans: list[Span | None] = []

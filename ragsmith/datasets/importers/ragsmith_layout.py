@@ -1,7 +1,7 @@
 """The published RAGSmith layout: a JSON file for each article, with its text, chunks and questions.
 
-Evidence are chunks of the article (``reranked_relative_chunk_ids``). A chunk is a part of the text, sometimes with its
-section heading in front. Its offsets are approximate, so it is located by its words.
+The evidence consists of chunks of the article (``reranked_relative_chunk_ids``). A chunk is a part of the text,
+sometimes after its section heading. Offsets of chunks are approximate, so chunks are located by their text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FRONT_MATTER = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 
 
 Piece = tuple[Example, int, list[str]]
-"""A question, the number of its gold chunks, and a sentence for each chunk not found."""
+"""A question, the number of its gold chunks, and a message for each missing chunk."""
 
 
 @importer(
@@ -31,8 +31,8 @@ def import_ragsmith_layout(source: Path) -> Imported:
     """Read every ``*.json`` file in the folder ``source``, or the one file ``source``, as an article.
 
     A document is an article below its title as a heading, without the front matter of the export. Questions are named
-    ``<article>-q01`` in their order. Chunks not found exactly and questions without evidence are left out and noted.
-    Raises ``DatasetError`` when a file is not in this layout.
+    ``<article>-q01`` in their order. Chunks without an exact match and questions without evidence are omitted and
+    noted. Raises ``DatasetError`` when a file is not in this layout.
     """
     articles = read_files(source, _parse_article)
     gold = EvidenceCollector()

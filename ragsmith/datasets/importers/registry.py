@@ -1,4 +1,4 @@
-"""Shared by importers: their result, and strict reading of JSON in published layouts."""
+"""The result of importers, their registration, and strict reading of JSON in published layouts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,26 @@ from ragsmith.text.markdown import title
 from ragsmith.types import Dataset, Document, Example
 
 MAX_BYTES = 64 * MIB
+"""Maximum size of a JSON file, in bytes."""
+
 MAX_LIST_BYTES = 1024 * MIB
+"""Maximum size of a JSONL or TSV file, in bytes."""
+
 MAX_NAME_LENGTH = 64
-"""Most characters of the name of a data set."""
+"""Maximum length of the name of a data set, in characters."""
+
 MAX_ID_LENGTH = 60
-"""Most characters of a document identifier, without a number that makes it unique."""
+"""Maximum length of a document identifier, in characters, without the number that makes it unique."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A data set read from a published layout, and how much of its evidence was located in the documents.
+    """A data set read from a published layout, with counts of the evidence that was located in the documents.
 
-    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts the
-    located ones by method of matching.
+    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts the located
+    pieces by method of matching.
     """
 
     dataset: Dataset
@@ -46,7 +51,7 @@ class Imported:
 
 @dataclass(slots=True)
 class EvidenceCollector:
-    """Collects questions and counts their located evidence."""
+    """A collector of questions that counts their located evidence."""
 
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -57,7 +62,7 @@ class EvidenceCollector:
         """Add a question, unless it has no evidence.
 
         ``located`` counts its located pieces of evidence by method of matching; a number counts exact matches. ``lost``
-        has a sentence for each other piece.
+        has a message for each other piece.
         """
         self.hows.update({"exact": located} if isinstance(located, int) else located)
         self.total += (located if isinstance(located, int) else sum(located.values())) + len(lost)
@@ -160,7 +165,7 @@ def read_lines(path: Path, layout: str) -> Iterator[Fields]:
 
 
 class DocumentNames:
-    """Makes identifiers that are safe file names and unique on case-insensitive file systems."""
+    """A generator of identifiers that are safe file names and unique on case-insensitive file systems."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -177,7 +182,7 @@ class DocumentNames:
 
 
 def document_from_text(id_: str, text: str) -> Document:
-    """Return a document titled by its heading, else by its identifier."""
+    """Return a document whose title is its heading, else its identifier."""
     return Document(id_, title(text) or id_, text)
 
 
@@ -229,11 +234,11 @@ class Importer(Extension):
 
     @property
     def takes_documents(self) -> bool:
-        """Whether its evidence consists of texts, which can be located in given documents."""
+        """Whether the evidence consists of texts, which can be located in given documents."""
         return "documents" in inspect.signature(self.fn).parameters
 
     def has_keys(self, record: Collection[str]) -> bool:
-        """Whether an object with these keys is in its layout."""
+        """Whether an object with these keys is in this layout."""
         return any(set(wanted) <= set(record) for wanted in self.keys)
 
     def read(self, source: Path, documents: Dataset | None = None) -> Imported:
@@ -246,7 +251,7 @@ class Importer(Extension):
         if self.package:
             self.package.check()
         if documents is not None and not self.takes_documents:
-            raise UsageError(f"the format {self.name!r} brings its own documents; leave --documents out")
+            raise UsageError(f"the format {self.name!r} has its own documents; omit --documents")
         given = [documents] if self.takes_documents else []
         try:
             with self.named_errors():

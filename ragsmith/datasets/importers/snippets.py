@@ -1,4 +1,4 @@
-"""Data sets whose evidence are spans of files: LegalBench-RAG and Chroma's chunking evaluation.
+"""Data sets whose evidence consists of spans of files: LegalBench-RAG and Chroma's chunking evaluation.
 
 LegalBench-RAG (Pipitone and Alami 2024) has ``corpus/`` and ``benchmarks/*.json`` with ``tests``, each with a ``query``
 and ``snippets`` (``file_path``, ``span``). Chroma's (Smith and Troynikov 2024) has ``corpora/*.md`` or ``.txt`` and
@@ -44,7 +44,7 @@ class Snippet:
 
 
 Quoted = tuple[str, tuple[Snippet, ...]]
-"""A question and the spans that answer it."""
+"""A question and the spans with its answer."""
 
 
 @importer(
@@ -54,7 +54,7 @@ Quoted = tuple[str, tuple[Snippet, ...]]
     paper="https://arxiv.org/abs/2408.10343",
 )
 def import_legalbench_rag(source: Path) -> Imported:
-    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; evidence are the snippets.
+    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; the snippets are the evidence.
 
     There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
@@ -76,7 +76,7 @@ def import_legalbench_rag(source: Path) -> Imported:
     paper="https://research.trychroma.com/evaluating-chunking",
 )
 def import_chroma(source: Path) -> Imported:
-    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; evidence are the references.
+    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; the references are the evidence.
 
     There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
@@ -128,17 +128,17 @@ def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> I
 
 
 def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
-    """Return the span of a snippet, or why it has none."""
+    """Return the span of a snippet, or the problem."""
     document, text = documents[snippet.file], texts[snippet.file]
     at = f"[{snippet.start}, {snippet.end}) of {snippet.file}"
     if not 0 <= snippet.start < snippet.end <= len(text):
         return f"{at} is outside its {len(text)} characters"
-    said = snippet.text
-    if said is None or text[snippet.start : snippet.end] == said:
+    quote = snippet.text
+    if quote is None or text[snippet.start : snippet.end] == quote:
         return Span(document.id, snippet.start, snippet.end)
-    starts = find_occurrences(said, text) if said else ()
+    starts = find_occurrences(quote, text) if quote else ()
     if len(starts) == 1:
-        return Span(document.id, starts[0], starts[0] + len(said))
+        return Span(document.id, starts[0], starts[0] + len(quote))
     return f"{at} is not the given text, which occurs {len(starts)} times"
 
 

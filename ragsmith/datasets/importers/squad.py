@@ -1,4 +1,4 @@
-"""SQuAD's layout and similar ones: paragraphs with questions whose answers are spans of them.
+"""SQuAD's layout and similar layouts: paragraphs with questions whose answers are spans of the paragraph.
 
 Nested as published (Rajpurkar et al. 2016): articles, paragraphs, questions; or flat, as a list of questions with a
 paragraph (``context``) and ``answers`` with ``text`` and ``answer_start``, in JSON or JSONL. Questions with
@@ -55,8 +55,8 @@ class SquadParagraph:
 def import_squad(source: Path) -> Imported:
     """Read the SQuAD files in the folder ``source``, or the file ``source``.
 
-    A document is an article, or a paragraph without a title. Evidence is the first answer at its offset, else its
-    occurrence in the paragraph nearest to that. Raises ``DatasetError`` when a file is not in this layout.
+    A document is an article, or a paragraph without a title. The evidence is the first answer at its offset, else the
+    nearest occurrence in the paragraph. Raises ``DatasetError`` when a file is not in this layout.
     """
     paragraphs = [paragraph for found in _read(source) for paragraph in found]
     check_ids((asked.id for paragraph in paragraphs for asked in paragraph.questions), source, LAYOUT)
@@ -68,8 +68,8 @@ def import_squad(source: Path) -> Imported:
             if not asked.answers:
                 gold.examples.append(Example(asked.id, asked.question, "", UNSPECIFIED, (), answerable=False))
                 continue
-            text, said = asked.answers[0]
-            at, how = _locate_answer(text, paragraph.text, said)
+            text, offset = asked.answers[0]
+            at, how = _locate_answer(text, paragraph.text, offset)
             spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
             lost = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
             gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), {how: len(spans)}, lost)
@@ -77,12 +77,12 @@ def import_squad(source: Path) -> Imported:
     return gold.to_imported(source, documents, described)
 
 
-def _locate_answer(answer: str, paragraph: str, said: int) -> tuple[int, str]:
-    """Return the offset of an answer in a paragraph, -1 if it does not occur, and how it was found."""
-    if said >= 0 and paragraph[said : said + len(answer)] == answer:
-        return said, "exact"
+def _locate_answer(answer: str, paragraph: str, offset: int) -> tuple[int, str]:
+    """Return the offset of an answer in a paragraph, -1 if it does not occur, and the method of matching."""
+    if offset >= 0 and paragraph[offset : offset + len(answer)] == answer:
+        return offset, "exact"
     found = find_occurrences(answer, paragraph)
-    return min(found, key=lambda at: abs(at - said), default=-1), "exact, nearest to the place that was given"
+    return min(found, key=lambda at: abs(at - offset), default=-1), "exact, nearest to the place that was given"
 
 
 def _documents(

@@ -1,7 +1,7 @@
 """TAT-QA: questions over pages of financial reports, a table and the paragraphs around it (Zhu et al. 2021).
 
-A document is a page: its table in Markdown, then its paragraphs. The published file labels the paragraphs that answer
-a question, but no cells, so a table's rows are looked up (see `find_rows`).
+A document is a page: its table in Markdown, then its paragraphs. The published file labels the paragraphs with the
+answer of a question, but no cells, so the rows of the table are searched for (see `find_rows`).
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class SoughtValue:
 
 
 def find_rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
-    """Return the indices of the rows that an answer was taken from; none if they are not found.
+    """Return the indices of the rows with the values of an answer, if any.
 
     The numbers of a formula are searched for in the cells, else the copied or listed values. Of several rows with a
-    value, the one with the most of the values is taken, then the one whose label is in the question. Years are ignored,
-    as they are column names.
+    value, the row with most of the values is chosen, then the row whose label is in the question. Years are ignored, as
+    they are column names.
     """
     values = [frozenset(value for cell in row for value in _values(cell)) for row in table]
     named = [_share_named(row, sought.question) for row in table]
@@ -84,7 +84,7 @@ def _cover(values: list[frozenset[Value]], wanted: frozenset[Value], named: list
 
 
 def _operands(derivation: str) -> frozenset[Value]:
-    """Return the numbers of a formula without constants and years; none of a list or of words."""
+    """Return the numbers of a formula without constants and years; an empty set for a list or words."""
     if _WORD.search(derivation) or "##" in derivation:
         return frozenset()
     found = _NUMBER.findall(_CONSTANT.sub(" ", derivation))
@@ -169,9 +169,9 @@ class TatDocument:
 def import_tatqa(source: Path) -> Imported:
     """Read the TAT-QA files in the folder ``source``, or the file ``source``.
 
-    Documents are ``page-001`` and so on, in the order of the files. Evidence are labelled paragraphs and the table rows
-    found for the answer, else the whole table. Questions without evidence are left out; the notes name what was not
-    found. Raises ``DatasetError`` when a file is not in this layout.
+    Documents are ``page-001`` and so on, in the order of the files. The evidence consists of labelled paragraphs and
+    of the table rows with the answer, else the whole table. Questions without evidence are omitted; the notes list
+    missing evidence. Raises ``DatasetError`` when a file is not in this layout.
     """
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.example.id for page in pages for question in page.questions), source, LAYOUT)
@@ -187,19 +187,19 @@ def import_tatqa(source: Path) -> Imported:
 
 
 def _find_evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
-    """Return the evidence of a question, and sentences on evidence not found."""
+    """Return the evidence of a question, and messages about missing evidence."""
     spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
     lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
     if asked.reads_table:
         found = find_rows(page.table, asked.sought)
         spans += [placed.rows[number] for number in found] or [placed.table]
-        lost += [] if found else ["no row of the table holds the answer, so the whole table is its evidence"]
+        lost += [] if found else ["no row of the table has the answer, so the whole table is its evidence"]
     return tuple(spans), lost
 
 
 def _place_page(page: TatPage, id_: str) -> TatDocument:
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in page.table]
-    rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # a Markdown table has one below its first row
+    rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # the rule below the header of a Markdown table
     text = ""
     spans = []
     for line in lines:
@@ -253,7 +253,7 @@ def _parse_question(fields: Fields) -> TatQuestion:
     if source not in SOURCES:
         raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")
     answers = _parse_answers(fields)
-    copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was worked out
+    copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was computed
     question = fields.text("question")
     sought = SoughtValue(question, copied, fields.get("derivation", str))
     labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
@@ -277,5 +277,5 @@ def _parse_answers(fields: Fields) -> tuple[str, ...]:
 def _join_answers(answers: Sequence[str], scale: str) -> str:
     """Join the parts of an answer and append its unit: ``30.15; 30.90 million``."""
     answer = "; ".join(answers)
-    said = not scale or scale in answer.casefold() or (scale == "percent" and answer.endswith("%"))
-    return answer if said else f"{answer} {scale}"
+    has_unit = not scale or scale in answer.casefold() or (scale == "percent" and answer.endswith("%"))
+    return answer if has_unit else f"{answer} {scale}"

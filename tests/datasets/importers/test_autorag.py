@@ -79,7 +79,7 @@ def test_what_is_not_in_the_layout_is_said(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="'retrieval_gt' must be lists of identifiers of passages"):
         import_dataset(source)
     (source / "qa.parquet").write_bytes(b"no parquet")
-    with pytest.raises(DatasetError, match=r"qa\.parquet: is no Parquet file"):
+    with pytest.raises(DatasetError, match=r"qa\.parquet: is not a Parquet file"):
         import_dataset(source)
     (source / "qa.parquet").unlink()
     with pytest.raises(DatasetError, match=r"qa\.parquet: is missing"):

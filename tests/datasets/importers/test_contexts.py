@@ -105,7 +105,7 @@ def test_documents_are_for_formats_that_have_none(tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "bakery.md").write_text(PAGE)
     (tmp_path / "squad.json").write_text('{"data": []}')
-    with pytest.raises(UsageError, match="the format 'squad' brings its own documents; leave --documents out"):
+    with pytest.raises(UsageError, match="the format 'squad' has its own documents; omit --documents"):
         import_dataset(tmp_path / "squad.json", "squad", load_documents(tmp_path / "pages"))
 
 

@@ -102,7 +102,7 @@ def test_what_was_not_found_is_counted_and_named(tmp_path: Path) -> None:
     imported = import_tatqa(write(tmp_path / "data", page(*questions)))
     assert (imported.located, imported.total) == (1, 3)
     assert imported.notes == (
-        "q1: no row of the table holds the answer, so the whole table is its evidence",
+        "q1: no row of the table has the answer, so the whole table is its evidence",
         "q2: the page has no paragraph 7",
         "q3: left out, because none of its evidence was found",
     )
