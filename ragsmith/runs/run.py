@@ -175,6 +175,9 @@ class Run:
             if on_start := self._context.callbacks.on_start:
                 on_start(Start(setup, self._context.space, self._context.settings.steps, self._pulse))
             data = setup.dataset  # its name may have changed since the last search
+            for row in self._store.runs():  # the report needs them: a record that cannot be read ends the search now
+                if row.dataset == data.digest and row.key != self.key:
+                    RunRecord.from_dict(row.value)
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).to_dict())
             return self._stored_outcome() or self._compute()
 

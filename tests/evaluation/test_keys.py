@@ -87,7 +87,7 @@ def keys(root: Path, dataset: Path, path: str = "") -> dict[str, str]:
 def test_names_of_files_wordings_timeouts_and_docstrings_miss_nothing(stale: Keys) -> None:
     edits = {
         "index/index.py": ("has no key: it could never be found", "cannot be found without a key"),
-        "models/served/breaker.py": ("PATIENCE = 2.0", "PATIENCE = 3.0"),
+        "models/served/policy.py": ("MAX_SILENCE_RATIO = 2.0", "MAX_SILENCE_RATIO = 3.0"),
         "text/words.py": ('"""Return the runs of letters', '"""Give the runs of letters'),
         "techniques/fusion.py": ("give 0 or more", "give no negative number"),
         "reporting/facts.py": ("Answers were scored by", "What scored the answers:"),

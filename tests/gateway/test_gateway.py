@@ -18,7 +18,7 @@ from stored import put_call
 from ragsmith.errors import ModelError, Notice
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.gateway.leases import Lease
 from ragsmith.gateway.vectors_and_scores import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
@@ -289,6 +289,20 @@ def test_each_text_is_embedded_once_and_rows_are_in_the_order_of_the_texts() -> 
     assert meter.total().texts_embedded == 5
     assert gateway.counts()["embedder"] == CallCounts(asked=5, distinct=3, stored=0, made=3)
     assert view.id == "letters"
+
+
+def test_one_object_in_several_roles_is_timed_in_each() -> None:
+    class All(Letters, Lengths, Chat):
+        def __init__(self) -> None:
+            Letters.__init__(self)
+            Lengths.__init__(self)
+            Chat.__init__(self, "5")
+
+    model, meter = All(), Meter()
+    timing = TimingGateway(Gateway(), frozenset())
+    assert timing.embedder(model, meter).embed(["a"]).tolist() == [[1, 0]]
+    assert len(timing.cross_encoder(model, meter).score("a", ["b"])) == 1
+    assert timing.language_model(model, meter).run(SUM, a=2, b=3) == 5
 
 
 def test_a_collection_is_embedded_in_blocks_and_not_remembered() -> None:
