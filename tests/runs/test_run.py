@@ -183,6 +183,7 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     assert winner_yaml(store, again.key, tiny_setup, Path()) == text
 
 
+@pytest.mark.usefixtures("any_values")
 def test_a_record_that_cannot_be_read_ends_a_search_before_it_computes(
     tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
