@@ -210,7 +210,7 @@ def parse_spent(text: str) -> Spent:
     Raises:
         UsageError: the text has another form.
     """
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = part.strip().rpartition("=")
         try:
@@ -219,8 +219,8 @@ def parse_spent(text: str) -> Spent:
             value = -1
         if name not in ("", "calls", "tokens", "cost") or not 0 <= value < math.inf:
             raise UsageError(f"--accept-spent {text}: write it as calls=352,tokens=5280,cost=0.0033, or only the calls")
-        found[name or "calls"] = value
-    return Spent(**found)  # type: ignore[arg-type]
+        amounts[name or "calls"] = value
+    return Spent(**amounts)  # type: ignore[arg-type]
 
 
 def load_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None) -> Spent:

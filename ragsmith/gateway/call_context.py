@@ -168,8 +168,8 @@ class CallContext:
         """
         keys = [result_key(target.role, target.model, text, kind) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
-        found: dict[str, V | ModelError | StoredCall] = {**self.store.get_calls(text_of)} if self.store else {}
-        missing = [key for key in text_of if key not in found]
+        results_by_key: dict[str, V | ModelError | StoredCall] = {**self.store.get_calls(text_of)} if self.store else {}
+        missing = [key for key in text_of if key not in results_by_key]
 
         def compute_batch(batch: Sequence[str]) -> dict[str, V | ModelError]:
             failed = self.failures.find_failed(kind, batch)
@@ -192,9 +192,9 @@ class CallContext:
 
         batches = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
         for shared in self.map_parallel(lambda batch: self.share(batch, compute_batch), batches):
-            found |= shared
-        self.count(target.role, stored=sum(isinstance(value, StoredCall) for value in found.values()))
-        return [decode(v.value) if isinstance(v, StoredCall) else v for v in (found[key] for key in keys)]
+            results_by_key |= shared
+        self.count(target.role, stored=sum(isinstance(value, StoredCall) for value in results_by_key.values()))
+        return [decode(v.value) if isinstance(v, StoredCall) else v for v in (results_by_key[key] for key in keys)]
 
     def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
         """Return the results of ``make`` for the keys that this process claims, and wait for those of other claims.

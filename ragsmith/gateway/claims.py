@@ -168,18 +168,18 @@ class BatchedStore:
         All threads read in one batch and stop at the same time, so that their next claims form one batch, too.
         """
         until = time.monotonic() + POLL_SECONDS - (time.monotonic() - self._began) % POLL_SECONDS
-        found: dict[str, StoredCall] = {}
-        while not found and time.monotonic() < until:
+        calls: dict[str, StoredCall] = {}
+        while not calls and time.monotonic() < until:
             raise_if_stopped()
             time.sleep(min(PAUSE_FACTOR * self._read_seconds, POLL_SECONDS))
-            found = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
-        return found
+            calls = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
+        return calls
 
     def _read(self, keys: Sequence[str]) -> list[StoredCall | None]:
         began = time.monotonic()
-        found = self._store.get_calls(keys)
+        calls = self._store.get_calls(keys)
         self._read_seconds = time.monotonic() - began
-        return [found.get(key) for key in keys]
+        return [calls.get(key) for key in keys]
 
     def release(self, key: str) -> None:
         """End this process's claim without a reply."""

@@ -119,13 +119,13 @@ class Failures:
         A reply that is unreadable or truncated for one task may be usable for another task, or with a larger limit.
         """
         wanted = list(keys)
-        found = {key: self._new[key] for key in wanted if key in self._new}
-        rest = [key for key in wanted if key not in found]
+        failures = {key: self._new[key] for key in wanted if key in self._new}
+        rest = [key for key in wanted if key not in failures]
         if rest and self._lasting and self._store is not None and not self._ask_again:
             stored = self._store.failed_calls(rest)
-            found |= {key: failed for key, failed in stored.items() if failed.kind != ModelError.kind}
+            failures |= {key: failed for key, failed in stored.items() if failed.kind != ModelError.kind}
         by_task = (Unreadable.kind, CutReply.kind)
-        return {key: failed for key, failed in found.items() if failed.kind not in by_task or failed.task == task}
+        return {key: failed for key, failed in failures.items() if failed.kind not in by_task or failed.task == task}
 
     def record_failures(self, failed: Sequence[FailedCall]) -> None:
         """Record new failures."""

@@ -71,11 +71,11 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        found = self._calls.context.map_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
-        for _, usage in found:  # in order, and in this thread
+        results = self._calls.context.map_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
+        for _, usage in results:  # in order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
-        self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in found], self._model)
-        return tuple(result for result, _ in found)
+        self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in results], self._model)
+        return tuple(result for result, _ in results)
 
     def _complete(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
         prompt, was_cut = render_prompt(task, inputs, getattr(self._model, "context_window", None))

@@ -160,24 +160,24 @@ def call_model(
 
 def bisect(call: BatchCall[V], texts: Sequence[str]) -> list[V | ModelError]:
     """Return the result or error of each text; a failed request is bisected until it has one text."""
-    found = call(texts)
-    if not isinstance(found, ModelError):
-        return found
+    results = call(texts)
+    if not isinstance(results, ModelError):
+        return results
     if len(texts) == 1:
-        return [found]
+        return [results]
     half = len(texts) // 2
     return [*bisect(call, texts[:half]), *bisect(call, texts[half:])]
 
 
 def bisect_pairs(call: BatchCall[V], texts: Sequence[str]) -> list[V | ModelError]:
     """Like `bisect`, for texts with one query; if both the first and the last text fail, the query is the cause."""
-    found = call(texts)
-    if not isinstance(found, ModelError):
-        return found
+    results = call(texts)
+    if not isinstance(results, ModelError):
+        return results
     if len(texts) == 1:
-        return [found]
+        return [results]
     first, last = (bisect(call, [text])[0] for text in (texts[0], texts[-1]))
     middle = texts[1:-1]
     if isinstance(first, ModelError) and isinstance(last, ModelError):
-        return [first, *(type(found)(str(found)) for _ in middle), last]  # each cost counts once
+        return [first, *(type(results)(str(results)) for _ in middle), last]  # each cost counts once
     return [first, *(bisect(call, middle) if middle else ()), last]

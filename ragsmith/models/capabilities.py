@@ -75,10 +75,10 @@ class CapabilityLearner:
             self._known = self.capabilities | stored
         self._answered.set()
 
-    def learn(self, found: ModelCapabilities) -> None:
-        """Add ``found``. An empty set of refused parameters is stored as well."""
+    def learn(self, learnt: ModelCapabilities) -> None:
+        """Add the capabilities ``learnt``; an empty set of refused parameters is stored as well."""
         with self._lock:
-            before, self._known = self._known, self.capabilities | found
+            before, self._known = self._known, self.capabilities | learnt
             known = self._known
         if known != before:
             self.keep(known)

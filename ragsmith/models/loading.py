@@ -94,15 +94,15 @@ def find_providers(
     Raises:
         UsageError: two models at one server have different limits.
     """
-    found: dict[Server, dict[str, tuple[Any, str]]] = {}
+    limits_by_server: dict[Server, dict[str, tuple[Any, str]]] = {}
     for role, chosen in models.items():
         declared = providers(role).get(chosen.kind)
         if declared is not None and declared.served:
-            _add_limits(found.setdefault(server_for(chosen, role), {}), chosen, role)
+            _add_limits(limits_by_server.setdefault(server_for(chosen, role), {}), chosen, role)
     known = {} if shared is None else shared
     by_server = {}
-    for server, own in found.items():
-        policy = {name: value for name, (value, _) in own.items()} | limits
+    for server, server_limits in limits_by_server.items():
+        policy = {name: value for name, (value, _) in server_limits.items()} | limits
         key = server, *sorted(policy.items())
         if key not in known:
             known[key] = Provider(server.base_url, Policy(**policy))
@@ -202,15 +202,15 @@ class Loader:
         self,
         chosen: Mapping[str, ModelName],
         texts: Sequence[str],
-        given: Mapping[str, Any] | None = None,
+        objects: Mapping[str, Any] | None = None,
         *,
         shared: Shared | None = None,
         languages: Sequence[str] = (),
         **limits: Any,
     ) -> None:
         """See `load_models`; ``limits`` (``in_flight``, ``attempts``, ``deadline``) override those of the names."""
-        self._given: Mapping[str, Any] = given or {}
-        check_objects(chosen, self._given)
+        self._objects: Mapping[str, Any] = objects or {}
+        check_objects(chosen, self._objects)
         self._chosen = chosen
         self._texts, self._languages = texts, languages
         self._loaded: LoadedModels = {}
@@ -230,7 +230,7 @@ class Loader:
             MissingExtra: a package that it needs is not installed.
         """
         chosen = self._chosen[role]
-        return self._given[role] if chosen.kind == GIVEN else self._model(role, chosen)
+        return self._objects[role] if chosen.kind == GIVEN else self._model(role, chosen)
 
     def _model(self, role: str, chosen: ModelName) -> Any:
         key = ROLES[role], chosen

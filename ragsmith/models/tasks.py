@@ -243,10 +243,10 @@ def parse_query(reply: str) -> str:
     """
     rows = _FENCE.sub("", parse_search_text(reply, "query|question")).splitlines()
     rows = [strip_marks(_BULLET.sub("", row)) for row in rows if row.strip()]
-    found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_QUESTION_MARKS)]
-    if len(found) != 1 or found[0].endswith(":") or _REMARK.match(found[0]):
+    queries = rows if len(rows) == 1 else [row for row in rows if row.endswith(_QUESTION_MARKS)]
+    if len(queries) != 1 or queries[0].endswith(":") or _REMARK.match(queries[0]):
         raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
-    return found[0]
+    return queries[0]
 
 
 # --- replies of one item per line ------------------------------------------------------------------------------------
@@ -292,10 +292,10 @@ def parse_questions(reply: str) -> tuple[str, ...]:
         ValueError: the reply is a refusal, or has no question.
     """
     parse_search_text(reply)
-    found = tuple(dict.fromkeys(item for listed, item in _items(reply) if _is_query(item, listed)))
-    if not found:
+    questions = tuple(dict.fromkeys(item for listed, item in _items(reply) if _is_query(item, listed)))
+    if not questions:
         raise ValueError(f"the reply has no question: {reply.strip()[:100]!r}")
-    return found
+    return questions
 
 
 def _is_query(item: str, listed: bool) -> bool:
@@ -318,9 +318,9 @@ def _items(reply: str) -> Iterator[tuple[bool, str]]:
 def _rows(reply: str) -> list[str]:
     if reply.startswith("[") and reply.endswith("]"):
         try:
-            found = json.loads(reply)
+            items = json.loads(reply)
         except ValueError:  # no JSON after all
-            found = None
-        if isinstance(found, list) and all(isinstance(item, str) for item in found):
-            return [f"- {item}" for item in found]
+            items = None
+        if isinstance(items, list) and all(isinstance(item, str) for item in items):
+            return [f"- {item}" for item in items]
     return _FENCE.sub("", reply).splitlines()

@@ -65,7 +65,7 @@ class UnitVectors:
         if not rows.any(axis=1).all():
             raise error("a vector is zero, though its text is not blank")
         if self._dimensions not in (None, rows.shape[1]):
-            expected = f"expected {self._dimensions}, as before or as asked for"
+            expected = f"expected {self._dimensions}, as before or as requested"
             raise error(f"the vectors have {rows.shape[1]} numbers; {expected}")
         self._dimensions = rows.shape[1]
         vectors, changed = normalize_rows(rows)

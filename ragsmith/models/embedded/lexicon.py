@@ -57,12 +57,13 @@ class Lexicon:
     @cached_property
     def surfaces(self) -> Mapping[str, str]:
         """Each term's most frequent spelling; ties go to lower case, then to alphabetical order."""
-        found: dict[str, Counter[str]] = {}
+        spellings_by_term: dict[str, Counter[str]] = {}
         for text, language in zip(self._texts, self._languages, strict=True):
             for form, term in zip(spellings(text, language), terms(text, language), strict=True):
-                found.setdefault(term, Counter())[form] += 1
+                spellings_by_term.setdefault(term, Counter())[form] += 1
         return {
-            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form)) for term, forms in found.items()
+            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form))
+            for term, forms in spellings_by_term.items()
         }
 
     @cached_property
@@ -188,8 +189,8 @@ class SentenceRanking:
         known = self._known
         with suppress(KeyError):
             return [known[text] for text in texts]
-        found = {text: known.get(text) for text in texts}
-        new = [text for text, features in found.items() if features is None]
+        features_by_text = {text: known.get(text) for text in texts}
+        new = [text for text, features in features_by_text.items() if features is None]
         vectors = self._embedder.embed(new).astype(np.float64)
         added = {
             text: _Features(frozenset(self._lexicon.terms(text)), vector)
@@ -199,7 +200,7 @@ class SentenceRanking:
             known.update(added)
             while len(known) > _CACHED_TEXTS:
                 del known[next(iter(known))]
-        return [found[text] or added[text] for text in texts]
+        return [features_by_text[text] or added[text] for text in texts]
 
 
 def _no_scores(query: str) -> dict[str, float]:

@@ -72,8 +72,8 @@ class CohereReranker(_CohereClient):
         parts = batches(self._window.fit(texts), self._batch_size)
         requests = [self._request(query, part) for part in parts]
         post = self.post_with(self.client.with_raw_response.rerank)
-        found = self._endpoint.send(post, requests, _read_ranking, what=self.id)
-        return tuple(score for part in found for score in part)
+        scores = self._endpoint.send(post, requests, _read_ranking, what=self.id)
+        return tuple(score for part in scores for score in part)
 
     def _request(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
         fields = {"model": self._model, "query": query, "documents": list(texts)}

@@ -132,13 +132,13 @@ class TextWindow:
 
 def batches(texts: Sequence[str], max_texts: int, characters: float = math.inf) -> list[Sequence[str]]:
     """Split ``texts`` into batches of at most ``max_texts`` texts and ``characters``; a longer text is a batch."""
-    found, start, size = [], 0, 0
+    parts, start, size = [], 0, 0
     for i, text in enumerate(texts):
         if i > start and (i - start == max_texts or size + len(text) > characters):
-            found.append(texts[start:i])
+            parts.append(texts[start:i])
             start, size = i, 0
         size += len(text)
-    return [*found, texts[start:]] if texts else []
+    return [*parts, texts[start:]] if texts else []
 
 
 def values_by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:

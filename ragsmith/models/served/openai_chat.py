@@ -120,7 +120,7 @@ def _content(message: Mapping[str, Any]) -> tuple[str, str]:
     texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
     written = "".join(part["text"] for part in texts if part.get("type") in ("text", "output_text"))
     thoughts = [message.get(name) for name in ("reasoning_content", "reasoning")]
-    return written, next((found for found in thoughts if isinstance(found, str)), "")
+    return written, next((thought for thought in thoughts if isinstance(thought, str)), "")
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Rerankers at an endpoint: Jina's ``/v1/rerank`` (Jina, vLLM, Infinity, LocalAI, LiteLLM), or ``/rerank`` of TEI.
 
-The first request finds out which API a server has. Scores are the same with both, as text-embeddings-inference (TEI) is
-asked for the sigmoid.
+The first request determines the API of a server. Scores are the same with both, because text-embeddings-inference
+(TEI) is requested to apply the sigmoid.
 """
 
 from __future__ import annotations
