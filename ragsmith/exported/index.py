@@ -22,8 +22,8 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, packed, unpacked
-from ragsmith.index.cached_index import CachedIndex, kept_graph
+from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, pack_texts, unpack_texts
+from ragsmith.index.cached_index import CachedIndex, load_graph
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS, passage_of
 from ragsmith.index.index import Corpus
 from ragsmith.index.relations import Triple
@@ -86,7 +86,9 @@ def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactC
     now = content_digests(pipeline.setup.dataset.documents)
     stored = artifacts.read(_documents_key(pipeline.found_on)) if pipeline.found_on else None
     if stored is not None:
-        names, digests = (unpacked(stored.arrays[name], stored.arrays[f"{name}_ends"]) for name in ("names", "texts"))
+        names, digests = (
+            unpack_texts(stored.arrays[name], stored.arrays[f"{name}_ends"]) for name in ("names", "texts")
+        )
         return compare_contents(dict(zip(names, digests, strict=True)), now)
     try:
         then = ExportedFile(Path(path)).named_dataset()
@@ -106,7 +108,7 @@ def _store_documents(data: Dataset, artifacts: ArtifactCache) -> None:
     """Store the digests of the documents of a data set, for later comparisons."""
     if artifacts.read(_documents_key(data.digest)) is None:
         known = content_digests(data.documents)
-        (names, names_ends), (texts, texts_ends) = packed(list(known)), packed(list(known.values()))
+        (names, names_ends), (texts, texts_ends) = pack_texts(list(known)), pack_texts(list(known.values()))
         artifacts.write(
             _documents_key(data.digest),
             {"names": names, "names_ends": names_ends, "texts": texts, "texts_ends": texts_ends},
@@ -150,8 +152,8 @@ def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
             place = -1 - len(own)
             own.append(json.dumps(asdict(entry.chunk)))
         places.append(place)
-    keys, ends = packed([key for entry in entries for key in entry.keys])
-    made, made_ends = packed(own)
+    keys, ends = pack_texts([key for entry in entries for key in entry.keys])
+    made, made_ends = pack_texts(own)
     counts = np.array([len(entry.keys) for entry in entries], dtype=np.int64)
     return {
         "keys": keys,
@@ -164,8 +166,8 @@ def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
 
 
 def _read_entries(arrays: Arrays, chunks: Chunks) -> Entries:
-    keys = unpacked(arrays["keys"], arrays["ends"])
-    made = [_read_chunk(json.loads(text)) for text in unpacked(arrays["made"], arrays["made_ends"])]
+    keys = unpack_texts(arrays["keys"], arrays["ends"])
+    made = [_read_chunk(json.loads(text)) for text in unpack_texts(arrays["made"], arrays["made_ends"])]
     found, start = [], 0
     for place, count in zip(arrays["places"].tolist(), arrays["counts"].tolist(), strict=True):
         chunk = chunks[place] if place >= 0 else made[-1 - place]
@@ -187,7 +189,7 @@ def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
         [fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.technique_model.id]
     )
     with failing_as("collection", "entity_graph"):
-        graph = kept_graph(
+        graph = load_graph(
             of,
             chunks,
             extractor,
@@ -201,11 +203,11 @@ def _extract_relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKe
     """Return the stored relations of each chunk, or extract them."""
     stored = artifacts.read(key)
     if stored is not None:
-        texts = unpacked(stored.arrays["content"], stored.arrays["ends"])
+        texts = unpack_texts(stored.arrays["content"], stored.arrays["ends"])
         return [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
     model = engine.gateway.language_model(engine.models.technique_model, engine.collection_usage)
     passages = [{"passage": passage_of(chunk)} for chunk in engine.corpus.chunks]
     found = model.run_all(EXTRACT_RELATIONS, passages)
-    content, ends = packed([json.dumps(triples) for triples in found])
+    content, ends = pack_texts([json.dumps(triples) for triples in found])
     artifacts.write(key, {"content": content, "ends": ends})
     return found

@@ -1,1 +1,1 @@
-"""An index is what a pre-embedding made of the chunks of a corpus, ready to be searched: by words, vectors, graphs."""
+"""Indexes over the entries of a pre-embedding: lexical, vector and graph search."""

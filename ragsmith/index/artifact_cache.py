@@ -1,16 +1,15 @@
-"""Artifacts: arrays that were derived from a corpus, in files that processes map into memory.
+"""A cache of artifacts: arrays derived from a corpus, in files that processes map into memory.
 
-    FOLDER/<kind>-<who made it>/<what it was made from>/manifest.json, seal.json, NAME.npy ...
+    FOLDER/<kind>-<code and models>/<source>/manifest.json, seal.json, NAME.npy ...
 
-An artifact is found by its key and never changes: a grown corpus needs another one, which takes over what it can
-(`ArtifactCache.recent`). It is written to a draft that is then renamed, so it is there whole or not at all, and of two
-processes that write it at once one wins. What is read is checked: the manifest by its own digest, the arrays against
-it, byte by byte wherever the file system says that a file is another one than was written or compared last. What fails
-is removed with a warning, and built anew; what only cannot be read now (too many open files, no memory, no permission)
-is left as it is.
+Artifacts are immutable; a grown corpus has a new one, which reuses rows of earlier ones (`ArtifactCache.recent`). An
+artifact is written to a temporary folder and renamed, so that writes are atomic and concurrent writers do not conflict.
+Reads are verified: the manifest by its digest, the arrays by the manifest, and byte by byte if the file status has
+changed since the last verification. Damaged artifacts are removed with a warning and built again; artifacts that are
+temporarily unreadable (too many open files, no memory, no permission) are not removed.
 
-Nothing else in FOLDER is touched: what is removed has a name that a cache gives, and an artifact that makes room for
-others has a manifest that says so.
+Other files in FOLDER are not touched: only folders with names of the cache are removed, and only artifacts with a valid
+manifest are evicted.
 """
 
 from __future__ import annotations
@@ -43,26 +42,26 @@ T = TypeVar("T")
 FORMAT = 1
 """The format of the files."""
 
-MOST_BYTES = 10 << 30
-"""Default size limit; beyond it the artifacts that were used longest ago are removed."""
+MAX_BYTES = 10 << 30
+"""Default size limit; the least recently used artifacts are removed beyond it."""
 
 _MANIFEST, _SEAL = "manifest.json", "seal.json"
 _DRAFT, _REMOVED = ".draft-", ".removed-"
 _FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f]{32}")
-"""Of the folders that `ArtifactKey` names."""
-_LEFT = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
-"""What killed processes leave in a family's folder: a part of an artifact, being written or removed."""
-_LOOKED_THROUGH = 4
+"""Patterns of the folders of `ArtifactKey`."""
+_LEFTOVER = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
+"""Names of partially written or removed artifacts, which killed processes leave in the folder of a family."""
+_MAX_RECENT = 4
 _COPIED_ROWS = 8_192
 _ABANDONED_SECONDS = 3600
-"""Age of a draft after which the process that wrote it is taken to be gone."""
+"""Age in seconds after which a temporary folder is considered abandoned."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKey:
-    """What an artifact is: its ``kind``, what it was ``made_by`` (code, models), and what it was made ``of``."""
+    """The key of an artifact: its ``kind``, the code and models (``made_by``) and the source (``of``)."""
 
     kind: str
     made_by: str
@@ -70,18 +69,18 @@ class ArtifactKey:
 
     @property
     def family(self) -> str:
-        """The folder of all artifacts of one kind and maker."""
+        """The folder of all artifacts with the same kind, code and models."""
         return f"{self.kind}-{digest('volumes', FORMAT, self.kind, self.made_by)[:16]}"
 
     @property
     def name(self) -> str:
-        """The folder of the artifact in that of its family."""
+        """The folder of the artifact within that of its family."""
         return digest("volume", self.of)
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Arrays that were read from a cache: mapped from its files, and not writable."""
+    """Read-only arrays mapped from the files of a cache."""
 
     key: ArtifactKey
     arrays: Arrays
@@ -89,7 +88,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactEntry:
-    """An entry in the list of artifacts, with its size in bytes and its last use (seconds, Unix)."""
+    """A listed artifact with its size in bytes and its last use in Unix seconds."""
 
     key: ArtifactKey
     size: int
@@ -97,33 +96,30 @@ class ArtifactEntry:
 
 
 class ArtifactCache:
-    """Artifacts in ``folder``, up to ``most`` bytes in all."""
+    """A cache of artifacts in ``folder`` with a total size of up to ``most`` bytes."""
 
-    def __init__(self, folder: str | Path, most: int = MOST_BYTES) -> None:
+    def __init__(self, folder: str | Path, most: int = MAX_BYTES) -> None:
         self.folder = Path(folder)
         self._most = most
 
     def read(self, key: ArtifactKey) -> Artifact | None:
-        """The artifact under ``key``; None if there is none, or, with a `Notice`, if it cannot be used."""
+        """Return the artifact with this key; None if it is missing or, with a `Notice`, unusable."""
         return self._opened(self.folder / key.family / key.name, key)
 
     def holds(self, key: ArtifactKey) -> bool:
-        """Whether there is an artifact under ``key``; it is not checked."""
+        """Return whether an artifact with this key exists, without verifying it."""
         return (self.folder / key.family / key.name).is_dir()
 
     def recent(self, key: ArtifactKey) -> Iterator[Artifact]:
-        """A few artifacts of the same kind and maker, the last used first: that of ``key`` may take parts of them."""
+        """Yield up to `_MAX_RECENT` artifacts of the same family, most recently used first, for reuse of their rows."""
         places = sorted(self._places(key.family), key=lambda place: _state(place)[1], reverse=True)
-        for place in places[:_LOOKED_THROUGH]:
+        for place in places[:_MAX_RECENT]:
             found = self._opened(place, None)
             if found is not None and (found.key.kind, found.key.made_by) == (key.kind, key.made_by):
                 yield found
 
     def write(self, key: ArtifactKey, arrays: Arrays) -> bool:
-        """Store an artifact; whether it is there now. A full disk is named in a `Notice`, and nothing is left.
-
-        One that is there already stays.
-        """
+        """Store an artifact unless it exists; return False with a `Notice` if writing fails."""
         place = self.folder / key.family / key.name
         draft = place.with_name(f"{_DRAFT}{key.name[:8]}-{os.getpid()}-{token_hex(4)}")
         try:
@@ -132,7 +128,7 @@ class ArtifactCache:
             try:
                 draft.rename(place)
             except OSError:
-                if not place.is_dir():  # else another process was faster: what is there is the same
+                if not place.is_dir():  # otherwise another process has written an equal artifact
                     raise
             sync_folder(place.parent)
         except OSError as error:
@@ -150,7 +146,7 @@ class ArtifactCache:
         return True
 
     def listed(self) -> list[ArtifactEntry]:
-        """Every artifact whose manifest can be read, the last used first."""
+        """Return all artifacts with a readable manifest, most recently used first."""
         found = []
         for place in self._places():
             with suppress(OSError, ValueError):
@@ -158,7 +154,7 @@ class ArtifactCache:
         return sorted(found, key=lambda one: (-one.used, one.key.family, one.key.name))
 
     def _places(self, family: str = "*") -> Iterator[Path]:
-        with suppress(OSError):  # what cannot be listed now is not used
+        with suppress(OSError):  # unlistable folders are ignored
             for place in self.folder.glob(f"{family}/*"):
                 if _FAMILY.fullmatch(place.parent.name) and _NAME.fullmatch(place.name) and place.is_dir():
                     yield place
@@ -174,7 +170,7 @@ class ArtifactCache:
             arrays = {name: _mapped(place, name, about) for name, about in files.items()}
             _check(place, files, arrays)
         except (OSError, ValueError) as error:
-            if _state(place)[0] == folder:  # else another process has just removed or replaced it
+            if _state(place)[0] == folder:  # otherwise another process has removed or replaced it
                 self._refuse(place, error)
             return None
         if key is not None:
@@ -183,7 +179,7 @@ class ArtifactCache:
         return Artifact(found, arrays)
 
     def _refuse(self, place: Path, error: OSError | ValueError) -> None:
-        """Remove a damaged artifact; it stays where it only cannot be read now (handles, memory, permissions)."""
+        """Remove a damaged artifact, but not one that is temporarily unreadable (handles, memory, permissions)."""
         why = str(error)
         if isinstance(error, FileNotFoundError):
             why = f"{Path(error.filename or '').name or 'a file'} is missing"
@@ -195,11 +191,11 @@ class ArtifactCache:
         _remove(place)
 
     def _make_room(self, newest: Path) -> None:
-        """Remove what killed processes left, and the artifacts used longest ago that there is no room for."""
+        """Remove abandoned temporary folders, and the least recently used artifacts beyond the size limit."""
         now = time.time()
         with suppress(OSError):
             for left in self.folder.glob("*/.*"):
-                if not (_FAMILY.fullmatch(left.parent.name) and _LEFT.fullmatch(left.name)):
+                if not (_FAMILY.fullmatch(left.parent.name) and _LEFTOVER.fullmatch(left.name)):
                     continue
                 if now - left.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(left, ignore_errors=True)
@@ -211,35 +207,35 @@ class ArtifactCache:
                 _remove(place)
 
 
-def packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Texts as bytes, one behind the other, and where each ends, in characters."""
+def pack_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the concatenated UTF-8 bytes of texts, and the end of each in characters."""
     whole = "".join(texts).encode("utf-8", "surrogatepass")
     return np.frombuffer(whole, dtype=np.uint8), np.cumsum([len(text) for text in texts], dtype=np.int64)
 
 
-def unpacked(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
-    """Texts that `packed` packed."""
+def unpack_texts(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
+    """Return the texts packed by `pack_texts`."""
     whole = content.tobytes().decode("utf-8", "surrogatepass")
     return [whole[start:end] for start, end in pairwise([0, *ends.tolist()])]
 
 
-def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """A digest of each text, by which another artifact finds its row: shape ``(texts, 16)``."""
+def digest_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Return a digest of each text, by which rows of artifacts are matched: shape ``(texts, 16)``."""
     found = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts])
     return np.frombuffer(found, dtype=np.uint8).reshape(-1, 16)
 
 
-def taken_over(
+def match_rows(
     rows: NDArray[np.uint8], known: Iterable[tuple[NDArray[np.uint8], T]]
 ) -> tuple[list[tuple[T, NDArray[np.int64], NDArray[np.int64]]], NDArray[np.int64]]:
-    """Which of ``rows`` are among those of ``known``: each value with positions in ``rows`` and in its own rows.
+    """Match ``rows`` with those of ``known`` values: return each value with positions in ``rows`` and in its rows.
 
-    The second value has the positions of rows that none has.
+    The second value has the positions of unmatched rows.
     """
     taken = []
     missing = np.arange(len(rows))
     for others, value in known:
-        places = found_in(rows[missing], others)
+        places = find_rows(rows[missing], others)
         if (there := places >= 0).any():
             taken.append((value, missing[there], places[there]))
         missing = missing[~there]
@@ -248,8 +244,8 @@ def taken_over(
     return taken, missing
 
 
-def gathered(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]]) -> NDArray[Any]:
-    """An array of ``count`` rows: ``parts`` have arrays, the positions of rows in the result, and in the array."""
+def gather_rows(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]]) -> NDArray[Any]:
+    """Gather ``count`` rows from ``parts``: arrays, positions in the result, and positions in the array."""
     last = parts[-1][0]
     found = np.empty((count, last.shape[1]), dtype=last.dtype)
     for vectors, own, places in parts:
@@ -259,8 +255,8 @@ def gathered(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], 
     return found
 
 
-def found_in(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The position of each of ``rows`` in ``known``; -1 for one that is not there."""
+def find_rows(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the position of each of ``rows`` in ``known``, or -1."""
     places = {bytes(row): place for place, row in enumerate(known.view("V16").reshape(-1).tolist())}
     wanted = rows.view("V16").reshape(-1).tolist()
     return np.array([places.get(bytes(row), -1) for row in wanted], dtype=np.int64)
@@ -298,7 +294,7 @@ def _remove(place: Path) -> None:
 
 
 def _state(place: Path) -> tuple[int, float]:
-    """The inode of a folder, by which it differs from another one in its place, and its last use; 0 without one."""
+    """Return the inode and the last use of a folder; 0 if it does not exist."""
     with suppress(OSError):
         state = place.stat()
         return state.st_ino, state.st_mtime
@@ -306,7 +302,7 @@ def _state(place: Path) -> tuple[int, float]:
 
 
 def _written(place: Path) -> dict[str, Any]:
-    """The manifest of an artifact of any format."""
+    """Return the manifest of an artifact of any format."""
     text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
     if end.strip() != _text_digest(text):
         raise ValueError(f"{_MANIFEST} is not what was written")
@@ -315,7 +311,7 @@ def _written(place: Path) -> dict[str, Any]:
 
 
 def _is_artifact(place: Path) -> bool:
-    """Whether the manifest of a folder says that a cache wrote it."""
+    """Return whether a folder has a valid manifest."""
     with suppress(OSError, ValueError):
         return "format" in _written(place)
     return False
@@ -342,7 +338,7 @@ def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) -> None:
-    """Compare every byte with the manifest, unless the files are those that were compared last time."""
+    """Compare every byte with the manifest unless the file status equals that of the last comparison."""
     states = _states(place, files)
     with suppress(OSError, ValueError):
         if json.loads((place / _SEAL).read_text(encoding="utf-8")) == states:
@@ -357,7 +353,7 @@ def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) 
 
 
 def _states(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
-    """The states of the arrays' files, which a change of a file changes."""
+    """Return the status of the files of arrays, which changes with every write."""
     found = {name: (place / f"{name}.npy").stat() for name in sorted(files)}
     return [[name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for name, s in found.items()]
 

@@ -1,12 +1,12 @@
-"""Indexes and entity graphs in an artifact cache: opened as they were stored, or else built and stored.
+"""Indexes and entity graphs in an artifact cache.
 
-What is built takes over from other artifacts what did not change: the terms of a text, and its vector, depend on the
-text alone, so of a grown corpus only new texts are read and embedded. What depends on all texts (idf, lengths,
-postings) is computed again. Words equal those of an index built anew bit for bit, and so do vectors of an embedder that
-embeds a text by itself; one that embeds texts in batches may differ in the last bits.
+The terms and the vector of a text depend on the text alone and are reused from earlier artifacts, so that only new
+texts of a grown corpus are tokenised and embedded. Statistics of all texts (idf, lengths, postings) are computed again.
+Lexical statistics equal those of a new index bit for bit, as do vectors of an embedder that embeds texts separately; an
+embedder that batches texts may differ in the last bits.
 
-To name entities and to read all passages for idf takes longer than everything else at a start with stored relations.
-The code of `EntityGraph` is part of the identity of what retrieval finds, so storing it is defined here.
+Building an entity graph from stored relations would dominate the start. Its serialisation is defined here, as the code
+of `EntityGraph` is part of the cache key of retrieval results.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ragsmith.index.artifact_cache import (
     Arrays,
     ArtifactCache,
     ArtifactKey,
-    gathered,
-    packed,
-    rows_of,
-    taken_over,
-    unpacked,
+    digest_texts,
+    gather_rows,
+    match_rows,
+    pack_texts,
+    unpack_texts,
 )
 from ragsmith.index.chunk_graph import ChunkGraph
 from ragsmith.index.entity_graph import EntityGraph, Relation, Triple
 from ragsmith.index.index import Index
-from ragsmith.index.vector_store import MakeVectors, OpenStore, TextPositions, as_kept
+from ragsmith.index.vector_store import MakeVectors, OpenStore, TextPositions, to_memory_precision
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 _CHUNK_GRAPH = "chunk graph "
 _CONSTANTS = 1.2, 0.75
-"""k1 and b, as `BM25` has them where nothing else is said."""
+"""k1 and b, the defaults of `BM25`."""
 
 
 class CachedIndex(Index):
-    """An `Index` that finds exactly what that finds."""
+    """An `Index` whose statistics and vectors are stored in an artifact cache."""
 
     def __init__(self, entries: Entries, shelf: ArtifactCache, open_store: OpenStore = ExactVectors) -> None:
         super().__init__(entries, open_store)
@@ -60,10 +60,10 @@ class CachedIndex(Index):
     @cached_property
     def _bm25(self) -> BM25:
         languages = [entry.chunk.language for entry in self.entries for _ in entry.keys]
-        return kept_words(self.id, self.keys, languages, self._shelf)
+        return load_bm25(self.id, self.keys, languages, self._shelf)
 
     def _embedded(self, embedder: Embedder) -> NDArray[np.floating]:
-        return kept_vectors(self.id, self.keys, embedder, self._shelf)
+        return load_vectors(self.id, self.keys, embedder, self._shelf)
 
     def _vector_maker(self, embedder: Embedder) -> MakeVectors:
         return TextPositions(self.keys, embedder, super()._vector_maker(embedder))
@@ -75,7 +75,7 @@ class CachedIndex(Index):
         made_by = f"{name} {fingerprint('ragsmith.index.chunk_graph', 'chunk_graph')}"
         address = ArtifactKey("chunk graph", made_by, self.id)
 
-        def kept() -> T:
+        def load() -> T:
             artifact = self._shelf.read(address)
             if artifact is not None:
                 return cast(T, ChunkGraph(**artifact.arrays))
@@ -83,23 +83,23 @@ class CachedIndex(Index):
             self._shelf.write(address, {field: getattr(graph, field) for field in ChunkGraph.__dataclass_fields__})
             return cast(T, graph)
 
-        return super().derived(name, kept)
+        return super().derived(name, load)
 
 
-def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache) -> NDArray[np.floating]:
-    """Vectors of ``keys``, of which ``of`` is the identity: stored ones, and the others embedded."""
+def load_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache) -> NDArray[np.floating]:
+    """Return the vectors of ``keys``, identified by ``of``; missing ones are embedded and stored."""
     address = ArtifactKey("vectors", embedder.id, of)
     artifact = shelf.read(address)
     if artifact is None:
         if not keys:
-            return as_kept(embedder.embed(keys))
-        rows = rows_of(keys)
+            return to_memory_precision(embedder.embed(keys))
+        rows = digest_texts(keys)
         earlier = ((other.arrays["rows"], other.arrays["vectors"]) for other in shelf.recent(address))
-        taken, missing = taken_over(rows, earlier)
+        taken, missing = match_rows(rows, earlier)
         if len(missing):
             new = embedder.embed([keys[i] for i in missing.tolist()])
             taken.append((new, missing, np.arange(len(new))))
-        made = as_kept(gathered(len(keys), taken))
+        made = to_memory_precision(gather_rows(len(keys), taken))
         if not shelf.write(address, {"rows": rows, "vectors": made}):
             return made
         artifact = shelf.read(address)
@@ -108,30 +108,30 @@ def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Artifa
     return artifact.arrays["vectors"]
 
 
-def kept_words(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
-    """BM25 over ``keys``, of which ``of`` is the identity: stored, or read as far as no artifact has them."""
-    made_by = f"{fingerprint('ragsmith.text.bm25', 'BM25')} {unicodedata.unidata_version}"  # what makes a word
+def load_bm25(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
+    """Return BM25 statistics over ``keys``, identified by ``of``; only texts in no artifact are tokenised."""
+    made_by = f"{fingerprint('ragsmith.text.bm25', 'BM25')} {unicodedata.unidata_version}"  # the tokeniser
     address = ArtifactKey("words", made_by, of)
     artifact = shelf.read(address)
     if artifact is not None:
-        return _Words(artifact.arrays, languages)
-    rows = rows_of([key if own == ENGLISH else f"{own}\0{key}" for key, own in zip(keys, languages, strict=True)])
-    vocabulary, tokens, counts = _read(address, rows, keys, languages, shelf)
-    words, ends = packed(vocabulary)
+        return _CachedBM25(artifact.arrays, languages)
+    rows = digest_texts([key if own == ENGLISH else f"{own}\0{key}" for key, own in zip(keys, languages, strict=True)])
+    vocabulary, tokens, counts = _tokenise(address, rows, keys, languages, shelf)
+    words, ends = pack_texts(vocabulary)
     arrays: dict[str, NDArray[Any]] = {"rows": rows, "words": words, "ends": ends, "tokens": tokens, "counts": counts}
-    built = _Words(arrays, languages)
+    built = _CachedBM25(arrays, languages)
     shelf.write(address, {**arrays, **built.postings})
     return built
 
 
-class _Words(BM25):
-    """BM25 of texts that were read before."""
+class _CachedBM25(BM25):
+    """BM25 from stored tokens."""
 
     def __init__(self, arrays: Arrays, languages: Sequence[str]) -> None:
         self._tokenise = terms_among(languages)
         self._languages = tuple(sorted(set(languages)))
         self._constants = _CONSTANTS
-        words = unpacked(arrays["words"], arrays["ends"])
+        words = unpack_texts(arrays["words"], arrays["ends"])
         self._vocabulary = dict(zip(words, range(len(words)), strict=True))
         self._arrays = arrays
         self._size = len(arrays["counts"])
@@ -144,19 +144,19 @@ class _Words(BM25):
 
     @property
     def postings(self) -> dict[str, NDArray[Any]]:
-        """What was worked out from all texts."""
+        """The arrays computed from all texts."""
         return {"gains": self._gains, "columns": self._rows, "cuts": self._cuts, "texts": self._texts}
 
 
-def _read(
+def _tokenise(
     address: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache
 ) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
-    """The words of all texts in the order in which they first occur, their numbers text by text, and how many each."""
+    """Return the vocabulary in order of first occurrence, the token ids text by text, and the lengths of texts."""
     ids: dict[str, int] = {}
     parts: list[NDArray[np.int32] | None] = [None] * len(keys)
-    taken, missing = taken_over(rows, ((other.arrays["rows"], other.arrays) for other in shelf.recent(address)))
+    taken, missing = match_rows(rows, ((other.arrays["rows"], other.arrays) for other in shelf.recent(address)))
     for arrays, own, places in taken:
-        words = unpacked(arrays["words"], arrays["ends"])
+        words = unpack_texts(arrays["words"], arrays["ends"])
         renamed = np.array([ids.setdefault(word, len(ids)) for word in words], dtype=np.int32)
         tokens = renamed[arrays["tokens"]] if len(renamed) else arrays["tokens"]
         ends = np.cumsum(arrays["counts"])
@@ -172,7 +172,7 @@ def _read(
 
 
 def _in_order(words: list[str], tokens: NDArray[np.int32]) -> tuple[list[str], NDArray[np.int32]]:
-    """``words`` that occur, in the order in which they first do, and ``tokens`` by their numbers in it."""
+    """Return the occurring ``words`` in order of first occurrence, and ``tokens`` renumbered accordingly."""
     first = np.full(len(words), len(tokens), dtype=np.int64)
     first[tokens[::-1]] = np.arange(len(tokens))[::-1]  # of several places, the last written is the first
     order = np.argsort(first, kind="stable")[: int((first < len(tokens)).sum())]
@@ -185,12 +185,12 @@ _ARRAYS = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", 
 """Attributes that are arrays."""
 
 
-def kept_graph(
+def load_graph(
     of: str, chunks: Chunks, extractor: str, shelf: ArtifactCache, extracted: Callable[[], Sequence[Sequence[Triple]]]
 ) -> EntityGraph:
-    """The entity graph of ``chunks``, of which ``of`` is the identity: stored, or built of what is extracted.
+    """Return the entity graph of ``chunks``, identified by ``of``; built and stored if it is missing.
 
-    ``extractor`` is what reads relations, code and model; ``extracted`` has those of each chunk.
+    ``extractor`` identifies the code and model of the extraction; ``extracted`` returns the triples of each chunk.
     """
     code = fingerprint(__name__, "graph_arrays"), fingerprint(__name__, "CachedGraph")
     address = ArtifactKey("entity graph", json.dumps([extractor, *code, unicodedata.unidata_version]), of)
@@ -203,7 +203,7 @@ def kept_graph(
 
 
 def graph_arrays(graph: EntityGraph) -> Arrays:
-    """Everything that `EntityGraph` works out, but for the chunks."""
+    """Return the computed attributes of an `EntityGraph` as arrays."""
     number = {term: position for position, term in enumerate(graph._of_entity)}
     alike = {key: np.array([number[term] for term in held]) for key, held in graph._of_trigram.items()}
     postings = {"_of_entity": graph._of_entity, "_of_relation": graph._of_relation, "_spelled_with": alike}
@@ -224,7 +224,7 @@ def graph_arrays(graph: EntityGraph) -> Arrays:
 
 
 class CachedGraph(EntityGraph):
-    """An `EntityGraph` that finds exactly what the one finds whose `graph_arrays` these are."""
+    """An `EntityGraph` restored from `graph_arrays`."""
 
     def __init__(self, chunks: Chunks, arrays: Arrays) -> None:
         texts = json.loads(arrays["texts"].tobytes())
@@ -244,7 +244,7 @@ class CachedGraph(EntityGraph):
         )
 
     @cached_property
-    def _of_trigram(self) -> dict[str, list[str]]:  # type: ignore[override]  # wanted for a misspelt word alone
+    def _of_trigram(self) -> dict[str, list[str]]:  # type: ignore[override]  # only needed for misspelt words
         held = list(self._of_entity)
         spelled: dict[str, NDArray[np.int64]] = vars(self)["_spelled_with"]
         return {trigram: [held[i] for i in places.tolist()] for trigram, places in spelled.items()}

@@ -1,4 +1,4 @@
-r"""What joins two chunks: order, meaning, a reference both make, or what code defines and uses.
+r"""Edges between chunks: order, semantic similarity, shared references, and definitions and uses in code.
 
 ==========  ======================================================================================  =======
 kind        joins                                                                                   weight
@@ -10,7 +10,7 @@ ast         chunks of a Python file of which one uses what the other defines, by
 name        chunks of other code, in a document, with a common identifier that few of them have     1
 ==========  ======================================================================================  =======
 
-Two chunks are joined once; the weight is the largest that one of the kinds gives.
+Two chunks have at most one edge, whose weight is the maximum over its kinds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragsmith.types import Chunk, Modality
 
 
 class EdgeType(IntFlag):
-    """Why two chunks are joined; several reasons add up."""
+    """The kinds of an edge, as flags."""
 
     SEQUENTIAL = 1
     SEMANTIC = 2
@@ -43,10 +43,10 @@ Edges = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray
 
 Pair = tuple[int, int]
 
-MOST_IDENTIFIER = 12
-"""Chunks that may have a name of code; one that more have is a keyword, an import or the like."""
-MOST_MARKER = 50
-"""Chunks that may share a marker: all pairs are joined, so the edges grow with its square."""
+MAX_IDENTIFIER_CHUNKS = 12
+"""Maximum number of chunks that share an identifier; a more frequent one is a keyword, an import or the like."""
+MAX_MARKER_CHUNKS = 50
+"""Maximum number of chunks that share a marker, as the number of their edges is quadratic."""
 
 _NUMBER = r"\(?(?:\d+(?:\.\d+)*[a-z]?|[IVXLCDM]+)\b\)?"
 _MARKER = re.compile(
@@ -57,24 +57,23 @@ _EACH_NUMBER = re.compile(_NUMBER)
 _CITATION = re.compile(r"\[(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\]")
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{3,}")
 
-ALL_PAIRS = 10_000
-"""Up to so many chunks, all pairs are compared, in a second or two; ten times as many would take a hundred times as
-long, and the time would grow with the square of their number."""
-COMPARED = 5_000
-"""Of more chunks, each is compared with so many at most, which are near it: so the time grows with their number. Of
-the pairs above the threshold among 100,000, four in a hundred are overlooked."""
+MAX_EXACT_CHUNKS = 10_000
+"""Maximum number of chunks of which all pairs are compared, in 1 to 2 seconds; the time is quadratic."""
+MAX_COMPARED_CHUNKS = 5_000
+"""Maximum number of near chunks that each of more chunks is compared with, so that the time is linear. Among 100,000
+chunks, 4 % of the pairs above the threshold are missed."""
 
 _BLOCK = 1 << 22
-"""Cosines held at once: 16 MB in single precision, in which all are screened."""
+"""Number of cosines per block: 16 MB in single precision."""
 _PAIRS = 1 << 14
-"""Pairs of vectors held at once, whose cosines are then worked out in double precision."""
+"""Number of pairs per block of cosines in double precision."""
 _MANY = 8
 _SAMPLED = 1 << 14
-"""Rows that decide where the centres of cells are."""
+"""Number of rows from which the centres of cells are computed."""
 
 
-def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: float, neighbours: int) -> Edges:
-    """Every edge among ``chunks``; summaries have none."""
+def find_edges(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: float, neighbours: int) -> Edges:
+    """Return all edges among ``chunks``; summaries have none."""
     documents: dict[str, list[int]] = {}
     for position, chunk in enumerate(chunks):
         if not chunk.level:
@@ -82,7 +81,7 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
     each = documents.values()
     joined: list[tuple[EdgeType, list[Pair]]] = [
         (EdgeType.SEQUENTIAL, [pair for one in each for pair in _sequential(chunks, one)]),
-        (EdgeType.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MOST_MARKER)]),
+        (EdgeType.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MAX_MARKER_CHUNKS)]),
         *_in_code(chunks, each),
     ]
     leaves = np.array([position for one in each for position in one], dtype=np.int64)
@@ -96,9 +95,9 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
 def semantic(
     vectors: NDArray[np.float64], positions: NDArray[np.int64], threshold: float, neighbours: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Pairs of ``positions`` of which one has the other among its ``neighbours`` nearest above ``threshold``; cosines.
+    """Return pairs of ``positions`` of which one is among the ``neighbours`` nearest above ``threshold``, and cosines.
 
-    The nearest are taken by cosine to 6 decimals, then by position. A pair that has each other is there twice. Of more
+    The nearest are taken by cosine to 6 decimals, then by position. A mutual pair is returned twice. Of more
     than ``ALL_PAIRS`` positions, each is compared with ``COMPARED`` at most, see `neighbourhoods`.
     """
     vectors = vectors[positions]
@@ -114,21 +113,21 @@ def semantic(
             screened = rough[here] @ beside
             screened[np.arange(len(here)), np.searchsorted(others, here)] = -np.inf
             near, far = _promising(screened, threshold, neighbours, margin)
-            if len(near) > _MANY * neighbours * len(here):  # most of them alike: one product costs less than the pairs
+            if len(near) > _MANY * neighbours * len(here):  # one product costs less than many pairs
                 cosine = np.round(vectors[here] @ vectors[others].T, 6)[near, far]
             else:
                 cosine = np.round(_cosines(vectors, here[near], others[far]), 6)
             above = np.flatnonzero(cosine > threshold)
             order = above[np.lexsort((far[above], -cosine[above], near[above]))]
             near, far, cosine = near[order], far[order], cosine[order]
-            kept = np.arange(len(near)) - np.searchsorted(near, near) < neighbours  # at the floor there may be ties
+            kept = np.arange(len(near)) - np.searchsorted(near, near) < neighbours  # there may be ties at the threshold
             pairs.append(positions[np.stack([here[near[kept]], others[far[kept]]], axis=1)])
             alike.append(cosine[kept])
     return np.concatenate(pairs), np.concatenate(alike)
 
 
 def neighbourhoods(vectors: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows of ``vectors``, and the rows they are compared with, themselves among them, both ascending; each row once.
+    """Yield blocks of rows of ``vectors`` with the rows they are compared with, including themselves, both ascending.
 
     Up to ``ALL_PAIRS`` rows these are all. More are put into cells, each row where the centre is nearest, and those of
     a cell are compared with each other and with the cells nearest to it, whole ones, while these are ``COMPARED`` rows
@@ -136,7 +135,7 @@ def neighbourhoods(vectors: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.in
     their centres move once, to the mean of those of a sample that are nearest to them.
     """
     size = len(vectors)
-    if size <= ALL_PAIRS:
+    if size <= MAX_EXACT_CHUNKS:
         yield np.arange(size), np.arange(size)
         return
     centres = vectors[np.linspace(0, size - 1, 4 * math.isqrt(size)).astype(np.int64)]
@@ -146,8 +145,8 @@ def neighbourhoods(vectors: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.in
     centres = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     cells, centre_of = [], []
     for number, members in enumerate(_members(_nearest(vectors, centres), len(centres))):
-        parts = np.array_split(members, -(-len(members) // (COMPARED // 2))) if len(members) else []
-        cells += parts  # what has too many members, as copies have, is cut in the order of positions
+        parts = np.array_split(members, -(-len(members) // (MAX_COMPARED_CHUNKS // 2))) if len(members) else []
+        cells += parts  # cells that are too large, as of duplicates, are split by position
         centre_of += [number] * len(parts)
     centres = centres[centre_of]
     sizes = np.array([len(cell) for cell in cells])
@@ -155,19 +154,19 @@ def neighbourhoods(vectors: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.in
         alike = np.round(centres @ centres[number], 6)
         alike[number] = np.inf
         order = np.argsort(-alike, kind="stable")
-        taken = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), COMPARED, side="right")))]
+        taken = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), MAX_COMPARED_CHUNKS, side="right")))]
         yield cell, np.sort(np.concatenate([cells[other] for other in taken]))
 
 
 def _nearest(vectors: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The nearest centre of each row; the first of those as near to 6 decimals."""
+    """Return the nearest centre of each row; ties to 6 decimals go to the first."""
     rows = max(1, _BLOCK // len(centres))
     blocks = (vectors[first : first + rows] for first in range(0, len(vectors), rows))
     return np.concatenate([np.round(block @ centres.T, 6).argmax(axis=1) for block in blocks])
 
 
 def _members(numbers: NDArray[np.int64], cells: int) -> list[NDArray[np.int64]]:
-    """The rows of each cell, ascending."""
+    """Return the rows of each cell, ascending."""
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.cumsum(np.bincount(numbers, minlength=cells))[:-1])
 
@@ -175,7 +174,7 @@ def _members(numbers: NDArray[np.int64], cells: int) -> list[NDArray[np.int64]]:
 def _promising(
     screened: NDArray[np.float32], threshold: float, neighbours: int, margin: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every place of a block in single precision that may be above ``threshold`` and among the nearest of its row."""
+    """Return the positions in a block that may be above ``threshold`` and among the nearest of their row."""
     above = screened > threshold - margin
     crowded = np.flatnonzero(above.sum(axis=1) > neighbours)
     if len(crowded):
@@ -186,7 +185,7 @@ def _promising(
 
 
 def _cosines(vectors: NDArray[np.float64], these: NDArray[np.int64], those: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Cosine of each pair of rows."""
+    """Return the cosine of each pair of rows."""
     found = np.empty(len(these))
     for first in range(0, len(these), _PAIRS):
         part = slice(first, first + _PAIRS)
@@ -195,17 +194,17 @@ def _cosines(vectors: NDArray[np.float64], these: NDArray[np.int64], those: NDAr
 
 
 def markers(chunk: Chunk) -> frozenset[str]:
-    """What a chunk and the heading over it refer to by number: ``section 3.1``, ``figure 2``, ``[12]``.
+    """Return the numbered references in a chunk and its heading: ``section 3.1``, ``figure 2``, ``[12]``.
 
-    Of a range only the ends count. Section signs are sections, and abbreviations are written out.
+    Only the ends of a range count. Section signs and abbreviations are normalised.
     """
     text = "\n".join((*chunk.headings[-1:], chunk.text))
     found = {f"[{n}]" for cited in _CITATION.findall(text) for n in re.findall(r"\d+", cited)}
     for word, sign, numbers in _MARKER.findall(text):
-        kind = "se" if sign else word[:2].lower()  # two letters tell the kinds apart
+        kind = "se" if sign else word[:2].lower()  # two letters identify the kind
         each = {number.strip("()") for number in _EACH_NUMBER.findall(numbers)}
         if word.islower():
-            each.discard("I")  # the figure I saw
+            each.discard("I")  # as in "the figure I saw"
         found.update(f"{_KINDS[kind]} {number}" for number in each)
     return frozenset(found)
 
@@ -214,23 +213,23 @@ _KINDS = {name[:2]: name for name in ("section", "figure", "table", "chapter", "
 
 
 def identifiers(chunk: Chunk) -> frozenset[str]:
-    """Names of 4 characters and more in a chunk of code; none in other text."""
+    """Return the identifiers of at least 4 characters in a chunk of code; none for other text."""
     return frozenset(_IDENTIFIER.findall(chunk.text)) if chunk.modality is Modality.CODE else frozenset()
 
 
 def _in_code(chunks: Sequence[Chunk], documents: Iterable[Sequence[int]]) -> Iterator[tuple[EdgeType, list[Pair]]]:
-    """What code joins in each document: definitions and their uses where it parses, else identifiers in common."""
+    """Yield the edges in code of each document: definitions and uses if it parses, otherwise shared identifiers."""
     for positions in documents:
         if all(chunks[position].modality is not Modality.CODE for position in positions):
             continue
         names = uses_of_definitions([chunks[position] for position in positions])
         if names is None:
-            yield EdgeType.NAME, list(_sharing(chunks, positions, identifiers, MOST_IDENTIFIER))
+            yield EdgeType.NAME, list(_sharing(chunks, positions, identifiers, MAX_IDENTIFIER_CHUNKS))
             continue
         found = {
             (min(pair), max(pair))
             for defining, using in names.values()
-            if len(defining | using) <= MOST_IDENTIFIER
+            if len(defining | using) <= MAX_IDENTIFIER_CHUNKS
             for pair in product((positions[place] for place in defining), (positions[place] for place in using))
             if pair[0] != pair[1]
         }
@@ -246,7 +245,7 @@ def _sequential(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[P
 def _sharing(
     chunks: Sequence[Chunk], positions: Sequence[int], names: Callable[[Chunk], Iterable[str]], most: int
 ) -> Iterator[Pair]:
-    """Pairs of positions with a common name that at most ``most`` of them have."""
+    """Yield pairs of positions that share a name which at most ``most`` positions have."""
     having: dict[str, list[int]] = {}
     for position in positions:
         for name in names(chunks[position]):
@@ -257,7 +256,7 @@ def _sharing(
 
 
 def _merged(pairs: NDArray[np.int64], weights: NDArray[np.float64], kinds: NDArray[np.uint8], nodes: int) -> Edges:
-    """Each pair once, with its largest weight and all its kinds."""
+    """Return each pair once, with its maximum weight and all its kinds."""
     low, high = pairs.min(axis=1, initial=nodes), pairs.max(axis=1, initial=0)
     keys, number = np.unique(low * max(1, nodes) + high, return_inverse=True)
     best, why = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.uint8)

@@ -1,7 +1,7 @@
 """A typed graph over the chunks of an index, and personalised PageRank on it (after Singh et al.).
 
-Chunks are joined that follow each other, mean the same, name the same section, figure or source, or, in code, use what
-another defines. Compressed rows in numpy, no sparse library; built once for an index and an embedder, and kept with it.
+Edges join chunks that are consecutive, semantically similar, refer to the same section, figure or source, or, in code,
+use a definition of the other. The graph is in compressed sparse row format and cached per index and embedder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.chunk_edges import Edges, EdgeType, edges_of
+from ragsmith.index.chunk_edges import Edges, EdgeType, find_edges
 from ragsmith.index.index import Index
 from ragsmith.index.scopes import chunk_vectors
 from ragsmith.models.protocols import Embedder
@@ -40,9 +40,9 @@ class ChunkGraph:
         return len(self.degrees)
 
     def near(self, nodes: NDArray[np.int64], hops: int, most: int | None = None) -> NDArray[np.int64]:
-        """``nodes`` and what can be reached from them in ``hops`` steps, ascending.
+        """Return the nodes within ``hops`` steps of ``nodes``, ascending.
 
-        With ``most``, a step after the first is taken only while all that is found has at most so many neighbours.
+        With ``most``, a step after the first is only taken while the nodes reached have at most ``most`` edges.
         """
         seen = np.zeros(len(self), dtype=np.bool_)
         seen[nodes] = True
@@ -63,28 +63,27 @@ class ChunkGraph:
     def pagerank(
         self, seeds: NDArray[np.float64], *, restart: float = 0.15, steps: int = 20, most: int | None = None
     ) -> NDArray[np.float64]:
-        """Personalised PageRank, to 9 decimals: where a walk is after ``steps``, shape ``(nodes,)``, sum 1.
+        """Return personalised PageRank after ``steps`` iterations, to 9 decimals: shape ``(nodes,)``, sum 1.
 
-        The walk begins at a node drawn by the weights ``seeds`` (one for each node, none negative) and at each step
-        goes back to such a node with the probability ``restart``; else it follows an edge, drawn by weight. From a node
-        without edges it goes back, too. With ``most`` the walk is confined to what is `near` the seeds: a step out of
-        that goes back as well, so the time is bounded however large the graph; where ``near`` is not cut short, this
-        changes nothing. All 0 where the seeds are.
+        The random walk starts at a node drawn by the non-negative weights ``seeds`` and restarts with probability
+        ``restart``, or at a node without edges; otherwise it follows an edge drawn by weight. With ``most``, the walk
+        is confined to the nodes `near` the seeds and restarts when it would leave them, which bounds the time; if
+        ``near`` is not truncated, the result is the same. All ranks are 0 if all seeds are.
         """
-        begun = np.flatnonzero(seeds)
+        seeded = np.flatnonzero(seeds)
         ranks = np.zeros(len(self))
-        if not len(begun):
+        if not len(seeded):
             return ranks
-        if most is None or len(self.ends) <= most:  # `near` would not be cut short
+        if most is None or len(self.ends) <= most:  # `near` would not be truncated
             nodes, (sources, ends, shares) = np.arange(len(self)), self._all_edges
         else:
-            nodes = self.near(begun, steps, most)
+            nodes = self.near(seeded, steps, most)
             sources, ends, shares = self._within(nodes)
-        r = seeds[nodes] / seeds[begun].sum()
+        r = seeds[nodes] / seeds[seeded].sum()
         p = r
         for _ in range(steps):
             moved = np.bincount(ends, weights=shares * p[sources], minlength=len(nodes))  # M p
-            # p <- (1 - a) M p + a r, where what M loses at nodes without edges goes to r
+            # p <- (1 - a) M p + a r, where the mass lost at nodes without edges is added to r
             p = (1 - restart) * (moved + (1 - moved.sum()) * r) + restart * r
         ranks[nodes] = np.round(p, 9)
         return ranks
@@ -94,7 +93,7 @@ class ChunkGraph:
         return self._within(np.arange(len(self)))
 
     def _within(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """The edges among ``nodes``: both ends as positions in it, and the share of the source that takes the edge."""
+        """Return the edges among ``nodes`` as positions in it, and their transition probabilities."""
         positions = self._positions(nodes)
         local = np.full(len(self), -1)
         local[nodes] = np.arange(len(nodes))
@@ -108,14 +107,14 @@ class ChunkGraph:
         return self.starts[nodes + 1] - self.starts[nodes]
 
     def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Positions in ``ends`` of all neighbours of ``nodes``, node by node."""
+        """Return the positions in ``ends`` of all neighbours of ``nodes``, node by node."""
         counts = self._counts(nodes)
         shifts = np.repeat(self.starts[nodes] - np.cumsum(counts) + counts, counts)
         return shifts + np.arange(len(shifts))
 
 
 def chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, neighbours: int = 16) -> ChunkGraph:
-    """The graph over the entries of ``index``, whose positions are the nodes; summaries have no edges."""
+    """Return the graph over the entries of ``index``, whose positions are the nodes; summaries have no edges."""
 
     def build() -> ChunkGraph:
         chunks = [entry.chunk for entry in index.entries]
@@ -128,8 +127,8 @@ def chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, nei
 def build_chunk_graph(
     chunks: Sequence[Chunk], vectors: NDArray[np.float64], *, threshold: float = 0.7, neighbours: int = 16
 ) -> ChunkGraph:
-    """Join ``chunks``; ``vectors`` are theirs, of length 1 or 0. See `chunk_edges` for what joins two."""
-    return _compressed(edges_of(chunks, vectors, threshold, neighbours), len(chunks))
+    """Build the graph of ``chunks`` with their normalised ``vectors``; see `chunk_edges` for the edges."""
+    return _compressed(find_edges(chunks, vectors, threshold, neighbours), len(chunks))
 
 
 def _compressed(edges: Edges, nodes: int) -> ChunkGraph:

@@ -1,8 +1,7 @@
 """Soft clusters of vectors: fewer dimensions, Gaussian mixtures fitted by EM, the number of components by BIC.
 
-Everything is numpy, and the same on every run: random numbers come from the generator that is passed in, and sums whose
-last bits depend on the machine are rounded before they decide anything. Only UMAP, which may take the place of
-principal components, is a library of its own, and promises the same on one machine alone.
+Results are reproducible: random numbers come from the given generator, and sums whose last bits depend on the machine
+are rounded before comparisons. Only UMAP, an alternative to principal components, is reproducible on one machine only.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ COVARIANCES = ("diagonal", "full")
 REDUCTIONS = ("pca", "umap")
 
 DECIMALS = 6
-"""To which coordinates, responsibilities and criteria are rounded before they decide."""
+"""Number of decimals of coordinates, responsibilities and criteria in comparisons."""
 
-MOST_DIMENSIONS = 10
-MOST_COMPONENTS = 50
+MAX_DIMENSIONS = 10
+MAX_COMPONENTS = 50
 PATIENCE = 3
-"""So many numbers of components in a row without a better BIC end the search."""
+"""Consecutive numbers of components without a better BIC after which the search ends."""
 
-LEAST_RESPONSIBILITY = 0.1
-FEWEST_FOR_UMAP = 4
+MIN_RESPONSIBILITY = 0.1
+MIN_UMAP_ROWS = 4
 
 _LOG_2PI = math.log(2 * math.pi)
 _LLOYD_ROUNDS = 30
@@ -83,7 +82,7 @@ def soft_clusters(
     if n == 0:
         return ()
     dimensions = max(1, n // 4) if covariance == "diagonal" else max(2, n - 2)
-    points = (umap if reduction == "umap" else pca)(vectors, min(MOST_DIMENSIONS, dimensions))
+    points = (umap if reduction == "umap" else pca)(vectors, min(MAX_DIMENSIONS, dimensions))
     found = best_mixture(points, random.Random(seed), covariance=covariance, least=least)
     return memberships(found.responsibilities)
 
@@ -118,7 +117,7 @@ def umap(vectors: Floats, dimensions: int) -> Floats:
     except ImportError:
         raise MissingExtra("umap-learn", "umap") from None
     n = len(vectors)
-    if n < FEWEST_FOR_UMAP:
+    if n < MIN_UMAP_ROWS:
         return pca(vectors, dimensions)
     reducer = UMAP(
         n_components=max(2, min(dimensions, n - 2)),
@@ -127,9 +126,9 @@ def umap(vectors: Floats, dimensions: int) -> Floats:
         min_dist=0.1,
         n_epochs=100,
         random_state=42,
-        n_jobs=1,  # several draw in any order
+        n_jobs=1,  # several jobs are not reproducible
     )
-    with warnings.catch_warnings():  # of rows that hang together in nothing, which is no mistake here
+    with warnings.catch_warnings():  # about disconnected rows, which are harmless here
         warnings.simplefilter("ignore")
         found: Floats = np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
     reduced: Floats = np.round(found - found.mean(axis=0), DECIMALS) + 0.0
@@ -140,7 +139,7 @@ def memberships(responsibilities: Floats) -> tuple[Members, ...]:
     """Return the rows of every cluster that has any, clusters in the order of the components."""
     k = responsibilities.shape[1]
     rounded = responsibilities.round(DECIMALS)
-    belongs = rounded >= max(LEAST_RESPONSIBILITY, 1 / k + 1e-6)
+    belongs = rounded >= max(MIN_RESPONSIBILITY, 1 / k + 1e-6)
     belongs[np.arange(len(rounded)), rounded.argmax(axis=1)] |= ~belongs.any(axis=1)
     return tuple(tuple(np.flatnonzero(column).tolist()) for column in belongs.T if column.any())
 
@@ -153,7 +152,7 @@ def best_mixture(points: Floats, rng: random.Random, *, covariance: str = "diago
     eighth at a time, as neighbours hardly differ: every number is tried up to 64 points."""
     n = len(points)
     allowed = n // 4 if covariance == "diagonal" else n - 1
-    most = max(1, min(MOST_COMPONENTS, allowed, len(np.unique(points, axis=0))))
+    most = max(1, min(MAX_COMPONENTS, allowed, len(np.unique(points, axis=0))))
     fewest = max(1, min(least, most))
     best = gaussian_mixture(points, fewest, rng, covariance=covariance)
     worse = 0
@@ -253,7 +252,7 @@ def _log_densities(points: Floats, means: Floats, covariances: Floats) -> Floats
 
 
 def _k_means(points: Floats, k: int, rng: random.Random) -> NDArray[np.intp]:
-    """The cluster of every point: Lloyd's algorithm from a k-means++ start (Arthur & Vassilvitskii 2007)."""
+    """Return the cluster of every point: Lloyd's algorithm from a k-means++ start (Arthur & Vassilvitskii 2007)."""
     centres = _spread_out(points, k, rng)
     nearest: NDArray[np.intp] = _distances(points, centres).argmin(axis=1)
     for _ in range(_LLOYD_ROUNDS):

@@ -1,7 +1,7 @@
-"""The entity graph of a corpus: which entities are related, in which chunk, and what that says about a question.
+"""The entity graph of a corpus, and search by spreading activation on it.
 
-An entity is known by its normalised name, never by a rank, so the same entity is the same node whatever was asked.
-Built once from one extraction a chunk; immutable, picklable, searched by a handful of array operations.
+Entities are identified by their normalised names. The graph is built from one extraction per chunk, and is immutable
+and picklable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ragsmith.types import Chunk, Chunks, Hit, Hits, Scale
 __all__ = ["EXTRACT_RELATIONS", "EntityGraph", "Relation", "Triple", "build_graph", "entity_id", "names", "passage_of"]
 
 _ALIKE = 0.6
-"""Least trigram similarity of a word that no entity has and its replacement: about one letter in six."""
+"""Minimum trigram similarity of an unknown word and its replacement: about one letter in six."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class EntityGraph:
         self._connect()
 
     def _connect(self) -> None:
-        """Number everything: what search needs, as arrays."""
+        """Compute the arrays for search."""
         node = {entity: number for number, entity in enumerate(self.entities)}
         position = {chunk.id: number for number, chunk in enumerate(self._chunks)}
         self._subject = np.array([node[r.subject] for r in self.relations], dtype=np.int64)
@@ -197,11 +197,11 @@ class EntityGraph:
 
 
 _WALK = 0.05
-"""How much a relation counts that shares no term with the question: enough to be walked, too little to be preferred."""
+"""Weight of a relation that shares no term with the question, so that it passes on some activation."""
 _DECAY = 0.5
-"""What is left of an activation one step away."""
+"""Decay of activation per step."""
 _SUPPORT = 0.25
-"""Weight of all relations of a chunk together, against the best one."""
+"""Weight of all relations of a chunk relative to the best one."""
 
 
 def _sentence(subject: str, label: str, object_: str) -> str:

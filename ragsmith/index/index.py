@@ -1,8 +1,7 @@
-"""What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
+"""The corpus, and the index over the entries of a pre-embedding.
 
-Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
-is exact, wherever vectors are (`vector_store`). Several keys of one chunk count once, by the best of them, so ``k``
-always means k distinct chunks.
+BM25 statistics are computed on first use, vectors once per embedder. Search is exact in every exact vector store
+(`vector_store`). The score of a chunk with several keys is that of its best key, so that ``k`` counts distinct chunks.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ragsmith.caches import register_cache
 from ragsmith.digest import decides_no_value, digest
 from ragsmith.index.screening import compute_best_cosines
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, keys_name, to_memory_precision
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25, Occurrences
@@ -31,15 +30,15 @@ from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, LazyHits
 
 T = TypeVar("T")
 
-REMEMBERED = 4096
-"""Rankings that an index remembers: a question has a few, by words, by vectors and by the entity graph."""
+MAX_RANKINGS = 4096
+"""Maximum number of cached rankings of an index; a question has a few, by words, vectors and the entity graph."""
 
-WORKED_OUT = 256
-"""Queries of which an index remembers what was worked out: pipelines are asked a question one after the other."""
+MAX_COMPUTED_QUERIES = 256
+"""Maximum number of queries with cached values of an index, as pipelines process the same question in succession."""
 
 
 class Corpus:
-    """Documents and their chunks, for reading around a hit."""
+    """Documents and their chunks."""
 
     def __init__(self, documents: Sequence[Document], chunks: Chunks) -> None:
         self.documents = {document.id: document for document in documents}
@@ -55,40 +54,40 @@ class Corpus:
             self._of_document.setdefault(chunk.doc, []).append(chunk)
 
     def around(self, chunk: Chunk, before: int, after: int) -> Chunks:
-        """``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary has none."""
+        """Return ``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary has none."""
         if chunk.level:
             return (chunk,)
         siblings = self._of_document[chunk.doc]
         return tuple(siblings[max(0, chunk.index - before) : chunk.index + after + 1])
 
     def stretch(self, doc: str, first: int, last: int) -> Span:
-        """Where the chunks ``first`` to ``last`` of a document, both included and counted from 0, are in its text."""
+        """Return the span of the chunks ``first`` to ``last`` of a document, 0-based and inclusive."""
         chunks = self._of_document[doc][first : last + 1]
         return Span(doc, chunks[0].start, max(chunk.end for chunk in chunks))
 
     def text(self, span: Span) -> str:
-        """The text of a span."""
+        """Return the text of a span."""
         return self.documents[span.doc].text[span.start : span.end]
 
 
 def _languages(chunks: Iterable[Chunk]) -> list[list[str]]:
-    """What an identity says of the languages of ``chunks``, in their order: nothing where all are English."""
+    """Return the languages of ``chunks`` for a cache key; empty if all are English."""
     languages = [chunk.language for chunk in chunks]
     return [languages] if set(languages) - {ENGLISH} else []
 
 
-def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
-    """Vectors of queries, which asymmetric models embed otherwise than documents."""
+def embed_queries(embedder: Embedder, queries: Sequence[str]) -> Vectors:
+    """Embed queries, which asymmetric models embed differently from documents."""
     embed = getattr(embedder, "embed_queries", embedder.embed)
     vectors: Vectors = embed(queries)
     return vectors
 
 
 class Index:
-    """Entries, searchable by words and by vectors."""
+    """An index over entries with lexical and vector search."""
 
     def __init__(self, entries: Entries, open_store: OpenStore = ExactVectors) -> None:
-        """``open_store`` makes the store that `by_vector` searches; every store finds the same."""
+        """``open_store`` opens the vector store that `by_vector` searches."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
         positions = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
         self.id = digest(
@@ -104,7 +103,7 @@ class Index:
         starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
         self.chunks = tuple(entry.chunk for entry in self.entries)
         ids = [chunk.id for chunk in self.chunks]
-        self._told_apart = all(one < other for one, other in pairwise(ids))
+        self._has_unique_ids = all(first < second for first, second in pairwise(ids))
         self._keys = Keys(self.id, starts, len(self.keys))
         self._open_store = open_store
         self._vectors: dict[str, NDArray[np.floating]] = {}
@@ -120,37 +119,37 @@ class Index:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Chunk id to position among the entries."""
+        """The position of each entry by chunk id."""
         return {entry.chunk.id: position for position, entry in enumerate(self.entries)}
 
     def vectors(self, embedder: Embedder) -> NDArray[np.floating]:
-        """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once; `as_kept` says in which precision."""
+        """Return vectors of all keys, shape ``(len(keys), dimensions)``, embedded once per embedder."""
         with self._lock:
             if embedder.id not in self._vectors:
                 self._vectors[embedder.id] = self._embedded(embedder)
             return self._vectors[embedder.id]
 
     def vector_store(self, embedder: Embedder) -> VectorStore:
-        """Where `by_vector` searches, opened once, and filled with vectors of all keys.
+        """Return the store that `by_vector` searches, opened once and filled with the vectors of all keys.
 
         Raises:
-            UsageError: it cannot be opened.
-            ModelUnavailable: its server is down or refuses.
+            UsageError: the store cannot be opened.
+            ModelUnavailable: the server is down or refuses the connection.
         """
         keys = replace(self._keys, name=keys_name(self.id, embedder.id))
         make = self._vector_maker(embedder)
         return self.derived(f"vector store {embedder.id}", lambda: self._open_store(keys, make))
 
     def _embedded(self, embedder: Embedder) -> NDArray[np.floating]:
-        return as_kept(embedder.embed(self.keys))
+        return to_memory_precision(embedder.embed(self.keys))
 
     def _vector_maker(self, embedder: Embedder) -> MakeVectors:
         return partial(self._vectors_of, embedder)
 
     def derived(self, name: str, build: Callable[[], T]) -> T:
-        """What ``build`` makes of this index, made once and kept with it: scopes, graphs.
+        """Return the value of ``build``, computed once and cached with this index, such as scopes or graphs.
 
-        ``name`` has to say everything it is made from besides the entries: the embedder's id, parameters.
+        ``name`` must identify everything the value depends on besides the entries: the id of an embedder, parameters.
         """
         with self._lock:
             if name not in self._derived:
@@ -159,11 +158,11 @@ class Index:
 
     @property
     def holds(self) -> frozenset[str]:
-        """What has been built so far: ids of embedders, and names of what was derived."""
+        """The ids of embedders with vectors, and the names of derived values."""
         return frozenset([*self._vectors, *self._derived])
 
     def take_vectors(self, other: Index) -> None:
-        """Take over the vectors, and what was derived, that ``other``, an index of the same entries, has."""
+        """Copy the vectors and derived values of ``other``, an index of the same entries."""
         with self._lock:
             for embedder, vectors in tuple(other._vectors.items()):
                 self._vectors.setdefault(embedder, vectors)
@@ -171,9 +170,9 @@ class Index:
                 self._derived.setdefault(name, value)
 
     def occurrences(self, query: str, positions: NDArray[np.int64]) -> tuple[Occurrences, NDArray[np.int64]]:
-        """Where the terms of ``query`` are in the keys of the entries at ``positions``, and whose each key is.
+        """Return the occurrences of the terms of ``query`` in the keys of the entries at ``positions``.
 
-        The second value has for each key, the texts of the first, the place of its entry among ``positions``.
+        The second value is the index in ``positions`` of the entry of each key.
         """
         sizes = np.array([len(self.entries[position].keys) for position in positions.tolist()], dtype=np.int64)
         owner = np.repeat(np.arange(len(positions)), sizes)
@@ -181,15 +180,15 @@ class Index:
         return self._bm25.occurrences(query, self._keys.starts[positions][owner] + within), owner
 
     def joined_words(self, units: NDArray[np.int64]) -> BM25:
-        """BM25 over the keys of several entries as one text: those of entry ``i`` are part of text ``units[i]``."""
+        """Return BM25 statistics over texts that join the keys of entries: entry ``i`` is part of text ``units[i]``."""
         return self._bm25.joined(np.repeat(units, [len(entry.keys) for entry in self.entries]))
 
     def word_scores(self, query: str) -> NDArray[np.float64]:
-        """BM25 of every entry, by its best key, to 6 decimals: shape ``(entries,)``."""
+        """Return the BM25 score of every entry, that of its best key, to 6 decimals: shape ``(entries,)``."""
         return self._keys.entry_scores(self._bm25.scores(query))
 
     def cosines(self, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
-        """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and every entry, by its best key.
+        """Return the cosines of the vectors ``wanted``, shape ``(queries, dimensions)``, and the best keys of entries.
 
         To 6 decimals, shape ``(queries, entries)``; for a large index, only those of the ``k`` best entries
         (`compute_best_cosines`).
@@ -198,7 +197,7 @@ class Index:
         return compute_best_cosines(self._keys, wanted, self.vectors(embedder), k)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
-        """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
+        """Return the ``k`` best chunks for each query by BM25, only chunks that share a term with it."""
 
         def search(missing: Sequence[str]) -> Iterator[Hits]:
             for query in missing:
@@ -209,13 +208,13 @@ class Index:
         return self.remembered("words", queries, k, search)
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
-        """The ``k`` best chunks for each query by cosine similarity; without any, the vector store is opened."""
+        """Return the ``k`` best chunks for each query by cosine similarity; without queries, only open the store."""
         if not self.keys:
             return tuple(() for _ in queries)
         store = self.vector_store(embedder)
         if not queries:
             return ()
-        vectors = dict(zip(queries, queries_of(embedder, queries), strict=True))
+        vectors = dict(zip(queries, embed_queries(embedder, queries), strict=True))
 
         def search(missing: Sequence[str]) -> Iterator[Hits]:
             found = store.search(np.stack([vectors[query] for query in missing]), k)
@@ -227,20 +226,20 @@ class Index:
     def remembered(
         self, by: str, queries: Sequence[str], k: int, search: Callable[[Sequence[str]], Iterable[Hits]]
     ) -> Rankings:
-        """The ``k`` best of what ``search`` finds for each query: it is asked once for those not searched so deep yet.
+        """Return the ``k`` best hits for each query; ``search`` is called once for queries not cached to this depth.
 
-        So pipelines that fuse the same rankings in different ways share them. ``by`` has to say everything besides the
-        entries that they depend on.
+        Pipelines that fuse the same rankings in different ways share them. ``by`` must identify everything that
+        rankings depend on besides the entries.
         """
-        found = self._computed(self._remembered, REMEMBERED, by, queries, k, search)
+        found = self._computed(self._remembered, MAX_RANKINGS, by, queries, k, search)
         return tuple([hits[:k] for hits in found])
 
     def worked_out(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
-        """What ``work_out`` makes of each query, asked once for those that are not remembered (`WORKED_OUT`).
+        """Return the value of each query; ``work_out`` is called once for queries that are not cached.
 
-        ``by`` has to say everything besides the entries that it depends on.
+        ``by`` must identify everything that values depend on besides the entries.
         """
-        return self._computed(self._worked_out, WORKED_OUT, by, queries, 0, work_out)
+        return self._computed(self._worked_out, MAX_COMPUTED_QUERIES, by, queries, 0, work_out)
 
     def _computed(
         self,
@@ -251,7 +250,7 @@ class Index:
         depth: int,
         compute: Callable[[Sequence[str]], Iterable[Any]],
     ) -> list[Any]:
-        """The values of queries, of at least this depth: known ones, and those that ``compute`` makes of the others."""
+        """Return the values of queries to at least ``depth``, computing those that are not cached."""
         found = {query: known.get((by, query)) for query in queries}
         missing = [query for query, value in found.items() if value is None or value[0] < depth]
         if missing:
@@ -263,28 +262,28 @@ class Index:
 
     @decides_no_value
     def built(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:
-        """Copies of the vectors by embedder, and of what was derived by name."""
+        """Return copies of the vectors by embedder and of the derived values by name."""
         return dict(self._vectors), dict(self._derived)  # without the lock, which is held while texts are embedded
 
     @decides_no_value
     def with_only(self, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
-        """An index of the same entries with these vectors and derived values in place of its own."""
+        """Return an index of the same entries with these vectors and derived values."""
         other = copy(self)
         other._vectors, other._derived = dict(vectors), dict(derived)
         return other
 
     @decides_no_value
     def _register(self) -> None:
-        register_cache(self.forget, key="a query, and how it is searched", entries=REMEMBERED + WORKED_OUT)
+        register_cache(self.forget, key="a query, and how it is searched", entries=MAX_RANKINGS + MAX_COMPUTED_QUERIES)
 
     @decides_no_value
     def forget(self) -> None:
-        """Empty what is remembered by query; it is found again, and is the same."""
+        """Clear the caches by query."""
         self._remembered.clear()
         self._worked_out.clear()
 
     def own(self, hits: Iterable[Hit]) -> Hits:
-        """Those of ``hits``, best first, whose chunks are entries."""
+        """Return the ``hits`` whose chunks are entries, best first."""
         own = tuple([hit for hit in hits if hit.chunk.id in self.positions])
         positions = [self.positions[hit.chunk.id] for hit in own]
         scores = [hit.score for hit in own]
@@ -292,20 +291,20 @@ class Index:
         is_ranking = all(one < other for one, other in pairwise(order)) and len(set(positions)) == len(order)
         same = all(hit.chunk == self.chunks[position] for hit, position in zip(own, positions, strict=True))
         plain = len({hit.scale for hit in own}) == 1 and not any(hit.survival for hit in own)
-        if is_ranking and same and plain and self._told_apart:
+        if is_ranking and same and plain and self._has_unique_ids:
             return LazyHits(self.chunks, tuple(positions), tuple(scores), own[0].scale)
         return own
 
     def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:
-        """Vectors of the keys ``[start, end)``; asked for all of them, those that `vectors` keeps."""
+        """Return vectors of the keys ``[start, end)``; those of all keys are cached by `vectors`."""
         if end - start == len(self.keys):
             return self.vectors(embedder)
         return embedder.embed(self.keys[start:end])
 
     def ranking(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
-        """The entries at ``positions``, each once, by falling score and rising position."""
+        """Return a ranking of the entries at distinct ``positions``, sorted by descending score, then position."""
         ranking = LazyHits(self.chunks, tuple(positions.tolist()), tuple(scores.tolist()), scale)
-        return ranking if self._told_apart else ranking.hits
+        return ranking if self._has_unique_ids else ranking.hits
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_lock": None, "_remembered": {}, "_worked_out": {}}

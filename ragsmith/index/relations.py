@@ -17,7 +17,7 @@ from ragsmith.text.words import STOP_WORDS, words
 Triple = tuple[str, str, str]
 """Subject, relation, object."""
 
-MOST_ENTITIES = 5
+MAX_ENTITIES = 5
 """Entities of one sentence that are paired; more would only make a long list into a clique."""
 
 _REFERENCE = re.compile(
@@ -151,7 +151,7 @@ def _entities(model: OfflineModel, sentence: str) -> tuple[str, ...]:
     common = [pair for pair in noun_phrases(sentence) if not inside & set(words(pair)) and _is_repeated(model, pair)]
     found = [*proper, *common]
     weight = {entity: sum(model.idf(term) for term in model.terms(entity)) for entity in found}
-    best = sorted(found, key=lambda entity: (entity not in proper, -weight[entity], entity))[:MOST_ENTITIES]
+    best = sorted(found, key=lambda entity: (entity not in proper, -weight[entity], entity))[:MAX_ENTITIES]
     return tuple(sorted(best, key=lambda entity: (sentence.lower().find(entity.lower()), entity)))
 
 

@@ -1,4 +1,4 @@
-"""Vectors on a server that compares in single precision: more is fetched than requested, and scored again.
+"""Exact search on servers that compare in single precision: extra keys are fetched and rescored.
 
 Entries that were not fetched are farther than those that were, up to the error of single precision
 (`screening.compute_tolerance`). If this error leaves open whether one belongs to the best, twice as many are fetched.
@@ -23,8 +23,8 @@ from ragsmith.index.vector_store import Keys, Positions, Scores
 
 C = TypeVar("C")
 
-MORE = 16
-"""How many keys are fetched beyond those requested, at first."""
+EXTRA_KEYS = 16
+"""Number of keys fetched beyond those requested at first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +37,12 @@ class Fetched:
 
 
 _OPEN: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""The connections of this process by address; each ends when nothing uses it any more."""
+"""Connections of this process by address; each is closed when it is no longer referenced."""
 _CONNECTING = threading.Lock()
 
 
 def shared_connection(address: str, connect: Callable[[], C]) -> C:
-    """The connection to ``address``, made by ``connect`` where there is none."""
+    """Return the shared connection to ``address``, created by ``connect`` if there is none."""
     with _CONNECTING:
         found: C | None = _OPEN.get(address)
         if found is None:
@@ -59,18 +59,18 @@ class ServedVectors(ABC, Generic[C]):
 
     @property
     def connection(self) -> C:
-        """The connection. Raises UsageError after `close`."""
+        """The connection; raises `UsageError` after `close`."""
         if self._connection is None:
             raise UsageError("this vector store was closed: open it again")
         return self._connection
 
     def close(self) -> None:
-        """Search no more; the connection ends when the last collection that uses it is closed."""
+        """Close the store; the connection is closed with the last store that uses it."""
         self._connection = None
 
     @abstractmethod
     def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
-        """For each row of ``queries``, the ``limit`` nearest keys, or all keys if there are no more."""
+        """Return the ``limit`` nearest keys for each row of ``queries``, or all keys if there are fewer."""
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`.
@@ -83,9 +83,9 @@ class ServedVectors(ABC, Generic[C]):
         positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if 0 in shape:
             return positions, scores
-        waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all are as near to a zero vector
+        waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all entries are equally near to a zero vector
         positions[:] = np.arange(shape[1])
-        limit = k * -(-keys.count // len(keys.starts)) + MORE
+        limit = k * -(-keys.count // len(keys.starts)) + EXTRA_KEYS
         while waiting:
             unsettled = []
             for row, found in zip(waiting, self.fetch(query_vectors[waiting], limit), strict=True):
@@ -98,24 +98,24 @@ class ServedVectors(ABC, Generic[C]):
                 settled = len(best) == shape[1] and found.last < best[-1] - compute_tolerance(query_vectors[row])
                 if settled or limit >= keys.count:
                     positions[row], scores[row] = entries, best
-                else:  # a key that was not fetched may belong to them
+                else:  # a key that was not fetched may be among the best
                     unsettled.append(row)
             waiting, limit = unsettled, limit * 2
         return positions, scores
 
 
 def fill(keys: Keys, count: Callable[[], int], put: Callable[[int], None], drop: Callable[[], None]) -> None:
-    """Complete a collection, of which vectors are put in in order, so that those that are there come first.
+    """Complete a collection whose vectors are inserted in order.
 
-    ``put`` puts in all from a number on. A collection that others changed is dropped and filled anew.
+    ``put`` inserts all vectors from a given number on. A collection that was changed by others is dropped and rebuilt.
     """
-    there = count()
-    if there == keys.count:
+    stored = count()
+    if stored == keys.count:
         return
-    if there > keys.count:
+    if stored > keys.count:
         drop()
-        there = 0
-    put(there)
+        stored = 0
+    put(stored)
     if count() != keys.count:
         drop()
         put(0)

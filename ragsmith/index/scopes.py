@@ -1,7 +1,7 @@
-"""The places of an index's entries: neighbours, and scopes, which join chunks to sections and documents.
+"""Structure of the entries of an index: neighbours, and scopes, which group chunks into sections and documents.
 
-A unit of a scope is a document, a section of one, or a chunk, and is searchable as one text. Nothing is embedded for
-the coarser scopes: a unit's vector is the mean of its chunks' vectors. Both are built once for an index and kept.
+A unit of a scope is a document, a section of one, or a chunk, and is searchable as one text. The vector of a
+unit of a coarser scope is the mean of the vectors of its chunks. Both are computed once per index and cached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ragsmith.types import Chunk
 Numbers = NDArray[np.int32]
 
 _UNITS = 4_096
-"""Units whose vectors are added up at once."""
+"""Number of units per block of sums of vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,26 +42,25 @@ class Scope:
 
 
 def scopes(index: Index) -> tuple[Scope, ...]:
-    """The scopes that differ, coarsest first, "chunk" always the last.
+    """Return the distinct scopes, coarsest first; "chunk" is always the last.
 
-    A scope whose units are those of another would vote twice and is left out: sections where every document is one
-    section, or every section one chunk; documents where every document is one chunk. So one scope is "chunk", two are
-    "document" and "chunk". A summary is a unit of its own at every scope: it is part of no section, and its words are
-    those of chunks that are counted already.
+    A scope with the same units as another is omitted, as its votes would count twice: "section" if every document has
+    one section or every section one chunk, "document" if every document has one chunk. A summary is a separate unit in
+    every scope, as it belongs to no section and repeats the words of other chunks.
     """
     return index.derived("scopes", partial(_scopes, index))
 
 
 def word_scores(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
-    """BM25 of every unit over the units' texts, to 6 decimals: shape ``(units,)``."""
+    """Return the BM25 score of every unit over the units' texts, to 6 decimals: shape ``(units,)``."""
     return index.word_scores(query) if scope.words is None else np.round(scope.words.scores(query), 6)
 
 
 def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
-    """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and unit: shape ``(queries, units)``.
+    """Return the cosines of the vectors ``wanted``, ``(queries, dimensions)``, and the units: ``(queries, units)``.
 
     A chunk counts by its best key, a larger unit by the mean vector of its chunks; to 6 decimals. Of many units, those
-    of the ``k`` best are worked out, see `compute_best_cosines`.
+    of the ``k`` best are computed, see `compute_best_cosines`.
     """
     if scope.words is None:
         return index.cosines(wanted, embedder, k)
@@ -71,7 +70,7 @@ def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: E
 
 
 def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:
-    """One vector for every entry, the normalised mean of its keys' vectors: shape ``(entries, dimensions)``."""
+    """Return one vector per entry, the normalised mean of its keys' vectors: shape ``(entries, dimensions)``."""
     vectors = index.vectors(embedder)
     if len(index.keys) == len(index.entries):
         return vectors
@@ -81,12 +80,12 @@ def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:
 
 def _scopes(index: Index) -> tuple[Scope, ...]:
     chunks = [entry.chunk for entry in index.entries]
-    kept: list[Scope] = [Scope("chunk", np.arange(len(chunks)), None)]
+    distinct: list[Scope] = [Scope("chunk", np.arange(len(chunks)), None)]
     for name in ("document", "section"):
         units = _numbered([_unit(chunk, name) for chunk in chunks])
-        if not any(np.array_equal(units, other.units) for other in kept):
-            kept.append(Scope(name, units, index.joined_words(units)))
-    return (*kept[1:], kept[0])
+        if not any(np.array_equal(units, other.units) for other in distinct):
+            distinct.append(Scope(name, units, index.joined_words(units)))
+    return (*distinct[1:], distinct[0])
 
 
 def _unit(chunk: Chunk, name: str) -> Hashable:
@@ -101,9 +100,9 @@ def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
 
 
 def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[np.floating]:
-    """The mean vector of every unit, scaled to length 1 (or 0): shape ``(units, dimensions)``.
+    """Return the normalised mean vector of every unit (or 0): shape ``(units, dimensions)``.
 
-    They are added up in double precision, and kept in that of ``vectors``.
+    Sums are computed in double precision and returned in the precision of ``vectors``.
     """
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=-1))
@@ -119,12 +118,12 @@ def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The places of entries among each other, at 28 bytes an entry.
+    """Adjacency of entries, at 28 bytes per entry.
 
-    Entry ``i`` is one of document ``document[i]``; a summary is a document of its own.
+    Entry ``i`` belongs to document ``document[i]``; a summary is a separate document.
 
     The entries of document ``d`` are ``members[starts[d]:starts[d + 1]]``, in reading order. ``previous`` and ``next``
-    hold the position of the chunk before and behind, -1 where there is none. ``characters`` is the length of a chunk.
+    hold the position of the adjacent chunks, or -1. ``characters`` is the length of a chunk.
     Entries of the same ``section`` have title, headings and language in common.
     """
 
@@ -137,14 +136,14 @@ class Neighbours:
     section: Numbers
 
     def of_documents(self, documents: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The positions of the entries of ``documents``, one document after the other, and how many each has."""
+        """Return the positions of the entries of ``documents``, document by document, and the size of each."""
         sizes = (self.starts[documents + 1] - self.starts[documents]).astype(np.int64)
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.members[np.repeat(self.starts[documents], sizes) + within].astype(np.int64), sizes
 
 
 def neighbours(index: Index) -> Neighbours:
-    """The neighbours of all entries of ``index``."""
+    """Return the neighbours of all entries of ``index``."""
     return index.derived("neighbours", partial(_neighbours, index))
 
 

@@ -1,4 +1,4 @@
-"""Which vector store an address opens."""
+"""Opening of vector stores by address."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ragsmith.models.options import problem_with_store
 from ragsmith.models.vector_stores import AUTO, EXACT, QDRANT, VECTOR_STORES
 
 LARGE_ROWS = 50_000
-"""Below this, a product with all vectors is faster than a server (0.4 ms for 10,000 keys, 13 ms for 100,000)."""
+"""Minimum number of keys for a server; exact search is faster for fewer (0.4 ms for 10,000, 13 ms for 100,000)."""
 SERVER_VARIABLE = "QDRANT_URL"
 
 
 def open_vectors(location: str, keys: Keys, make: MakeVectors) -> VectorStore:
-    """The store that ``location`` names: ``auto``, or ``NAME`` or ``NAME:ADDRESS`` of a registered one.
+    """Open the store ``location``: ``auto``, or ``NAME`` or ``NAME:ADDRESS`` of a registered one.
 
     ``auto`` is the Qdrant server that ``QDRANT_URL`` names for at least ``LARGE_ROWS`` keys, and exact otherwise: an
     embedded Qdrant compares everything, too, only more slowly, and approximate search may miss entries.
 
     Raises:
-        UsageError: there is no such store, or it cannot be opened.
-        MissingExtra: the package that it needs is not installed.
+        UsageError: the store is unknown or cannot be opened.
+        MissingExtra: its package is not installed.
     """
     if location == AUTO:
         server = os.environ.get(SERVER_VARIABLE, "")

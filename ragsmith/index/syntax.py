@@ -1,6 +1,6 @@
-"""Which parts of a Python file use what other parts define, by its syntax tree.
+"""Definitions and uses of names in Python files, from the syntax tree.
 
-The tree is that of Python's own `ast`: it needs nothing installed, and resolves names as the language does. A parser of
+The tree is parsed by `ast`, which has no dependencies and follows the scoping rules of the language. A parser of
 many languages (tree-sitter) needs a grammar for each, as compiled wheels or downloads at run time, and gives concrete
 syntax, in which scopes and definitions still have to be found for each language: so code in other languages, and what
 does not parse, is left to shared identifiers (`chunk_edges`).
@@ -18,24 +18,24 @@ from collections.abc import Iterable, Sequence
 from ragsmith.types import Chunk
 
 SUFFIXES = (".py", ".pyi")
-MOST_CHARACTERS = 1 << 19
+MAX_CHARACTERS = 1 << 19
 
 _LINE = re.compile(r"\r\n|\n|\r")
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""What binds names for itself; a class does, too, but its names are found from outside, as attributes."""
+"""Nodes with a local scope; names in a class are also accessible from outside, as attributes."""
 Lines = dict[str, set[int]]
 
 
 def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], set[int]]] | None:
-    """By each name that a document defines, the places of the chunks that define it, and of those that use it.
+    """Return the positions of the chunks that define and that use each name defined in a document.
 
-    ``chunks`` are all those of one document. None if it is no Python file, or does not parse.
+    ``chunks`` are all chunks of the document. Return None if it is not a Python file or does not parse.
     """
     if not chunks or not chunks[0].doc.lower().endswith(SUFFIXES):
         return None
     text = _joined(chunks)
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         return None
     try:
         with warnings.catch_warnings():  # of the file's own escapes and comparisons
@@ -55,7 +55,7 @@ def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], se
 
 
 def _joined(chunks: Sequence[Chunk]) -> str:
-    """The text that ``chunks`` were cut from, as far as they have it; what is between two is white space."""
+    """Return the text of the document from its ``chunks``; gaps between them are white space."""
     parts: list[str] = []
     end = 0
     for chunk in sorted(chunks, key=lambda chunk: (chunk.start, chunk.end)):
@@ -70,17 +70,17 @@ def _joined(chunks: Sequence[Chunk]) -> str:
 class _Names(ast.NodeVisitor):
     """The lines on which names are defined and used: functions, classes, their attributes, and variables of a module.
 
-    Variables and arguments of a function are its own: they define nothing, and hide what has their name outside.
+    Variables and arguments of a function are local and shadow outer names.
     """
 
     def __init__(self) -> None:
         self.defined: Lines = defaultdict(set)
         self.used: Lines = defaultdict(set)
         self._own: list[frozenset[str]] = []
-        """The names of the functions around, innermost last."""
+        """The local names of the enclosing functions, innermost last."""
 
     def visit(self, node: ast.AST) -> None:
-        """Note what a node and its children define and use."""
+        """Collect the definitions and uses in a node and its children."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not self._own:
             self.defined[node.name].add(node.lineno)
         if not isinstance(node, SCOPES):
@@ -107,7 +107,7 @@ class _Names(ast.NodeVisitor):
 
 
 def _bound(node: ast.AST) -> frozenset[str]:
-    """The names that a function, or a comprehension, binds for itself."""
+    """Return the local names of a function or comprehension."""
     bound: set[str] = set()
     outside: set[str] = set()
     for part in ast.walk(node):

@@ -1,7 +1,7 @@
-"""What a vector store is: where the vectors of an index's keys are, and how the entries nearest to a query are found.
+"""The interface of vector stores, which search for the entries nearest to a query.
 
-Every store returns what exact search in double precision does: scores to 6 decimals, ties by position. So it never
-matters to a result which store is used, and an index knows none but the exact one.
+Every exact store returns the results of exact search in double precision: scores to 6 decimals, ties by position.
+Results therefore do not depend on the store.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ragsmith.models.protocols import Embedder
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
 MakeVectors = Callable[[int, int], NDArray[np.floating]]
-"""Vectors of the keys ``[start, end)``, rows of length 1 or 0: embedded when a store asks for them."""
+"""Vectors of the keys ``[start, end)``, normalised or zero rows, embedded on demand."""
 
 
-SINGLE_KEYS = 20_000
-"""From so many keys on, vectors that come in single precision stay in it, which takes half of the memory; what is found
-among them is the same (`screening`). Fewer are turned into double precision once, and not for every query."""
+MIN_SINGLE_PRECISION_KEYS = 20_000
+"""Minimum number of keys of which vectors in single precision are not converted, which halves the memory and does not
+change results (`screening`). Fewer are converted to double precision once instead of for every query."""
 
 
-def as_kept(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """``vectors`` in the precision in which so many are kept in memory; in no less than they have."""
-    if len(vectors) >= SINGLE_KEYS and vectors.dtype == np.float32:
+def to_memory_precision(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return ``vectors`` in the precision in which their number is stored in memory, at least their own."""
+    if len(vectors) >= MIN_SINGLE_PRECISION_KEYS and vectors.dtype == np.float32:
         return vectors
     return vectors.astype(np.float64, copy=False)
 
 
 class VectorStore(Protocol):
-    """Something that finds the entries nearest to queries; an entry is as near as the nearest of its keys."""
+    """A store that finds the entries nearest to queries; the score of an entry is that of its nearest key."""
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        """Positions and cosines of the ``k`` best entries, best first: shape ``(queries, min(k, entries))`` both.
+        """Return positions and cosines of the ``k`` best entries, best first: shapes ``(queries, min(k, entries))``.
 
-        The best of a deeper search are the same, so that what was searched before, and how deep, changes no result.
+        The results of a deeper search begin with the same entries, so that results do not depend on earlier searches.
 
         ``query_vectors`` has the shape ``(queries, dimensions)``, rows of length 1 or 0.
         """
@@ -49,7 +49,7 @@ class VectorStore(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
-    """The keys of an index: ``starts[e]`` is the first of entry ``e``'s, which are consecutive; ``count`` is of all.
+    """The keys of an index: those of entry ``e`` are consecutive from ``starts[e]``; ``count`` is the number of keys.
 
     ``name`` identifies the texts and the embedder, and so the vectors.
     """
@@ -59,7 +59,7 @@ class Keys:
     count: int
 
     def entry_scores(self, key_scores: Scores) -> Scores:
-        """Scores of entries from those of all keys, shape ``(..., count)``: the best key counts; to 6 decimals."""
+        """Return the scores of entries, those of their best keys, from key scores of shape ``(..., count)``."""
         best = key_scores
         if len(self.starts) < self.count:
             best = np.maximum.reduceat(key_scores, self.starts, axis=-1)
@@ -67,23 +67,22 @@ class Keys:
 
 
 def keys_name(index_id: str, embedder_id: str) -> str:
-    """What names the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
+    """Return the name of the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
     return f"ragsmith-{digest('vectors', index_id, embedder_id)}"
 
 
 @dataclass(frozen=True, slots=True)
 class TextPositions:
-    """`MakeVectors` that says of which ``texts``: a store that has vectors of some of them by ``embedder`` asks for the
-    others alone."""
+    """`MakeVectors` with its ``texts``, by which a store reuses vectors of ``embedder``."""
 
     texts: Sequence[str]
     embedder: Embedder
     make: MakeVectors
 
     def __call__(self, start: int, end: int) -> NDArray[np.floating]:
-        """Vectors of the texts ``[start, end)``."""
+        """Return vectors of the texts ``[start, end)``."""
         return self.make(start, end)
 
 
 OpenStore = Callable[[Keys, MakeVectors], VectorStore]
-"""What makes the store for the vectors of an index's keys."""
+"""Opens the store for the vectors of the keys of an index."""

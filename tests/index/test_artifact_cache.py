@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import Notice
 from ragsmith.index import artifact_cache as shelves
-from ragsmith.index.artifact_cache import ArtifactCache, ArtifactKey, found_in, packed, rows_of, unpacked
+from ragsmith.index.artifact_cache import ArtifactCache, ArtifactKey, digest_texts, find_rows, pack_texts, unpack_texts
 
 ARRAYS: Mapping[str, NDArray[Any]] = {
     "vectors": np.arange(12, dtype=np.float64).reshape(4, 3),
@@ -297,11 +297,11 @@ def test_what_no_cache_wrote_is_never_removed_and_takes_no_room_however_old_and_
 @settings(max_examples=30)
 @given(st.lists(st.text(st.characters(codec=None), max_size=5)))
 def test_texts_are_packed_and_unpacked_whatever_they_hold(texts: list[str]) -> None:
-    assert unpacked(*packed(texts)) == texts
+    assert unpack_texts(*pack_texts(texts)) == texts
 
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from("abcdef"), max_size=6, unique=True), st.lists(st.sampled_from("abcdefgh"), max_size=8))
 def test_rows_are_found_by_their_texts(known: list[str], wanted: list[str]) -> None:
-    places = found_in(rows_of(wanted), rows_of(known)).tolist()
+    places = find_rows(digest_texts(wanted), digest_texts(known)).tolist()
     assert places == [known.index(text) if text in known else -1 for text in wanted]

@@ -15,7 +15,7 @@ from vector_rows import VOCABULARY, Words
 
 from ragsmith.errors import Notice
 from ragsmith.index.artifact_cache import ArtifactCache
-from ragsmith.index.cached_index import CachedGraph, CachedIndex, kept_graph
+from ragsmith.index.cached_index import CachedGraph, CachedIndex, load_graph
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.entity_graph import EntityGraph, Triple
 from ragsmith.index.index import Index
@@ -130,8 +130,8 @@ def same(kept: EntityGraph, built: EntityGraph) -> None:
 def test_a_kept_graph_is_the_one_that_was_built(extracted: list[list[Triple]]) -> None:
     chunks = chunks_of(len(extracted))
     with TemporaryDirectory() as folder:
-        first = kept_graph("corpus", chunks, "model", ArtifactCache(folder), lambda: extracted)
-        again = kept_graph("corpus", chunks, "model", ArtifactCache(folder), never)
+        first = load_graph("corpus", chunks, "model", ArtifactCache(folder), lambda: extracted)
+        again = load_graph("corpus", chunks, "model", ArtifactCache(folder), never)
         assert isinstance(again, CachedGraph)
         for graph in (first, again, pickle.loads(pickle.dumps(again))):
             same(graph, EntityGraph(chunks, extracted))
@@ -142,18 +142,18 @@ def test_another_corpus_or_model_has_a_graph_of_its_own(other: tuple[str, str], 
     chunks, shelf = chunks_of(2), ArtifactCache(tmp_path)
     old: list[list[Triple]] = [[("Oswin Tarrel", "led", "Salt Guild")], []]
     new: list[list[Triple]] = [[], [("Salt Guild", "owns", "salt pans")]]
-    kept_graph("corpus", chunks, "model", shelf, lambda: old)
-    same(kept_graph(other[0], chunks, other[1], shelf, lambda: new), EntityGraph(chunks, new))
-    same(kept_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, old))
+    load_graph("corpus", chunks, "model", shelf, lambda: old)
+    same(load_graph(other[0], chunks, other[1], shelf, lambda: new), EntityGraph(chunks, new))
+    same(load_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, old))
 
 
 def test_a_damaged_graph_is_built_again(tmp_path: Path) -> None:
     chunks, shelf = chunks_of(1), ArtifactCache(tmp_path)
     extracted: list[list[Triple]] = [[("Oswin Tarrel", "led", "Salt Guild")]]
-    kept_graph("corpus", chunks, "model", shelf, lambda: extracted)
+    load_graph("corpus", chunks, "model", shelf, lambda: extracted)
     file = next(tmp_path.glob("*/*/texts.npy"))
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.warns(Notice, match="is damaged, and is built anew"):
-        again = kept_graph("corpus", chunks, "model", shelf, lambda: extracted)
+        again = load_graph("corpus", chunks, "model", shelf, lambda: extracted)
     same(again, EntityGraph(chunks, extracted))
-    same(kept_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, extracted))
+    same(load_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, extracted))

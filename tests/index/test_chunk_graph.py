@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ragsmith.index.chunk_edges import (
-    ALL_PAIRS,
-    COMPARED,
-    MOST_IDENTIFIER,
-    MOST_MARKER,
+    MAX_COMPARED_CHUNKS,
+    MAX_EXACT_CHUNKS,
+    MAX_IDENTIFIER_CHUNKS,
+    MAX_MARKER_CHUNKS,
     markers,
     neighbourhoods,
     semantic,
@@ -111,8 +111,8 @@ def test_chunks_of_a_document_that_name_the_same_thing_are_joined() -> None:
 
 
 def test_a_marker_that_is_everywhere_joins_nothing() -> None:
-    few = [chunk("a", 2 * n, "see Section 1") for n in range(MOST_MARKER)]
-    assert len(edges(few)) == MOST_MARKER * (MOST_MARKER - 1) / 2
+    few = [chunk("a", 2 * n, "see Section 1") for n in range(MAX_MARKER_CHUNKS)]
+    assert len(edges(few)) == MAX_MARKER_CHUNKS * (MAX_MARKER_CHUNKS - 1) / 2
     assert edges([*few, chunk("a", 999, "see Section 1")]) == {}
 
 
@@ -129,8 +129,8 @@ def test_code_that_shares_a_rare_name_is_joined() -> None:
         code(5, "ring_bell()", doc="b"),
     ]
     assert edges(chunks) == {(0, 1): EdgeType.NAME}
-    everywhere = [code(n, f"self.value{n}") for n in range(MOST_IDENTIFIER)]
-    assert len(edges(everywhere)) == MOST_IDENTIFIER * (MOST_IDENTIFIER - 1) / 2
+    everywhere = [code(n, f"self.value{n}") for n in range(MAX_IDENTIFIER_CHUNKS)]
+    assert len(edges(everywhere)) == MAX_IDENTIFIER_CHUNKS * (MAX_IDENTIFIER_CHUNKS - 1) / 2
     assert edges([*everywhere, code(99, "self")]) == {}
 
 
@@ -192,17 +192,18 @@ def test_blocks_of_a_large_collection_are_searched_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "vectors", [directions(ALL_PAIRS + 1), np.ones((ALL_PAIRS + 1, 1)), np.zeros((ALL_PAIRS + 1, 2))]
+    "vectors",
+    [directions(MAX_EXACT_CHUNKS + 1), np.ones((MAX_EXACT_CHUNKS + 1, 1)), np.zeros((MAX_EXACT_CHUNKS + 1, 2))],
 )
 def test_beyond_it_each_row_is_compared_with_itself_and_a_bounded_number_around_it(
     vectors: NDArray[np.float64],
 ) -> None:
     ((members, others),) = neighbourhoods(vectors[1:])  # all pairs are compared up to the bound
-    assert np.array_equal(members, np.arange(ALL_PAIRS))
+    assert np.array_equal(members, np.arange(MAX_EXACT_CHUNKS))
     assert np.array_equal(others, members)
     met: list[int] = []
     for members, others in neighbourhoods(vectors):
-        assert len(others) <= COMPARED
+        assert len(others) <= MAX_COMPARED_CHUNKS
         assert np.isin(members, others).all()
         assert (np.diff(others) > 0).all()
         met += members.tolist()
@@ -210,7 +211,7 @@ def test_beyond_it_each_row_is_compared_with_itself_and_a_bounded_number_around_
 
 
 def test_beyond_it_nearly_all_of_the_nearest_are_still_found() -> None:
-    vectors = directions(ALL_PAIRS + 1)
+    vectors = directions(MAX_EXACT_CHUNKS + 1)
     pairs, _ = semantic(vectors, np.arange(len(vectors)), 0.99, 3)
     asked = np.arange(0, len(vectors), 100)
     cosines = np.round(vectors[asked] @ vectors.T, 6)

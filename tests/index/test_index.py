@@ -16,7 +16,7 @@ from vector_rows import Words
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
-from ragsmith.index.index import WORKED_OUT, Corpus, Index
+from ragsmith.index.index import MAX_COMPUTED_QUERIES, Corpus, Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.index.top import best_positions
 from ragsmith.testing import example_chunks, example_documents
@@ -256,7 +256,7 @@ def test_what_is_worked_out_of_a_query_is_worked_out_once_while_there_is_room() 
     assert index.worked_out("shout", ["b", "c"], shout) == ["B", "C"]
     assert asked == ["a", "b", "c"]
     assert index.worked_out("length", ["a"], lambda missing: map(len, missing)) == [1]
-    many = [str(number) for number in range(WORKED_OUT + 1)]
+    many = [str(number) for number in range(MAX_COMPUTED_QUERIES + 1)]
     assert index.worked_out("shout", ["a", *many], shout) == ["A", *many]
     index.forget()
     assert index.worked_out("shout", ["7"], lambda missing: ["anew"]) == ["anew"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index.relations import EXTRACT_RELATIONS, MOST_ENTITIES, names, triples
+from ragsmith.index.relations import EXTRACT_RELATIONS, MAX_ENTITIES, names, triples
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
@@ -91,7 +91,7 @@ def test_offline_a_lone_entity_is_about_the_topic_of_the_passage(extractive: Ext
 def test_offline_a_long_list_does_not_become_a_clique(extractive: ExtractiveModel) -> None:
     passage = "It went to " + ", ".join(f"Lord N{chr(97 + i) * 3}" for i in range(20)) + "."
     pairs = extractive.run(EXTRACT_RELATIONS, passage=passage)
-    assert len(pairs) == MOST_ENTITIES * (MOST_ENTITIES - 1) // 2
+    assert len(pairs) == MAX_ENTITIES * (MAX_ENTITIES - 1) // 2
 
 
 def test_the_prompt_shows_the_passage_as_material() -> None:

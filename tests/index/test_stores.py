@@ -21,7 +21,7 @@ from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.index.screening import UNSCORED, compute_best_cosines, find_nearest
 from ragsmith.index.stores import LARGE_ROWS, open_vectors
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import SINGLE_KEYS, Keys, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_store import MIN_SINGLE_PRECISION_KEYS, Keys, VectorStore, keys_name, to_memory_precision
 from ragsmith.index.vector_stores.approximate import MIN_CODED_KEYS, ApproximateVectors
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
@@ -382,7 +382,7 @@ def test_what_single_precision_cannot_tell_apart_is_told_apart() -> None:
 
 @pytest.mark.parametrize("embedded", [np.float32, np.float64])
 def test_a_large_index_finds_in_either_precision_what_a_small_one_would(embedded: type) -> None:
-    rows, queries = directions(1, SINGLE_KEYS + 7, 16), directions(2, 30, 16)
+    rows, queries = directions(1, MIN_SINGLE_PRECISION_KEYS + 7, 16), directions(2, 30, 16)
     keys = Keys("large", np.arange(len(rows)), len(rows))
     found = ExactVectors(keys, Made(rows.astype(embedded))).search(queries, 60)
     cosines = np.round(queries.astype(np.float64) @ rows.astype(np.float64).T, 6)
@@ -392,9 +392,9 @@ def test_a_large_index_finds_in_either_precision_what_a_small_one_would(embedded
 
 
 def test_vectors_of_a_large_collection_stay_in_the_precision_in_which_they_came() -> None:
-    few, many = np.ones((3, 1), dtype=np.float32), np.ones((SINGLE_KEYS, 1), dtype=np.float32)
-    assert as_kept(few).dtype == as_kept(many.astype(np.float64)).dtype == np.float64
-    assert as_kept(many) is many
+    few, many = np.ones((3, 1), dtype=np.float32), np.ones((MIN_SINGLE_PRECISION_KEYS, 1), dtype=np.float32)
+    assert to_memory_precision(few).dtype == to_memory_precision(many.astype(np.float64)).dtype == np.float64
+    assert to_memory_precision(many) is many
 
 
 @given(sizes=SIZES, seed=st.integers(0, 99), k=st.integers(1, 30))

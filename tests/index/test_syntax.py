@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
-from ragsmith.index.chunk_edges import MOST_IDENTIFIER, EdgeType, edges_of
+from ragsmith.index.chunk_edges import MAX_IDENTIFIER_CHUNKS, EdgeType, find_edges
 from ragsmith.index.syntax import uses_of_definitions
 from ragsmith.types import Chunk, Document, Modality
 
@@ -32,7 +32,7 @@ def cut(*pieces: str, doc: str = "bell.py", gap: str = "\n\n\n") -> list[Chunk]:
 
 
 def joined(chunks: list[Chunk]) -> dict[tuple[int, int], EdgeType]:
-    lows, highs, _, kinds = edges_of(chunks, np.zeros((len(chunks), 2)), 0.7, 4)
+    lows, highs, _, kinds = find_edges(chunks, np.zeros((len(chunks), 2)), 0.7, 4)
     pairs = zip(lows.tolist(), highs.tolist(), kinds.tolist(), strict=True)
     return {
         (low, high): EdgeType(kind) & ~EdgeType.SEQUENTIAL for low, high, kind in pairs if kind != EdgeType.SEQUENTIAL
@@ -64,8 +64,8 @@ def test_what_does_not_parse_and_other_languages_share_identifiers() -> None:
 
 
 def test_a_name_that_is_everywhere_joins_nothing() -> None:
-    uses = [f"x{n} = common" for n in range(MOST_IDENTIFIER - 1)]
-    assert len(joined(cut("common = 1", *uses))) == MOST_IDENTIFIER - 1
+    uses = [f"x{n} = common" for n in range(MAX_IDENTIFIER_CHUNKS - 1)]
+    assert len(joined(cut("common = 1", *uses))) == MAX_IDENTIFIER_CHUNKS - 1
     assert joined(cut("common = 1", *uses, "print(common)")) == {}
 
 

@@ -37,9 +37,9 @@ from ragsmith.index.artifact_cache import (
     Artifact,
     ArtifactCache,
     ArtifactKey,
-    gathered,
-    rows_of,
-    taken_over,
+    digest_texts,
+    gather_rows,
+    match_rows,
 )
 from ragsmith.index.screening import compute_tolerance, find_nearest, rank_entries
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
@@ -162,19 +162,19 @@ class ApproximateVectors:
     def _texts_artifact(self, make: TextPositions) -> Artifact:
         """Return the texts of the vectors as an artifact, by which later collections find vectors to reuse."""
         key = ArtifactKey("approximate texts", f"{make.embedder.id} {self._key.made_by}", self._keys.name)
-        return self._cache.read(key) or Artifact(key, {"rows": rows_of(make.texts)})
+        return self._cache.read(key) or Artifact(key, {"rows": digest_texts(make.texts)})
 
     def _reuse_vectors(self, make: TextPositions, texts: Artifact) -> NDArray[np.float32]:
         """Return the vectors of texts: those of earlier artifacts where they have the text, and new embeddings."""
         rows = texts.arrays["rows"]
-        taken, missing = taken_over(rows, self._find_earlier(texts.key))
+        taken, missing = match_rows(rows, self._find_earlier(texts.key))
         if not taken:
             return _make_all_vectors(len(rows), make)
         if len(missing):
             new = [make.texts[place] for place in missing.tolist()]
             vectors = _make_all_vectors(len(new), lambda start, end: make.embedder.embed(new[start:end]))
             taken.append((vectors, missing, np.arange(len(new))))
-        return gathered(len(rows), taken)
+        return gather_rows(len(rows), taken)
 
     def _find_earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
         """Yield the texts of earlier artifacts with their vectors by the same embedder, the last used first."""

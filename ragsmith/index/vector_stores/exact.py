@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.screening import find_nearest
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, as_kept
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, to_memory_precision
 from ragsmith.models.vector_stores import vector_store
 
 
@@ -16,7 +16,7 @@ class ExactVectors:
 
     def __init__(self, keys: Keys, make: MakeVectors) -> None:
         self._keys = keys
-        self._vectors = as_kept(make(0, keys.count))
+        self._vectors = to_memory_precision(make(0, keys.count))
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`."""

@@ -1,8 +1,8 @@
 """Vectors in PostgreSQL with its extension pgvector, by the URL of a database.
 
-A table is named by the digest of texts and embedder, and used as it is when all of its rows are there. The server
-compares every vector, in single precision, and what it finds is scored again (`rescoring`): results are those of exact
-search, ties included. No approximate index of pgvector is made: it would miss entries.
+A table is named by the digest of texts and embedder and reused if it is complete. The server compares every vector in
+single precision, and its results are rescored (`rescoring`), so that they equal exact search, including ties. No
+approximate index is created, as it would miss entries.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "PGPASSWORD"
 BATCH_ROWS = 4_096
-HOW: dict[str, Any] = {
+CONNECTION_DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives": 1,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-"""How a connection is made where its URL says nothing else: a server that is gone is noticed within a minute."""
+"""Default connection options, with which an unreachable server is detected within a minute."""
 _ENDED = "57P"
-"""How the codes begin that say that the server ended the connection: it is stopped, or was asked to."""
+"""Prefix of the error codes of a connection ended by the server."""
 _FULL = re.compile(r"too many (clients|connections)|connection slots")
-"""What a server says that has no connection left: the error of a connection that was never made has no code."""
+"""Messages of a server at its connection limit; a failed connection has no error code."""
 _SENTENCES = {
     "42501": "has no right for this user to do that: grant CREATE and USAGE on the schema, or name another user",
     "42P01": "has the table of these vectors no more: run the same command again to fill it anew",
     "53100": "has a full disk: make room there, and run the same command again to go on",
     "53300": "has no connection left, and every worker process needs one: use fewer, or raise its max_connections",
 }
-"""What is to be done, by the code of the error."""
+"""Explanations and remedies by error code."""
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
 
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class DatabaseConnection:
-    """The connection of this process to one database: made with the first query, and again when it is lost."""
+    """The connection of this process to a database, opened with the first query and reopened when lost."""
 
     def __init__(self, url: str) -> None:
         _psycopg()
@@ -64,8 +64,8 @@ class DatabaseConnection:
         self._connection: Connection | None = None
 
     def ask(self, query: Callable[[Cursor], T]) -> T:
-        """Return what ``query`` finds; it is called once more if the connection turns out to be lost."""
-        with self._turn, _said():
+        """Return the result of ``query``, which is retried once if the connection is lost."""
+        with self._turn, _translate_errors():
             connection = self._connected()
             try:
                 with connection.cursor() as cursor:
@@ -85,7 +85,7 @@ class DatabaseConnection:
 
 
 class PostgresVectors(ServedVectors[DatabaseConnection]):
-    """One table for the vectors of ``keys``; ``make`` is called only for those that are not there.
+    """A table with the vectors of ``keys``; ``make`` is only called for missing ones.
 
     ``url`` is ``postgresql://user@host:port/database``; the password is read from ``PGPASSWORD``, or wherever else
     PostgreSQL's own clients find it. All tables of a database share one connection in a process, and its threads take
@@ -108,7 +108,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
         )
 
         def read(cursor: Cursor, query: NDArray[np.floating]) -> Fetched:
-            rows = cursor.execute(nearest, (_written(query), limit), binary=True).fetchall()
+            rows = cursor.execute(nearest, (_format_vector(query), limit), binary=True).fetchall()
             numbers = np.array([row[0] for row in rows], dtype=np.int64)
             vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4")
             return Fetched(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)
@@ -116,13 +116,13 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
         return [self.connection.ask(partial(read, query=query)) for query in queries]
 
     def _sql(self, statement: str, *more: Any) -> Any:
-        """A statement with the table, and what else it has, in place of ``{}``."""
+        """Format a statement with the table and ``more``."""
         sql = _psycopg().sql
         return sql.SQL(statement).format(sql.Identifier(self.keys.name), *more)
 
     def _complete(self, make: MakeVectors) -> None:
         name = (self.keys.name,)
-        with _said(), closing(_connect(self._url)) as connection, connection.cursor() as cursor:
+        with _translate_errors(), closing(_connect(self._url)) as connection, connection.cursor() as cursor:
             _create_extension(cursor)
             cursor.execute("SELECT pg_advisory_lock(hashtext(%s))", name)  # one process fills it
             try:
@@ -133,7 +133,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
                     cursor.execute("SELECT pg_advisory_unlock(hashtext(%s))", name)
 
     def _count(self, cursor: Cursor) -> int:
-        """How many of the first rows are there in their order; more than all if there are others."""
+        """Return the number of stored rows, or more than ``keys.count`` if they are not the first ones."""
         if not cursor.execute("SELECT to_regclass(quote_ident(%s)) IS NOT NULL", (self.keys.name,)).fetchone()[0]:
             return 0
         rows = cursor.execute(self._sql("SELECT count(*), coalesce(max(id), -1) FROM {}")).fetchone()
@@ -147,7 +147,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
                 create = "CREATE TABLE IF NOT EXISTS {} (id integer PRIMARY KEY, vector vector({}) NOT NULL)"
                 cursor.execute(self._sql(create, _psycopg().sql.Literal(vectors.shape[1])))
             with cursor.copy(self._sql("COPY {} (id, vector) FROM STDIN (FORMAT BINARY)")) as copy:
-                copy.write(_copied(vectors, start))
+                copy.write(_encode_rows(vectors, start))
 
     def __reduce__(self) -> tuple[type[PostgresVectors], tuple[str, Keys, None]]:
         return PostgresVectors, (self._url, self.keys, None)
@@ -168,8 +168,8 @@ def _create_extension(cursor: Cursor) -> None:
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """Turn an error of the server into one sentence, without its URL."""
+def _translate_errors() -> Iterator[None]:
+    """Convert errors of the server into messages without its URL."""
     try:
         yield
     except _psycopg().Error as error:
@@ -194,17 +194,17 @@ def _psycopg() -> Any:
 def _connect(url: str) -> Connection:
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
-    connection: Connection = _psycopg().connect(**{**HOW, **conninfo_to_dict(url)}, autocommit=True)
+    connection: Connection = _psycopg().connect(**{**CONNECTION_DEFAULTS, **conninfo_to_dict(url)}, autocommit=True)
     return connection
 
 
-def _written(vector: NDArray[np.floating]) -> str:
-    """A vector as pgvector reads it, each number by its shortest exact form."""
+def _format_vector(vector: NDArray[np.floating]) -> str:
+    """Return a vector in the text format of pgvector."""
     return f"[{','.join(map(str, vector.astype(np.float32)))}]"
 
 
-def _copied(vectors: NDArray[np.floating], first: int) -> bytes:
-    """Rows for a binary COPY: the number ``first`` and the ones after it, each with a vector."""
+def _encode_rows(vectors: NDArray[np.floating], first: int) -> bytes:
+    """Encode rows with ids from ``first`` on for a binary COPY."""
     size = 4 + 4 * vectors.shape[1]
     row = [("fields", ">i2"), ("four", ">i4"), ("id", ">i4"), ("size", ">i4"), ("dimensions", ">i2"), ("zero", ">i2")]
     rows = np.zeros(len(vectors), dtype=[*row, ("vector", ">f4", (vectors.shape[1],))])

@@ -1,8 +1,7 @@
 """Vectors in Qdrant: a server by URL, a folder, or memory.
 
-A server saves embedding a large corpus again and again: a collection is named by the digest of texts and embedder, and
-used as it is when all of its points are there. The server compares in single precision, so what it finds is scored
-again (`rescoring`): results are those of exact search, ties included.
+A collection is named by the digest of texts and embedder and reused if it is complete. The server compares in single
+precision, and its results are rescored (`rescoring`), so that they equal exact search, including ties.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ T = TypeVar("T")
 
 
 class QdrantConnection:
-    """A client, closed when nothing uses it any more."""
+    """A client that is closed when it is no longer referenced."""
 
     def __init__(self, location: str) -> None:
         self.client: QdrantClient = _connect(location)
-        # an embedded Qdrant is not for several threads
+        # an embedded Qdrant is not thread-safe
         self._turn = nullcontext() if is_url(location) else threading.RLock()
         weakref.finalize(self, self.client.close)
 
     def ask(self, request: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The reply to a method of the client; an error says in one sentence what is wrong, without URL or key."""
+        """Call a method of the client; errors are converted into messages without URL or key."""
         from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
 
         with self._turn:
@@ -62,7 +61,7 @@ class QdrantConnection:
 
 
 def _connection(location: str) -> QdrantConnection:
-    """The connection to ``location``: a folder is locked while it is open; a store in memory is never shared."""
+    """Return a connection to ``location``; connections to stores in memory are not shared."""
     if location == MEMORY:
         return QdrantConnection(location)
     address = location if is_url(location) else str(Path(location).resolve())
@@ -70,7 +69,7 @@ def _connection(location: str) -> QdrantConnection:
 
 
 class QdrantVectors(ServedVectors[QdrantConnection]):
-    """One collection for the vectors of ``keys``; ``make`` is called only for those that are not there.
+    """A collection with the vectors of ``keys``; ``make`` is only called for missing ones.
 
     ``location`` is a URL (its key is read from ``QDRANT_API_KEY``), a folder, or ``:memory:``. A folder can be open in
     one process at a time.
@@ -93,7 +92,7 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
             for query in queries.astype(np.float32).tolist()
         ]
         replies = self.connection.ask(self.connection.client.query_batch_points, self.keys.name, requests)
-        return [_fetched(reply.points) for reply in replies]
+        return [_parse_points(reply.points) for reply in replies]
 
     def _count(self) -> int:
         ask, client = self.connection.ask, self.connection.client
@@ -118,16 +117,16 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
     def __reduce__(self) -> tuple[type[QdrantVectors], tuple[str, Keys, MakeVectors]]:
         if not is_url(self._location):
             raise UsageError("an embedded Qdrant serves one process: give the URL of a server, or exact search")
-        return QdrantVectors, (self._location, self.keys, _all_there)
+        return QdrantVectors, (self._location, self.keys, _raise_lost_points)
 
 
-def _fetched(points: Sequence[Any]) -> Fetched:
+def _parse_points(points: Sequence[Any]) -> Fetched:
     numbers = np.array([int(point.id) for point in points], dtype=np.int64)
     vectors = np.array([point.vector for point in points], dtype=np.float64)
     return Fetched(numbers, vectors, points[-1].score if points else 0.0)
 
 
-def _all_there(start: int, end: int) -> Any:
+def _raise_lost_points(start: int, end: int) -> Any:
     raise ModelUnavailable(f"the Qdrant collection lost points while it was in use ({start} to {end}): run again")
 
 

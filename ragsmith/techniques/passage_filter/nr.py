@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.index import queries_of
+from ragsmith.index.index import embed_queries
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
@@ -71,7 +71,7 @@ def cosines_with(embedder: Embedder, query: str, texts: Sequence[str]) -> Sequen
     """Return the cosine of ``query`` with each of ``texts``."""
     if not texts:
         return []
-    return _round(embedder.embed(texts).astype(np.float64) @ queries_of(embedder, [query])[0].astype(np.float64))
+    return _round(embedder.embed(texts).astype(np.float64) @ embed_queries(embedder, [query])[0].astype(np.float64))
 
 
 def choose(

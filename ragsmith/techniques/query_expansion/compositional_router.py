@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.entity_graph import names
-from ragsmith.index.index import queries_of
+from ragsmith.index.index import embed_queries
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
@@ -153,7 +153,7 @@ def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
 
 def embed_question(question: Question, embedder: Embedder) -> tuple[float, ...]:
     """Return the question's vector, rounded as cosines are."""
-    [vector] = queries_of(embedder, [question.text]).astype(np.float64)
+    [vector] = embed_queries(embedder, [question.text]).astype(np.float64)
     return tuple(float(value) for value in np.round(vector, 6))
 
 

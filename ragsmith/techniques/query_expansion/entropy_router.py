@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ragsmith.index.index import queries_of
+from ragsmith.index.index import embed_queries
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import query_expansion
@@ -160,7 +160,7 @@ def compute_distances(question: Question, hits: Hits, embedder: Embedder) -> tup
     """Return the squared L2 distance between the vectors of the question and of each hit's text."""
     if not hits:
         return ()
-    [asked] = queries_of(embedder, [question.text]).astype(np.float64)
+    [asked] = embed_queries(embedder, [question.text]).astype(np.float64)
     found = embedder.embed([hit.chunk.text for hit in hits]).astype(np.float64)
     # |a - b|^2 = 2 - 2 cos(a, b); rounded, as the last bits differ between machines
     return tuple(float(value) for value in np.round(2 - 2 * (found @ asked), 6))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.index import Index, queries_of
+from ragsmith.index.index import Index, embed_queries
 from ragsmith.index.scopes import Scope, cosines, scopes, word_scores
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
@@ -74,7 +74,7 @@ def nest(
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
     levels = scopes(index)
     listed = 3 * max(budgets[scope.name] for scope in levels)
-    vectors = queries_of(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
+    vectors = embed_queries(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
     similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in levels]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):
