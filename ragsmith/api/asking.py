@@ -317,7 +317,7 @@ def serve(
             tools.run("stdio")
         finally:
             answerer.close()
-        if tools.pressed:
+        if tools.interrupted:
             signal.raise_signal(signal.SIGINT)
         return
     token = server.read_token(token_file, os.environ.get(TOKEN_VARIABLE))

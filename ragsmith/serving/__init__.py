@@ -1,18 +1,18 @@
-"""Serving is a pipeline at work for others: over HTTP, on a page, and as tools of an agent.
+"""Serve a pipeline over HTTP, on a page, and as tools of an agent.
 
-    limits        ->  how much is taken at a time, and how long it may take
-    answering     ->  one pipeline, loaded once, and what one request gets from it
-    workers       ->  the few threads that answer, those who wait for them, and those who are gone
-    conversation  ->  the last question of several turns, such that it can be understood alone
-    requests      ->  the body of a request, within its limits, and errors in the form of OpenAI's
-    middleware    ->  what every request passes first: names, tokens, request ids, the log
-    chat          ->  OpenAI's chat completions
-    app           ->  the routes, as an ASGI application
-    feedback      ->  what people say of answers, kept as drafted questions
-    monitoring    ->  the log and the metrics, for programs
-    server        ->  a server of its own, with `uvicorn`
-    tools         ->  the same as tools of the Model Context Protocol
+    limits        ->  limits of concurrency, sizes and times
+    answering     ->  answers of a pipeline that is loaded once
+    workers       ->  thread pool with a bounded queue, shared work and cancellation
+    conversation  ->  rewriting of the last question of a conversation
+    requests      ->  validation of request bodies, and errors in the format of OpenAI
+    middleware    ->  checks of hosts, origins and tokens, request ids, and the access log
+    chat          ->  chat completions in the format of OpenAI
+    app           ->  routes, as an ASGI application
+    feedback      ->  feedback of users, stored as drafted questions
+    monitoring    ->  structured log and metrics
+    server        ->  HTTP server, with `uvicorn`
+    tools         ->  tools of the Model Context Protocol
 
-The framework is Starlette: the `mcp` package needs it anyway, and errors are to be OpenAI's, so that what FastAPI adds,
-checks of bodies with replies of its own form, would only have to be undone.
+The framework is Starlette, on which the `mcp` package depends; the validation of FastAPI is not used, as errors must
+have the format of OpenAI.
 """

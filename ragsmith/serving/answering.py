@@ -1,7 +1,7 @@
-"""One pipeline that many ask: loaded once, and what one request gets from it.
+"""Answer questions with a pipeline that is loaded once.
 
-Nothing of a question is remembered in this process when it is answered: each has an engine and a gateway of its own,
-which share the index, the models and the cache of paid replies. So memory stays as it is however many come.
+Each question has its own engine and gateway, which share the index, the models and the cache of paid replies. Memory is
+therefore independent of the number of questions.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.declining import declines
 from ragsmith.types import Answer, Example, Hit, Question, Span
 
-IN_A_ROW = 5
-"""Words that must stand in a row in both: fewer are said by chance. Of a shorter answer, all of it."""
+MIN_QUOTE_WORDS = 5
+"""Minimum number of consecutive words of a quotation, as shorter ones occur by chance; or all of a shorter answer."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedSpan:
-    """Where the words stand: characters of the passage, the end not included."""
+    """Quoted characters ``[start, end)`` of a passage."""
 
     start: int
     end: int
 
 
-def quoted(answer: str, passage: str) -> tuple[QuotedSpan, ...]:
-    """The parts of ``passage`` that stand word by word in ``answer``, in order; case and punctuation do not count.
+def find_quotes(answer: str, passage: str) -> tuple[QuotedSpan, ...]:
+    """Return the parts of ``passage`` that occur in ``answer``, in order; case and punctuation are ignored.
 
-    >>> quoted("It takes three years.", "It begins then. It takes three years, unless ...")
-    (Quote(start=16, end=36),)
+    >>> find_quotes("It takes three years.", "It begins then. It takes three years, unless ...")
+    (QuotedSpan(start=16, end=36),)
     """
-    said = [word.casefold() for word in _WORD.findall(answer)]
+    answer_words = [word.casefold() for word in _WORD.findall(answer)]
     places = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(passage)]
-    n = min(IN_A_ROW, len(said))
+    n = min(MIN_QUOTE_WORDS, len(answer_words))
     if not n:
         return ()
-    runs = {tuple(said[i : i + n]) for i in range(len(said) - n + 1)}
+    runs = {tuple(answer_words[i : i + n]) for i in range(len(answer_words) - n + 1)}
     words = [word for word, _, _ in places]
-    firsts = {run[0] for run in runs}  # few words are, and the others need no closer look
+    firsts = {run[0] for run in runs}  # a fast test, which excludes most words
     begins = [i for i in range(len(words) - n + 1) if words[i] in firsts and tuple(words[i : i + n]) in runs]
-    return tuple(QuotedSpan(places[first][1], places[last][2]) for first, last in _joined(begins, n))
+    return tuple(QuotedSpan(places[first][1], places[last][2]) for first, last in _merge_runs(begins, n))
 
 
-def _joined(begins: Sequence[int], n: int) -> list[tuple[int, int]]:
-    """Runs of ``n`` words from each of ``begins``, those that touch as one: positions of the first and last word."""
+def _merge_runs(begins: Sequence[int], n: int) -> list[tuple[int, int]]:
+    """Merge adjacent runs of ``n`` words from ``begins``; return the positions of the first and last words."""
     found: list[tuple[int, int]] = []
     for begin in begins:
         if found and begin <= found[-1][1] + 1:
@@ -71,22 +71,23 @@ def _joined(begins: Sequence[int], n: int) -> list[tuple[int, int]]:
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-ANSWERS_A_CLEARING = 512
-"""After so many, what indexes, models and functions remember is given up: they bound it by the number of its entries,
-and 16,000 answers from `law` took as long when it was found again as when it was kept."""
+ANSWERS_PER_CLEARING = 512
+"""Number of answers after which the caches of indexes, models and functions are cleared.
+
+The caches are bounded only by their number of entries. Clearing them did not slow down 16,000 answers from `law`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePassage:
-    """A part of a document: characters ``start`` to ``end`` of it, and what stands there.
+    """Characters ``[start, end)`` of a document, with their text.
 
-    ``number`` is that of the passage that it was shown in, from 1, and ``cited`` says whether the answer refers to it;
-    of what was only retrieved, it is its place. ``score`` is that of the best hit in it, on the scale ``scale``; None
-    where there was none, as around what was found. ``quotes`` are the words that the answer says, as characters of the
-    document, in what it cites, or in all of it where it cites nothing.
+    ``number`` is the number, from 1, of the passage in the prompt, or the rank of a passage that was only retrieved;
+    ``cited`` is whether the answer cites it. ``score`` is that of the best hit in it, on ``scale``; None without a hit,
+    as for the context of a hit. ``quotes`` are the parts that the answer quotes, as characters of the document; they
+    are searched in cited passages, or in all passages if the answer has no citations.
 
-    A summary lies nowhere: it has no document where it sums up parts of several, ``start`` and ``end`` are 0, and
-    ``sources`` are the places that it sums up. An answer never rests on one, but on its sources.
+    A summary has no position: ``start`` and ``end`` are 0, ``sources`` are the summarised spans, and ``doc`` is "" if
+    these are in several documents. An answer refers to the sources, never to a summary.
     """
 
     number: int
@@ -104,9 +105,9 @@ class SourcePassage:
 
 @dataclass(frozen=True, slots=True)
 class ServedAnswer:
-    """An answer: ``question`` is what was answered, after a conversation written out.
+    """Answer to ``question``, which is rewritten to be self-contained if it was part of a conversation.
 
-    ``stages`` is the way of the question through the pipeline, where that was asked for.
+    ``stages`` is the explanation of the stages of the pipeline, if it was requested.
     """
 
     question: str
@@ -119,14 +120,14 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ServedPassages:
-    """What a pipeline finds for a question, best first."""
+    """Passages that a pipeline retrieves for a question, best first."""
 
     question: str
     passages: tuple[SourcePassage, ...]
 
 
 class PipelineService:
-    """Answers with ``pipeline``; paid replies are kept in ``store`` if there is one. Safe to use from many threads."""
+    """Service that answers with ``pipeline``, and caches paid replies in ``store``; thread-safe."""
 
     def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
         self.pipeline = pipeline
@@ -139,24 +140,24 @@ class PipelineService:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Build what is needed once for the collection, and have embedded models read what they read once.
+        """Build the indexes of the collection, and load embedded models.
 
         Raises:
-            StageFailed: it cannot be built.
+            StageFailed: a stage failed.
         """
         self._base.prepare(self.pipeline.candidate)
-        if not self.waits:  # it costs nothing but the time that the first question would take
+        if not self.waits:  # a first question loads the models, without cost
             self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", CancellationToken())
 
     def keep_open(self, opened: ExitStack) -> None:
-        """Close ``opened`` in the end, which holds the store."""
+        """Close ``opened``, which has the store, when the service is closed."""
         self._opened.push(opened)
 
     def close(self) -> None:
-        """Send nothing more, and close what was opened.
+        """Stop all requests to models, and close the store.
 
         Raises:
-            StoreError: paid replies could not be kept.
+            StoreError: paid replies could not be written.
         """
         self._base.gateway.stop()
         try:
@@ -167,10 +168,10 @@ class PipelineService:
     def ask(
         self, question: str, stop: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
     ) -> ServedAnswer:
-        """Answer ``question``, asked after ``turns``.
+        """Answer ``question``, which follows ``turns``.
 
         Raises:
-            StageFailed: a stage failed, or was told to stop.
+            StageFailed: a stage failed or was cancelled.
         """
         engine = self._engine(stop)
         meter = Meter()
@@ -181,52 +182,52 @@ class PipelineService:
         trace = engine.answer(self.pipeline.candidate, Question(question))
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text
-        way = self._explained(engine, question) if stages else None
-        return ServedAnswer(question, answer, declines(answer), self._read(trace), usage, way)
+        explanation = self._explain(engine, question) if stages else None
+        return ServedAnswer(question, answer, declines(answer), self._source_passages(trace), usage, explanation)
 
     def retrieve(self, question: str, stop: CancellationToken) -> ServedPassages:
-        """What is found for ``question``, after the filter: nothing is generated. Raises as `ask`."""
+        """Return the passages for ``question`` after the passage filter, without generation. Raises as `ask`."""
         trace = self._engine(stop).rank(self.pipeline.candidate, Question(question))
-        return ServedPassages(question, tuple(self._found(place, hit) for place, hit in enumerate(trace.hits, 1)))
+        return ServedPassages(question, tuple(self._hit_passage(place, hit) for place, hit in enumerate(trace.hits, 1)))
 
     def explain(self, question: str, stop: CancellationToken) -> QuestionExplanation:
-        """The way of ``question`` through the pipeline, without gold and marks, which would ask a judge.
+        """Explain the stages for ``question``, without gold and scores, which would require a judge.
 
         Raises as `ask`.
         """
-        return self._explained(self._engine(stop), question)
+        return self._explain(self._engine(stop), question)
 
     def span_text(self, doc: str, start: int, end: int) -> str | None:
-        """What stands in a document; None where there is no such place."""
+        """Return the text of a span of a document; None if the span does not exist."""
         document = self.setup.corpus.documents.get(doc)
         if document is None or not 0 <= start < end <= len(document.text):
             return None
         return document.text[start:end]
 
-    def _explained(self, engine: Engine, question: str) -> QuestionExplanation:
+    def _explain(self, engine: Engine, question: str) -> QuestionExplanation:
         example = Example("", question, "", "", ())
         return explain_question(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
     def _engine(self, stop: CancellationToken) -> Engine:
-        """An engine for one request, which asks no model any more when it is to stop."""
+        """Return an engine for one request, whose model calls ``stop`` cancels."""
         with self._lock:
             self._answers += 1
-            clear = self._answers % ANSWERS_A_CLEARING == 0
+            clear = self._answers % ANSWERS_PER_CLEARING == 0
         if clear:
             self._clear()
         gateway = self._base.gateway.for_request()
-        stop.tells(gateway.cancel)
+        stop.on_cancel(gateway.cancel)
         engine = self.setup.engine(gateway=gateway)
         engine.share_collection(self._base)
         return engine
 
     def _clear(self) -> None:
-        """Give up what is remembered of questions, as far as it can be found again."""
+        """Clear caches of values that can be computed again."""
         empty_caches()
         release_free_memory()
 
-    def _found(self, place: int, hit: Hit) -> SourcePassage:
-        """A hit, as its document has it, or a summary as it was written."""
+    def _hit_passage(self, place: int, hit: Hit) -> SourcePassage:
+        """Return a hit with the text of its document, or a summary with its own text."""
         chunk, document = hit.chunk, self.setup.corpus.documents.get(hit.chunk.doc)
         return SourcePassage(
             place,
@@ -240,8 +241,8 @@ class PipelineService:
             sources=chunk.sources,
         )
 
-    def _read(self, trace: Trace) -> tuple[SourcePassage, ...]:
-        """What the generator was shown, each part of a document once: where it was cited, if it was."""
+    def _source_passages(self, trace: Trace) -> tuple[SourcePassage, ...]:
+        """Return the distinct spans in the prompt of the generator, from a cited passage if there is one."""
         corpus, answer = self.setup.corpus, trace.answer
         shown: dict[Span, SourcePassage] = {}
         for position, passage in enumerate(trace.prompt.passages):
@@ -266,21 +267,21 @@ class PipelineService:
 
 
 def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:
-    """The words of ``text``, which begins at character ``start`` of its document, that the answer says."""
-    return tuple(QuotedSpan(start + quote.start, start + quote.end) for quote in quoted(answer.text, text))
+    """Return the quotations of the answer from ``text``, which begins at character ``start`` of its document."""
+    return tuple(QuotedSpan(start + quote.start, start + quote.end) for quote in find_quotes(answer.text, text))
 
 
 def _best(hits: Sequence[Hit], span: Span) -> Hit | None:
-    """The best of the hits that have a part of ``span``; they are in order."""
+    """Return the first of the ranked hits that overlaps ``span``."""
     return next(
         (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None
     )
 
 
-def plain(value: Any) -> Any:
-    """``value`` for JSON: objects become mappings, and tuples lists."""
+def to_json(value: Any) -> Any:
+    """Convert ``value`` to JSON types: dataclasses to mappings, and tuples to lists."""
     if hasattr(value, "__dataclass_fields__"):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+        return {str(key): to_json(item) for key, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,4 +1,4 @@
-"""The routes, as an ASGI application: one pipeline behind OpenAI's chat completions, `/ask`, `/retrieve` and a page."""
+"""ASGI application that serves a pipeline: chat completions of OpenAI, `/ask`, `/retrieve`, `/explain` and a page."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
-from ragsmith.serving.answering import PipelineService, ServedAnswer, plain
+from ragsmith.serving.answering import PipelineService, ServedAnswer, to_json
 from ragsmith.serving.chat import MODEL, ChatRequest, Events, completion, event, model, models, read_chat
 from ragsmith.serving.feedback import DOWN, UP, FeedbackEntry, FeedbackFile, FileFull
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.middleware import THIS_MACHINE, Guard
+from ragsmith.serving.middleware import THIS_MACHINE, RequestGuard
 from ragsmith.serving.monitoring import Metrics
 from ragsmith.serving.monitoring import event as log
 from ragsmith.serving.page import page
 from ragsmith.serving.requests import (
-    AGAIN_SECONDS,
+    RETRY_SECONDS,
     Body,
     RequestRefused,
     broken,
@@ -44,27 +44,27 @@ from ragsmith.serving.requests import (
     switch,
     wrong,
 )
-from ragsmith.serving.streaming import Streamed
+from ragsmith.serving.streaming import CancellableStream
 from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, arrival
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
 
 T = TypeVar("T")
 
-LONGEST_MESSAGE = 300
-"""Characters of an error in the log."""
-MOST_SOURCES = 100
-"""Of feedback."""
-GONE = 499
-"""How the log and the metrics call a request whose client went away."""
+MAX_LOGGED_CHARACTERS = 300
+"""Maximum length of an error message in the log, in characters."""
+MAX_SOURCES = 100
+"""Maximum number of sources in feedback."""
+CLIENT_CLOSED = 499
+"""Status of a request whose client disconnected, in the log and the metrics (as in nginx)."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ServingApp:
-    """An ASGI application that answers with one pipeline; it can be mounted in another.
+    """ASGI application that answers with one pipeline; it can be mounted in another application.
 
-    The pipeline is loaded when the application is made, and `close` gives back what it holds.
+    Call `close` to release its resources.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ServingApp:
         hosts: Sequence[str] = THIS_MACHINE,
         feedback: str | Path | None = None,
     ) -> None:
-        """``token``, ``hosts``: see `ragsmith.serving.middleware`. Without a ``feedback`` file there is no feedback."""
+        """See `ragsmith.serving.middleware` for ``token`` and ``hosts``; without ``feedback``, feedback is refused."""
         self.limits = limits or ServingLimits()
         self.answerer = answerer
         self.workers = Workers(self.limits.threads(waits=answerer.waits), self.limits.queue)
@@ -101,24 +101,24 @@ class ServingApp:
             routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
             exception_handlers={405: _other_method, RequestRefused: _refusal, Exception: _refusal},
         )
-        inner.router.redirect_slashes = False  # it would repeat the name that the request asks for
-        self._guarded = Guard(inner, self.metrics, routes, token, hosts)
+        inner.router.redirect_slashes = False  # a redirect would repeat the Host header
+        self._guarded = RequestGuard(inner, self.metrics, routes, token, hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         await self._guarded(scope, receive, send)
 
     def close(self) -> None:
-        """Take no more questions, and close the cache.
+        """Refuse further questions, and close the service.
 
         Raises:
-            StoreError: paid replies could not be kept.
+            StoreError: paid replies could not be written.
         """
         self.stopping = True
         self.workers.close()
         self.answerer.close()
 
-    # --- what only looks ---------------------------------------------------------------------------------------------
+    # --- status -------------------------------------------------------------------------------------------------------
 
     async def _page(self, request: Request) -> Response:
         text, policy = page()
@@ -142,7 +142,7 @@ class ServingApp:
     async def _model(self, request: Request) -> Response:
         return JSONResponse(model(self._created))
 
-    # --- what answers ------------------------------------------------------------------------------------------------
+    # --- answers ------------------------------------------------------------------------------------------------------
 
     async def _ask(self, request: Request) -> Response:
         began = time.monotonic()
@@ -151,21 +151,21 @@ class ServingApp:
         question, stages = question_of(body.get("question"), self.limits), switch(body, "stages")
         ask = partial(self.answerer.ask, question, stages=stages)
         answered = await self._done(request, enter(self.workers, ("ask", question, stages), self._counted(ask)), began)
-        usage = plain(answered.usage)
+        usage = to_json(answered.usage)
         id_ = request.state.request_id
-        return JSONResponse({"id": id_, **plain(answered), "usage": usage, "feedback": self.feedback is not None})
+        return JSONResponse({"id": id_, **to_json(answered), "usage": usage, "feedback": self.feedback is not None})
 
     async def _retrieve(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
         work = enter(self.workers, ("retrieve", question), partial(self.answerer.retrieve, question))
-        return JSONResponse({"id": request.state.request_id, **plain(await self._done(request, work, began))})
+        return JSONResponse({"id": request.state.request_id, **to_json(await self._done(request, work, began))})
 
     async def _explain(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
         work = enter(self.workers, ("explain", question), partial(self.answerer.explain, question))
-        return JSONResponse({"request": request.state.request_id, **plain(await self._done(request, work, began))})
+        return JSONResponse({"request": request.state.request_id, **to_json(await self._done(request, work, began))})
 
     async def _question(self, request: Request) -> str:
         body = await read_body(request, self.limits)
@@ -180,14 +180,14 @@ class ServingApp:
         id_ = request.state.request_id
         if asked.stream:
             stream = self._stream(work, asked, Events(id_, created), id_, began)
-            return Streamed(stream, began + self.limits.seconds, partial(self.workers.leave, work))
+            return CancellableStream(stream, began + self.limits.seconds, partial(self.workers.leave, work))
         answered = await self._done(request, work, began)
         return JSONResponse(completion(answered, id_, created, sources=asked.sources))
 
     async def _stream(
         self, work: WorkItem[ServedAnswer], asked: ChatRequest, events: Events, id_: str, began: float
     ) -> AsyncIterator[str]:
-        """The events of a reply: what goes wrong after the first is an event, too, as clients of OpenAI read it."""
+        """Yield the events of a reply; an error after the first event is an event, too, as OpenAI clients expect."""
         try:
             yield events.begin()
             arrived = arrival(work)
@@ -200,8 +200,8 @@ class ServingApp:
                 if not arrived.is_set():
                     yield Events.WAITING
             answered = _result(work, id_)
-            for said in events.answer(answered, asked):
-                yield said
+            for chunk in events.answer(answered, asked):
+                yield chunk
         except RequestRefused as refused:
             yield event(refused.body)
         yield Events.DONE
@@ -215,46 +215,48 @@ class ServingApp:
         return counting
 
     async def _done(self, request: Request, work: WorkItem[T], began: float) -> T:
-        """The result of ``work``, unless the client goes away before, or the time is up.
+        """Return the result of ``work``.
 
         Raises:
-            Refused: there is none.
+            RequestRefused: the work failed, the client disconnected, or the time limit was exceeded.
         """
         arrived = arrival(work)
         waiting = asyncio.ensure_future(arrived.wait())
-        gone = asyncio.ensure_future(_gone(request))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             left = began + self.limits.seconds - time.monotonic()
-            await asyncio.wait((waiting, gone), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, disconnected), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-            gone.cancel()
+            disconnected.cancel()
             self.workers.leave(work)
         if arrived.is_set():
             return _result(work, request.state.request_id)
-        raise RequestRefused(GONE, "the client went away", "gone", closes=True) if gone.done() else late(self.limits)
+        if disconnected.done():
+            raise RequestRefused(CLIENT_CLOSED, "the client disconnected", "gone", closes=True)
+        raise late(self.limits)
 
-    # --- what is kept ------------------------------------------------------------------------------------------------
+    # --- feedback -----------------------------------------------------------------------------------------------------
 
     async def _take_feedback(self, request: Request) -> Response:
-        said = self._said(await read_body(request, self.limits))
+        entry = self._parse_feedback(await read_body(request, self.limits))
         if self.feedback is None:
-            raise RequestRefused(404, "this server keeps no feedback: start it with a file for it", "no_feedback")
+            raise RequestRefused(404, "this server stores no feedback: start it with a feedback file", "no_feedback")
         ids = self.answerer.setup.model_ids
         try:
-            id_ = await asyncio.to_thread(self.feedback.keep, said, ids["language_model"].partition(":")[0])
+            id_ = await asyncio.to_thread(self.feedback.write, entry, ids["language_model"].partition(":")[0])
         except TimeoutError:
-            held = "the feedback was not kept, as others hold its file: send it again"
-            raise RequestRefused(503, held, "not_kept", retry_after=AGAIN_SECONDS) from None
+            problem = "the feedback was not stored, as its file is locked by others: send it again"
+            raise RequestRefused(503, problem, "not_kept", retry_after=RETRY_SECONDS) from None
         except OSError as error:
             full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             log("feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=full)
-            why = "as there is no room left" if full else "as its file cannot be written"
-            raise RequestRefused(507, f"the feedback could not be kept, {why}: nothing of it was", "not_kept") from None
-        self.metrics.feedback(said.thumb)
+            why = "as there is no space left" if full else "as its file cannot be written"
+            raise RequestRefused(507, f"the feedback was not stored, {why}", "not_kept") from None
+        self.metrics.feedback(entry.thumb)
         return JSONResponse({"id": id_, "kept": True}, 201)
 
-    def _said(self, body: Body) -> FeedbackEntry:
+    def _parse_feedback(self, body: Body) -> FeedbackEntry:
         refuse_unknown(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
         question, declined = question_of(body.get("question"), self.limits), switch(body, "declined")
         thumb = body.get("thumb")
@@ -266,11 +268,11 @@ class ServingApp:
         return FeedbackEntry(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
 
     def _sources(self, value: object) -> list[tuple[Span, str]]:
-        """The places that the answer rests on: parts of documents that there are."""
+        """Return the source spans of an answer, with their texts; all of them must be in the documents."""
         if value is None:
             return []
-        if not isinstance(value, list) or len(value) > MOST_SOURCES:
-            raise wrong(f"'sources' must be a list of at most {MOST_SOURCES}", "sources")
+        if not isinstance(value, list) or len(value) > MAX_SOURCES:
+            raise wrong(f"'sources' must be a list of at most {MAX_SOURCES}", "sources")
         found: dict[Span, str] = {}
         for number, place in enumerate(value):
             where = f"sources[{number}]"
@@ -279,7 +281,7 @@ class ServingApp:
                 raise wrong(f"{where!r} must be an object with 'doc', 'start' and 'end'", where)
             text = self.answerer.span_text(doc, start, end)
             if text is None or not text.strip():
-                raise wrong(f"{where!r} is no place in the documents", where)
+                raise wrong(f"{where!r} is no span of the documents", where)
             found[Span(doc, start, end)] = text
         return list(found.items())
 
@@ -292,10 +294,10 @@ def _text(body: Body, name: str) -> str:
 
 
 def _result(work: WorkItem[T], id_: str) -> T:
-    """What ``work`` came to.
+    """Return the result of ``work``.
 
     Raises:
-        Refused: it failed; why is in the log.
+        RequestRefused: the work failed; the reason is in the log.
     """
     found = work.future.result()
     if not isinstance(found, Exception):
@@ -303,20 +305,20 @@ def _result(work: WorkItem[T], id_: str) -> T:
     expected = isinstance(found, RagsmithError)
     stage = found.stage if isinstance(found, StageFailed) else ""
     cause = found.cause if isinstance(found, StageFailed) else found
-    said = redacted(str(cause))[:LONGEST_MESSAGE]
+    message = redacted(str(cause))[:MAX_LOGGED_CHARACTERS]
     trace = None if expected else found
-    log("answer_failed", logging.ERROR, trace=trace, id=id_, stage=stage, error=type(cause).__name__, message=said)
+    log("answer_failed", logging.ERROR, trace=trace, id=id_, stage=stage, error=type(cause).__name__, message=message)
     raise failed(found) if expected else broken()
 
 
-async def _gone(request: Request) -> None:
-    """Return when the client has gone away."""
+async def _wait_for_disconnect(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
-    refused = RequestRefused(405, "this address takes another method", "wrong_method")
+    refused = RequestRefused(405, "this path does not support the method", "wrong_method")
     request.state.error = refused.code
     allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
     return JSONResponse(refused.body, refused.status, {**refused.headers, "Allow": allowed})

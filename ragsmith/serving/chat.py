@@ -1,8 +1,8 @@
-"""OpenAI's chat completions: what is read of a request, and what a reply is, whole or as a stream of events.
+"""Chat completions in the format of OpenAI: parsing of requests, and replies, whole or as a stream of events.
 
-Beside what OpenAI sends, a reply has ``citations``, the parts of documents that the answer rests on, and ``question``,
-which was answered: the last one, written out. Sources are listed below the answer, too, as ``[1] Title (document,
-characters 10 to 90)``, unless the request says ``"sources": false``.
+In addition to the fields of OpenAI, a reply has ``citations``, the cited parts of documents, and ``question``, the last
+question in its self-contained form. Sources are also listed below the answer, as ``[1] Title (document, characters 10
+to 90)``, unless the request has ``"sources": false``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragsmith.models.usage import Usage
-from ragsmith.serving.answering import ServedAnswer, SourcePassage, plain
+from ragsmith.serving.answering import ServedAnswer, SourcePassage, to_json
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.requests import Body, RequestRefused, plain_text, question_of, switch, wrong
 from ragsmith.text.jsonl import kind
 
 MODEL = "ragsmith"
-"""What the pipeline is called as a model."""
+"""Name of the pipeline as a model."""
 SOURCES = "\n\nSources:\n"
+"""Heading of the list of sources below an answer."""
 ROLES = ("system", "developer", USER, ASSISTANT, "tool", "function")
 _WORDS = re.compile(r"\S+\s*|\s+")
-WORDS_A_PIECE = 8
+WORDS_PER_EVENT = 8
+"""Number of words in an event of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a request for a chat completion asks; ``turns`` were before ``question``."""
+    """Request for a chat completion; ``turns`` are the messages before ``question``."""
 
     question: str
     turns: tuple[Turn, ...]
@@ -40,24 +42,24 @@ class ChatRequest:
 
 
 def read_chat(body: Body, limits: ServingLimits) -> ChatRequest:
-    """The request that ``body`` makes. What steers how a model writes (``temperature`` and others) is left alone.
+    """Parse the body of a request; sampling parameters such as ``temperature`` are ignored.
 
     Raises:
-        Refused: something is wrong, or wants what no pipeline does.
+        RequestRefused: the body is invalid, or requests a feature that a pipeline does not support.
     """
     model = body.get("model", MODEL)
     if model != MODEL:
         raise RequestRefused(
-            404, f"there is no such model here: it is called {MODEL!r}", "model_not_found", parameter="model"
+            404, f"there is no such model: the only model is {MODEL!r}", "model_not_found", parameter="model"
         )
     if body.get("n") not in (None, 1):
-        raise wrong("there is one answer to a question: leave 'n' out", "n", "unsupported_value")
+        raise wrong("only one answer is supported: omit 'n'", "n", "unsupported_value")
     for name in ("tools", "functions"):
         if body.get(name):
-            raise wrong(f"a pipeline calls no tools: leave {name!r} out", name, "unsupported_parameter")
+            raise wrong(f"a pipeline calls no tools: omit {name!r}", name, "unsupported_parameter")
     form = body.get("response_format")
     if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
-        raise wrong("answers are plain text: leave 'response_format' out", "response_format", "unsupported_value")
+        raise wrong("answers are plain text: omit 'response_format'", "response_format", "unsupported_value")
     options = body.get("stream_options")
     with_usage = isinstance(options, dict) and options.get("include_usage") is True
     question, turns = _conversation(body.get("messages"), limits)
@@ -69,10 +71,10 @@ def _conversation(messages: object, limits: ServingLimits) -> tuple[str, tuple[T
         raise wrong("'messages' must be a list of at least one message", "messages")
     turns = [_turn(message, f"messages[{number}]") for number, message in enumerate(messages)]
     if turns[-1].role != USER:
-        raise wrong("the last of 'messages' must be of the user: it is the question", "messages")
+        raise wrong("the last of 'messages' must have the role 'user': it is the question", "messages")
     question = question_of(turns[-1].text, limits, f"messages[{len(messages) - 1}].content")
-    said = [turn for turn in turns[:-1] if turn.role in (USER, ASSISTANT) and turn.text.strip()]
-    return question, tuple(Turn(t.role, t.text.partition(SOURCES)[0].strip()[: limits.turns]) for t in said)
+    dialogue = [turn for turn in turns[:-1] if turn.role in (USER, ASSISTANT) and turn.text.strip()]
+    return question, tuple(Turn(t.role, t.text.partition(SOURCES)[0].strip()[: limits.turns]) for t in dialogue)
 
 
 def _turn(message: object, where: str) -> Turn:
@@ -93,25 +95,25 @@ def _turn(message: object, where: str) -> Turn:
 def _part(part: object, where: str) -> str:
     text = part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "refusal") else None
     if not isinstance(text, str):
-        raise wrong(f"the content of {where!r} has a part that is no text, and a pipeline reads text alone", where)
+        raise wrong(f"the content of {where!r} has a part that is not text: a pipeline supports text only", where)
     return text
 
 
 def citations(answered: ServedAnswer) -> tuple[SourcePassage, ...]:
-    """What the answer cites, numbered from 1."""
+    """Return the cited passages of an answer, numbered from 1."""
     cited = [shown for shown in answered.passages if shown.cited and not answered.declined]
     return tuple(replace(shown, number=number) for number, shown in enumerate(cited, 1))
 
 
 def content_of(answered: ServedAnswer, *, sources: bool) -> str:
-    """The answer, with its sources listed below it if they are wanted."""
+    """Return the text of the answer, followed by the list of its ``sources`` if that is set."""
     cited = citations(answered) if sources else ()
     lines = [f"[{s.number}] {s.title} ({s.doc}, characters {s.start} to {s.end})" for s in cited]
     return answered.answer + (SOURCES + "\n".join(lines) if lines else "")
 
 
 def completion(answered: ServedAnswer, id_: str, created: int, *, sources: bool) -> dict[str, Any]:
-    """The reply, whole."""
+    """Return a complete reply."""
     message = {"role": ASSISTANT, "content": content_of(answered, sources=sources), "refusal": None}
     return {
         "id": f"chatcmpl-{id_}",
@@ -125,7 +127,7 @@ def completion(answered: ServedAnswer, id_: str, created: int, *, sources: bool)
 
 
 class Events:
-    """A reply as a stream of server-sent events; each method gives what is sent."""
+    """Reply as a stream of server-sent events."""
 
     WAITING = ": the answer is on its way\n\n"
     DONE = "data: [DONE]\n\n"
@@ -139,14 +141,14 @@ class Events:
         }
 
     def begin(self) -> str:
-        """Says who speaks."""
+        """Return the first event, with the role."""
         return self._chunk({"role": ASSISTANT, "content": ""})
 
     def answer(self, answered: ServedAnswer, request: ChatRequest) -> Iterator[str]:
-        """The answer in pieces, then what it rests on, then what it cost if that is wanted."""
+        """Yield the answer in parts, then its citations, and its usage if that is requested."""
         words = _WORDS.findall(content_of(answered, sources=request.sources))
-        for i in range(0, len(words), WORDS_A_PIECE):
-            yield self._chunk({"content": "".join(words[i : i + WORDS_A_PIECE])})
+        for i in range(0, len(words), WORDS_PER_EVENT):
+            yield self._chunk({"content": "".join(words[i : i + WORDS_PER_EVENT])})
         yield self._chunk({}, "stop", **_more(answered))
         if request.with_usage:
             yield event({**self._head, "choices": [], "usage": _usage(answered.usage)})
@@ -157,17 +159,17 @@ class Events:
 
 
 def event(value: object) -> str:
-    """A server-sent event: JSON has no line breaks, so that nothing in it ends the event."""
+    """Return a server-sent event with ``value`` as JSON, which has no line breaks that would end the event."""
     return f"data: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
 def models(created: int) -> dict[str, Any]:
-    """The list of models: the pipeline."""
+    """Return the list of models, with the pipeline as its only model."""
     return {"object": "list", "data": [model(created)]}
 
 
 def model(created: int) -> dict[str, Any]:
-    """The pipeline as a model."""
+    """Return the description of the pipeline as a model."""
     return {"id": MODEL, "object": "model", "created": created, "owned_by": MODEL}
 
 
@@ -177,4 +179,4 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _more(answered: ServedAnswer) -> dict[str, Any]:
-    return {"citations": plain(citations(answered)), "question": answered.question}
+    return {"citations": to_json(citations(answered)), "question": answered.question}

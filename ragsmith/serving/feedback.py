@@ -1,11 +1,11 @@
-"""What people say of answers, kept as drafted questions: a person reviews them, and the next search has them.
+"""Feedback of users on answers, stored as drafted questions, which a reviewer can accept for the next search.
 
-A line is a row of ``questions.jsonl`` as a draft is one: ``origin`` says that nobody has looked at it, and by its
-``method`` what was said. Where an answer was wrong and nobody said what is right, there is nothing to mark a question
-by: such feedback goes to a second file beside, ``feedback.down.jsonl``, whose lines are no questions.
+A line has the form of a drafted row of ``questions.jsonl``: ``origin`` marks it as drafted, and has the kind of
+feedback as its ``method``. Negative feedback without a corrected answer cannot become a question; it is written to a
+second file, ``feedback.down.jsonl``.
 
-A line is on the disk when `FeedbackFile.keep` returns, whole; one that a crash cut off was never confirmed, and is
-taken off before the next. Lines that somebody else wrote are never touched.
+`FeedbackFile.write` appends and syncs a complete line. An incomplete line after a crash was never confirmed, and is
+removed before the next write. Lines of other programs are never changed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 UP, DOWN = "up", "down"
 TYPE = "feedback"
-PATIENCE_SECONDS = 5.0
-"""How long others may hold the file."""
-BEGINNING = b'{"id": "feedback-'
-"""Of every line that is written here."""
+LOCK_TIMEOUT_SECONDS = 5.0
+"""Maximum time to wait for the lock of the file, in seconds."""
+LINE_PREFIX = b'{"id": "feedback-'
+"""Prefix of every line of feedback."""
 
 
 class FileFull(OSError):
-    """The file has as many bytes as it may have."""
+    """The file has reached its maximum size."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackEntry:
-    """What somebody said of an answer: ``thumb`` is up or down, ``corrected`` the answer that would have been right.
+    """Feedback on an answer: ``thumb`` is up or down, and ``corrected`` the correct answer, if it was given.
 
-    ``declined`` says that the answer was none. ``evidence`` is what the answer rests on, with the words.
+    ``declined`` is whether the pipeline declined to answer. ``evidence`` are the sources, with their texts.
     """
 
     question: str
@@ -54,22 +54,22 @@ class FeedbackEntry:
     evidence: Sequence[tuple[Span, str]] = ()
 
     @property
-    def gives_a_question(self) -> bool:
-        """Whether it says what a right answer is, or that there is none."""
+    def is_labelled(self) -> bool:
+        """Whether the correct answer is known, or that there is none."""
         return bool(self.corrected) or self.thumb == UP
 
 
-def row(said: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
-    """The line that ``said`` becomes, that of a drafted question if it gives one; ``model`` is what answered."""
-    evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in said.evidence]
-    asked = {"id": id_, "question": said.question}
-    if not said.gives_a_question:
-        wrong = {"declined": True} if said.declined else {"answer": said.answer, "evidence": evidence}
-        return {**asked, "thumb": DOWN, **wrong, "model": model}
-    answer = said.corrected or ("" if said.declined else said.answer)
-    method = "corrected" if said.corrected else f"thumbs_{said.thumb}"
+def to_row(entry: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
+    """Return the row of ``entry``, that of a drafted question if it is labelled; ``model`` wrote the answer."""
+    evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in entry.evidence]
+    question = {"id": id_, "question": entry.question}
+    if not entry.is_labelled:
+        wrong = {"declined": True} if entry.declined else {"answer": entry.answer, "evidence": evidence}
+        return {**question, "thumb": DOWN, **wrong, "model": model}
+    answer = entry.corrected or ("" if entry.declined else entry.answer)
+    method = "corrected" if entry.corrected else f"thumbs_{entry.thumb}"
     return {
-        **asked,
+        **question,
         **({"answer": answer} if answer else {"answerable": False}),
         "type": TYPE,
         **({"evidence": evidence} if answer else {}),
@@ -78,31 +78,31 @@ def row(said: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
 
 
 class FeedbackFile:
-    """A file of feedback, and ``down``, the one beside it for what gives no question; at most ``most`` bytes of each.
+    """File of feedback, and file ``down`` for unlabelled feedback, each of at most ``max_bytes``.
 
-    Threads and processes may write to them at the same time.
+    Threads and processes may write concurrently.
     """
 
-    def __init__(self, path: Path, most: int, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, path: Path, max_bytes: int, timeout: float = LOCK_TIMEOUT_SECONDS) -> None:
         self.path = path
         self.down = path.with_name(f"{path.stem}.down{path.suffix}")
-        self._most = most
-        self._patience = patience
+        self._max_bytes = max_bytes
+        self._timeout = timeout
         self._lock = threading.Lock()
 
-    def keep(self, said: FeedbackEntry, model: str) -> str:
-        """Write a line, and return its id; it is on the disk then.
+    def write(self, entry: FeedbackEntry, model: str) -> str:
+        """Append and sync a line, and return its id.
 
         Raises:
-            TimeoutError: others hold the file; nothing was written.
-            OSError: it cannot be written; nothing of it is left.
+            TimeoutError: the file is locked by others; nothing was written.
+            OSError: the line cannot be written; a partial write is undone.
         """
         id_ = f"feedback-{secrets.token_hex(6)}"
-        line = (json.dumps(row(said, id_, model), ensure_ascii=False) + "\n").encode()
-        with self._open(self.path if said.gives_a_question else self.down) as handle:
-            end, before = _without_broken_line(handle)
+        line = (json.dumps(to_row(entry, id_, model), ensure_ascii=False) + "\n").encode()
+        with self._open(self.path if entry.is_labelled else self.down) as handle:
+            end, before = _remove_broken_line(handle)
             line = before + line
-            if end + len(line) > self._most:
+            if end + len(line) > self._max_bytes:
                 raise FileFull(0, "the file of feedback is full")
             try:
                 _write_all(handle, line)
@@ -115,9 +115,9 @@ class FeedbackFile:
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[int]:
-        until = time.monotonic() + self._patience
-        if not self._lock.acquire(timeout=self._patience):
-            raise TimeoutError("other threads hold the file of feedback")
+        until = time.monotonic() + self._timeout
+        if not self._lock.acquire(timeout=self._timeout):
+            raise TimeoutError("the file of feedback is locked by other threads")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             handle = os.open(path, flags, 0o600)
@@ -130,10 +130,10 @@ class FeedbackFile:
             self._lock.release()
 
 
-def _without_broken_line(handle: int) -> tuple[int, bytes]:
-    """Take off a line that a crash cut off; return where the file ends then, and what ends its last line.
+def _remove_broken_line(handle: int) -> tuple[int, bytes]:
+    """Remove an incomplete last line; return the end of the file, and the line break that its last line lacks.
 
-    Only what this module began is taken off: whatever else has no end of its line, as editors leave it, is somebody's.
+    Only incomplete lines of feedback are removed: other last lines without a line break may come from an editor.
     """
     end = os.lseek(handle, 0, os.SEEK_END)
     last = _last_line(handle, end)
@@ -146,7 +146,7 @@ def _without_broken_line(handle: int) -> tuple[int, bytes]:
 
 
 def _last_line(handle: int, end: int) -> bytes:
-    """What follows the last end of a line; ``end`` is where the file ends."""
+    """Return the text after the last line break; ``end`` is the size of the file."""
     last = b""
     while end:
         begin = max(0, end - 4096)
@@ -161,9 +161,9 @@ def _last_line(handle: int, end: int) -> bytes:
 
 
 def _is_broken(line: bytes) -> bool:
-    """Whether ``line`` is the beginning of one that is written here."""
-    if not line.startswith(BEGINNING):
-        return BEGINNING.startswith(line)
+    """Whether ``line`` is the beginning of a line of feedback."""
+    if not line.startswith(LINE_PREFIX):
+        return LINE_PREFIX.startswith(line)
     try:
         json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How much a server takes at a time, and how long it may take."""
+"""Limits of a server: concurrency, sizes and times."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from dataclasses import dataclass, fields
 
 from ragsmith.errors import WrongOption
 
-LONGEST_SECONDS = 86_400
-COMPUTED_ANSWERS, WAITING_ANSWERS = 2, 16
-"""Questions answered at the same time: where one interpreter does all the work, so that a second only keeps a long one
-from holding up the others; and where a model elsewhere is waited for."""
+MAX_SECONDS = 86_400
+"""Maximum of a time limit, in seconds."""
+LOCAL_CONCURRENCY, REMOTE_CONCURRENCY = 2, 16
+"""Default number of concurrent answers with local and with remote models.
+
+With local models the interpreter is the bottleneck; a second thread only avoids that a slow question blocks others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """What a server takes.
+    """Limits of a server.
 
-    ``concurrency`` questions are answered at a time; None is 2, and 16 where a model elsewhere is waited for. ``queue``
-    more wait for their turn, and others are told to come again. ``seconds`` is how long a request may take from its
-    arrival, ``body_seconds`` how long its head and its body may each take to arrive, and how long a client may take
-    nothing of its reply. ``question`` and ``turns`` are in characters: of a question, and of each turn of a
-    conversation before it that is read. ``body`` is in bytes, and so is ``feedback``, the file that feedback is written
-    to; ``connections`` are open at a time. A stream that has nothing to say yet says so every ``heartbeat_seconds``, so
-    that nothing between takes it for dead.
+    ``concurrency`` is the number of questions answered at the same time; None is 2, or 16 with remote models. ``queue``
+    is the maximum number of waiting questions; further ones are refused with status 503. ``seconds`` is the time limit
+    of a request; ``body_seconds`` that of receiving its head and its body, and of a client that reads nothing of its
+    reply. ``question`` and ``turns`` are maximum numbers of characters, of a question and of each earlier turn of a
+    conversation. ``body`` and ``feedback`` are maximum numbers of bytes, of a request and of the feedback file;
+    ``connections`` is the maximum number of open connections. A stream sends a comment every ``heartbeat_seconds``, so
+    that proxies do not close it.
     """
 
     concurrency: int | None = None
@@ -42,13 +44,13 @@ class ServingLimits:
             if value is None:
                 continue
             if field.name.endswith("seconds"):
-                if not 0 < value <= LONGEST_SECONDS:
-                    raise WrongOption(field.name, f"is {value}: give a number above 0, up to {LONGEST_SECONDS:,}")
+                if not 0 < value <= MAX_SECONDS:
+                    raise WrongOption(field.name, f"is {value}: give a number above 0, up to {MAX_SECONDS:,}")
             elif value < (least := 0 if field.name == "queue" else 1):
-                raise WrongOption(field.name, f"is {value}: give a whole number from {least} up")
+                raise WrongOption(field.name, f"is {value}: give an integer of at least {least}")
 
     def threads(self, *, waits: bool) -> int:
-        """How many questions are answered at a time; ``waits`` says whether a model elsewhere is waited for."""
+        """Return the number of threads that answer; ``waits`` is whether models are remote."""
         if self.concurrency is not None:
             return self.concurrency
-        return WAITING_ANSWERS if waits else COMPUTED_ANSWERS
+        return REMOTE_CONCURRENCY if waits else LOCAL_CONCURRENCY

@@ -1,7 +1,7 @@
-"""What every request passes first: the name it asks for, where it comes from, its token; and the log.
+"""Middleware of all requests: checks of the host, the origin and the token, and the access log.
 
-A page of another site in the same browser can send requests to this machine, or have its own name point here. So
-without a token, only names of this machine are answered, and nothing is that a page of another origin sends.
+A page of another site in the same browser can send requests to this machine, also by DNS rebinding. Without a token,
+only requests with a Host header of this machine are therefore answered; cross-origin requests are always refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from ragsmith.serving.requests import RequestRefused, broken, large_head
 from ragsmith.text.redaction import remember_secret
 
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, as a request may ask for them; the port does not matter, it may be forwarded."""
-OPEN = ("/", "/health", "/ready")
-"""What needs no token: the page, which holds nothing, and what is asked by whatever keeps the server running."""
+"""Names of this machine in Host headers; ports are ignored, as they may be forwarded."""
+PUBLIC_PATHS = ("/", "/health", "/ready")
+"""Paths without a token: the page, which has no data, and the probes of supervisors."""
 OTHER = "other"
-SHORTEST_TOKEN = 16
-LARGEST_HEAD = 1 << 15
-"""Bytes of a request before its body."""
+"""Label of unknown routes and methods in the log and the metrics."""
+MIN_TOKEN_CHARACTERS = 16
+"""Minimum length of a token, in characters."""
+MAX_HEAD_BYTES = 1 << 15
+"""Maximum size of a request before its body, in bytes."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 HEADERS = {
@@ -42,11 +44,11 @@ HEADERS = {
 }
 
 
-class Guard:
-    """``app`` behind the checks that all requests pass.
+class RequestGuard:
+    """Middleware that checks all requests to ``app``.
 
-    With a ``token`` every request must bear it, whatever name it asks for, but for those of `OPEN`. Without one it must
-    ask for one of ``hosts``. ``routes`` are those that the log and the metrics tell apart.
+    With a ``token``, every request must have it, except for `PUBLIC_PATHS`. Without a token, the host of a request
+    must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Pass a valid request to the application, and refuse others."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
@@ -89,7 +91,7 @@ class Guard:
             await self._app(scope, receive, sending)
         except RequestRefused as refused:
             trouble = refused
-        except Exception as error:  # noqa: BLE001  whatever it is, it is this request's alone: the server goes on
+        except Exception as error:  # noqa: BLE001  any error concerns this request only: the server continues
             event("failed", logging.ERROR, trace=error, id=id_)
             trouble = broken()
         if trouble is not None:
@@ -105,17 +107,15 @@ class Guard:
         event("request", id=id_, method=method, route=route, status=status, seconds=took, whole=is_whole, **why)
 
     def _check_client(self, path: str, headers: Headers) -> None:
-        """Raise `RequestRefused` where whoever sends a request is not to be answered at all."""
+        """Raise `RequestRefused` if the token, the host or the origin of a request is not permitted."""
         host = headers.get("host", "")
         if self._token is not None:
-            if path not in OPEN and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
-                said = "the request has no valid token: send  Authorization: Bearer TOKEN"
-                raise RequestRefused(401, said, "invalid_api_key", closes=True)
+            if path not in PUBLIC_PATHS and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
+                problem = "the request has no valid token: send  Authorization: Bearer TOKEN"
+                raise RequestRefused(401, problem, "invalid_api_key", closes=True)
         elif _name(host) not in self._hosts:
-            said = (
-                "the server answers under names of its own machine alone: ask for localhost, or start it with a token"
-            )
-            raise RequestRefused(403, said, "unknown_host", closes=True)
+            problem = "the server only answers hosts of its own machine: use localhost, or start it with a token"
+            raise RequestRefused(403, problem, "unknown_host", closes=True)
         origin = headers.get("origin")
         if origin is None:
             return
@@ -123,42 +123,40 @@ class Guard:
         if not own:
             raise RequestRefused(400, "the request names no host: send  Host: NAME", "invalid_host", closes=True)
         if own != _netloc(origin):
-            raise RequestRefused(403, "pages of other sites are not answered", "cross_origin", closes=True)
+            raise RequestRefused(403, "cross-origin requests are not answered", "cross_origin", closes=True)
 
     def _check_request(self, scope: Scope, path: str, headers: Headers) -> None:
-        """Raise `RequestRefused` where there is nothing at ``path``, or what comes before the body is not as it should
-        be.
-        """
+        """Raise `RequestRefused` if ``path`` is unknown, or the head of the request is invalid."""
         head = sum(len(name) + len(value) for name, value in headers.raw)
         if (
-            head + len(scope["path"]) + len(scope["query_string"]) > LARGEST_HEAD
-        ):  # one that comes in pieces ends before
+            head + len(scope["path"]) + len(scope["query_string"]) > MAX_HEAD_BYTES
+        ):  # a head that arrives in parts is refused earlier
             raise large_head()
         if "content-length" in headers and "transfer-encoding" in headers:
-            # a proxy before this server may believe the other one, and see another request in what follows
-            said = "the request says in two ways where its body ends: leave Content-Length or Transfer-Encoding out"
-            raise RequestRefused(400, said, "invalid_length", closes=True)
-        if path not in self._routes:  # exactly: patterns of routes let the end of a line pass
-            raise RequestRefused(404, "there is nothing at this address", "not_found")
+            # a proxy may use the other header, and read another request from the rest (request smuggling)
+            problem = "the request gives the length of its body twice: omit Content-Length or Transfer-Encoding"
+            raise RequestRefused(400, problem, "invalid_length", closes=True)
+        if path not in self._routes:  # exact comparison, as route patterns match a trailing line break
+            raise RequestRefused(404, "this path does not exist", "not_found")
 
 
-def request_id(asked: str) -> str:
-    """The id of a request: what it asks for, if nobody could take that for something else."""
-    return asked if _ID.fullmatch(asked) else secrets.token_hex(8)
+def request_id(requested: str) -> str:
+    """Return the ``requested`` id if it is valid, otherwise a random one."""
+    return requested if _ID.fullmatch(requested) else secrets.token_hex(8)
 
 
 def checked_token(token: str, where: str) -> str:
-    """``token`` without what surrounds it; it is hidden in everything that is said from now on.
+    """Return ``token`` without surrounding white space, and redact it in all later output.
 
-    ``where`` it was given is named if it is none.
+    ``where`` is the source of the token, for the error message.
 
     Raises:
-        UsageError: it is too short to be one, or has characters that no token has.
+        UsageError: the token is too short, or has invalid characters.
     """
     token = token.strip()
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+    if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
-            f"{where} must hold one token of at least {SHORTEST_TOKEN} letters and digits; make one with  "
+            f"{where} must hold one token of at least {MIN_TOKEN_CHARACTERS} letters and digits; make one with  "
             "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     remember_secret(token)
@@ -166,7 +164,7 @@ def checked_token(token: str, where: str) -> str:
 
 
 def _digest(text: str) -> bytes:
-    """Of one length, so that comparing says nothing of it."""
+    """Return a digest of constant length, so that the time of a comparison does not depend on the token."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
@@ -176,7 +174,7 @@ def _bearer(headers: Headers) -> str:
 
 
 def _name(host: str) -> str:
-    """The name of ``host``, without its port; "" where there is none."""
+    """Return the name in a Host header without its port; "" if it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -184,7 +182,7 @@ def _name(host: str) -> str:
 
 
 def _netloc(address: str) -> str:
-    """The name and the port of ``address``; "" where there are none."""
+    """Return the name and the port of a URL; "" if it is invalid."""
     try:
         return urlsplit(address).netloc.lower()
     except ValueError:

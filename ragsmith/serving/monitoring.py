@@ -1,7 +1,7 @@
-"""The log of a server, one JSON object a line, and its metrics, which Prometheus reads.
+"""Log of a server as JSON Lines, and its metrics for Prometheus.
 
-No question, answer, key or address of a client is in the log; of a failure, what the model's server said, without
-secrets. Metrics are of one application, not of the process.
+The log contains no questions, answers, keys or addresses of clients; errors contain the redacted message of the model's
+server. Metrics belong to an application, not to the process.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from ragsmith.serving.workers import Workers
 from ragsmith.text.redaction import REDACTING, redacted
 
 LOGGER = logging.getLogger("ragsmith.serving")
-OTHERS = ("uvicorn", "asyncio")
-"""Loggers of others that speak in the same form."""
+LIBRARY_LOGGERS = ("uvicorn", "asyncio")
+"""Loggers of libraries whose records are written in the same format."""
 
 
 def event(name: str, level: int = logging.INFO, *, trace: BaseException | None = None, **fields: object) -> None:
-    """Log ``name`` with what belongs to it; ``trace`` is an error nobody expected."""
+    """Log the event ``name`` with ``fields``; ``trace`` is an unexpected error."""
     LOGGER.log(level, name, extra={"fields": fields}, exc_info=trace)
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formatter of log records as JSON Lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         fields = getattr(record, "fields", {})
-        said: dict[str, object] = {"time": at, "level": record.levelname.lower(), "event": record.getMessage()}
-        said |= fields if isinstance(fields, Mapping) else {}
+        record_fields: dict[str, object] = {"time": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        record_fields |= fields if isinstance(fields, Mapping) else {}
         if record.exc_text:
-            said["traceback"] = record.exc_text
-        return json.dumps(said, ensure_ascii=True, default=str)
+            record_fields["traceback"] = record.exc_text
+        return json.dumps(record_fields, ensure_ascii=True, default=str)
 
 
 @contextmanager
-def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
-    """Have this log, those of `OTHERS`, and warnings written to ``stream``, or else to standard error."""
+def json_logging(stream: TextIO | None = None) -> Iterator[None]:
+    """Write this log, those of `LIBRARY_LOGGERS`, and warnings to ``stream``, by default standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     handler.addFilter(REDACTING)
     loggers = {
         LOGGER: logging.INFO,
         building.LOGGER: logging.INFO,
-        **{logging.getLogger(name): logging.WARNING for name in OTHERS},
+        **{logging.getLogger(name): logging.WARNING for name in LIBRARY_LOGGERS},
     }
     before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]
     for logger, level in loggers.items():
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
     with warnings.catch_warnings():
-        warnings.showwarning = _tell
+        warnings.showwarning = _log_warning
         try:
             yield
         finally:
@@ -71,58 +71,60 @@ def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def _tell(message: Warning | str, *_: object, **__: object) -> None:
+def _log_warning(message: Warning | str, *_: object, **__: object) -> None:
     event("notice", logging.WARNING, message=redacted(str(message)))
 
 
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+BUCKET_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 class Metrics:
-    """Counts requests by route and status, how long they take, and what is paid; the rest is read when it is asked for.
+    """Metrics of requests by route and status, latencies, and model usage; gauges are read on demand.
 
-    Every label has few values: routes that there are, and statuses.
+    Every label has few values, as only known routes are distinguished.
     """
 
     def __init__(self, workers: Workers) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
-            "ragsmith_requests", "Requests that were answered.", ["route", "status"], registry=self._registry
+            "ragsmith_requests", "Answered requests.", ["route", "status"], registry=self._registry
         )
         self._seconds = Histogram(
             "ragsmith_request_seconds",
-            "Seconds from a request's head to the end of its reply.",
+            "Seconds from the head of a request to the end of its reply.",
             ["route"],
-            buckets=SECONDS,
+            buckets=BUCKET_SECONDS,
             registry=self._registry,
         )
         self._calls = Counter("ragsmith_model_calls", "Calls of language models.", registry=self._registry)
-        self._tokens = Counter("ragsmith_model_tokens", "Tokens of these.", ["kind"], registry=self._registry)
-        self._declined = Counter("ragsmith_declined", "Answers that are none.", registry=self._registry)
-        self._feedback = Counter("ragsmith_feedback", "Feedback that was kept.", ["thumb"], registry=self._registry)
-        for name, said, read in (
+        self._tokens = Counter("ragsmith_model_tokens", "Tokens of language models.", ["kind"], registry=self._registry)
+        self._declined = Counter(
+            "ragsmith_declined", "Questions that the pipeline declined to answer.", registry=self._registry
+        )
+        self._feedback = Counter("ragsmith_feedback", "Stored feedback.", ["thumb"], registry=self._registry)
+        for name, description, read in (
             ("ragsmith_answering", "Questions that are being answered.", lambda: workers.busy),
-            ("ragsmith_waiting", "Questions that wait for their turn.", lambda: workers.waiting),
-            ("ragsmith_given_up", "Questions that nobody waited for to the end, so far.", lambda: workers.given_up),
+            ("ragsmith_waiting", "Questions in the queue.", lambda: workers.waiting),
+            ("ragsmith_given_up", "Questions that were cancelled.", lambda: workers.given_up),
         ):
-            Gauge(name, said, registry=self._registry).set_function(read)
+            Gauge(name, description, registry=self._registry).set_function(read)
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Record an answered request."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def answer(self, usage: Usage, *, declined: bool) -> None:
-        """An answer was made."""
+        """Record an answer."""
         self._calls.inc(usage.calls)
         self._tokens.labels("input").inc(usage.input_tokens)
         self._tokens.labels("output").inc(usage.output_tokens)
         self._declined.inc(declined)
 
     def feedback(self, thumb: str) -> None:
-        """Feedback was kept."""
+        """Record stored feedback."""
         self._feedback.labels(thumb).inc()
 
     def text(self) -> bytes:
-        """All of it, in Prometheus' text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""What is read of a request, within its limits, and why one is not answered, in the form of OpenAI's errors."""
+"""Validation of requests within limits, and refusals in the format of OpenAI's errors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ragsmith.text.files import FORBIDDEN, TextError, control
 from ragsmith.text.jsonl import kind, parse_json
 
 INVALID, BROKEN = "invalid_request_error", "server_error"
-"""What OpenAI calls errors of the request, whatever is wrong with it, and those of the server, from status 500 up."""
+"""OpenAI's types of errors: of the request, and of the server, for statuses of at least 500."""
 
-AGAIN_SECONDS = 2
-"""When to come again, where nobody knows better."""
+RETRY_SECONDS = 2
+"""Default of the Retry-After header, in seconds."""
 
 
 class RequestRefused(Exception):
-    """A request is answered by an error with this ``status``; ``message`` is what the client is told.
+    """A request is refused with an error of this ``status`` and ``message``.
 
-    ``code`` names the reason for programs, ``parameter`` the part of the request that is wrong. ``retry_after`` is in
-    seconds, 0 where coming again is of no use: OpenAI's clients, which send again whatever failed with 500 or above,
-    are told so, as it may have been paid. ``closes`` says that the connection is of no use any more.
+    ``code`` is the reason in machine-readable form, and ``parameter`` the invalid part of the request. ``retry_after``
+    is in seconds; 0 for an error that a retry does not solve. OpenAI's clients, which retry all requests with a status
+    of at least 500, then receive a header against it, as the request may have been paid for. ``closes`` is whether the
+    connection is closed.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class RequestRefused(Exception):
 
     @property
     def body(self) -> dict[str, object]:
-        """The error as OpenAI sends it."""
+        """Error object in the format of OpenAI."""
         kind = BROKEN if self.status >= 500 else INVALID
         return {"error": {"message": self.message, "type": kind, "param": self.parameter, "code": self.code}}
 
     @property
     def headers(self) -> dict[str, str]:
-        """What belongs into the head of the reply."""
+        """Headers of the reply."""
         found = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
         if self.status >= 500 and not self.retry_after:
             found["X-Should-Retry"] = "false"
@@ -67,55 +68,57 @@ class RequestRefused(Exception):
 
 
 def wrong(message: str, parameter: str | None = None, code: str = "invalid_value") -> RequestRefused:
-    """A request that says something wrong."""
+    """Return the refusal of an invalid request."""
     return RequestRefused(400, message, code, parameter=parameter)
 
 
 def large_head() -> RequestRefused:
-    """A request with more before its body than there may be."""
-    return RequestRefused(431, "the head of the request is too large: leave something out", "large_head", closes=True)
+    """Return the refusal of a request whose head is too large."""
+    return RequestRefused(
+        431, "the head of the request is too large: send fewer or shorter headers", "large_head", closes=True
+    )
 
 
-def no_http(error: BaseException | None) -> RequestRefused:
-    """What is not read as a request; ``error`` is the parser's."""
+def invalid_http(error: BaseException | None) -> RequestRefused:
+    """Return the refusal of invalid HTTP; ``error`` is that of the parser."""
     status = getattr(error, "error_status_hint", 400)
     if status == 431:
         return large_head()
     if status == 501:
-        said = "the body comes in an encoding that is not known here: send it as it is, or chunked"
-        return RequestRefused(501, said, "unknown_encoding", closes=True)
+        problem = "the transfer encoding is not supported: send the body without one, or chunked"
+        return RequestRefused(501, problem, "unknown_encoding", closes=True)
     return RequestRefused(
-        400, "this is no HTTP request, or its body is not as it announces it", "invalid_http", closes=True
+        400, "the request is not valid HTTP, or its body does not match its headers", "invalid_http", closes=True
     )
 
 
 def busy() -> RequestRefused:
-    """A request for which there is no room."""
+    """Return the refusal of a request to an overloaded server."""
     return RequestRefused(
-        503, "the server answers as many questions as it can: come again", "busy", retry_after=AGAIN_SECONDS
+        503, "the server is at its limit of concurrent questions: retry later", "busy", retry_after=RETRY_SECONDS
     )
 
 
 def failed(error: Exception) -> RequestRefused:
-    """A request that the pipeline failed on. What the error says is for the log: it may have a prompt, or a path."""
+    """Return the refusal after an error of the pipeline, without its message, which may contain a prompt or a path."""
     cause = error.cause if isinstance(error, StageFailed) else error
     stage = f"the stage {error.family} failed" if isinstance(error, StageFailed) else "the pipeline failed"
     if isinstance(cause, ModelUnavailable):
-        said = f"{stage}, as a model that it asks is not available now: come again later"
-        return RequestRefused(503, said, "model_unavailable", retry_after=AGAIN_SECONDS * 5)
+        problem = f"{stage}, as one of its models is not available: retry later"
+        return RequestRefused(503, problem, "model_unavailable", retry_after=RETRY_SECONDS * 5)
     if isinstance(cause, StoreError):
-        said = f"{stage}, as what is paid for cannot be kept now: come again later, it is not paid for again"
-        return RequestRefused(503, said, "not_kept", retry_after=AGAIN_SECONDS * 5)
+        problem = f"{stage}, as paid replies cannot be stored: retry later, they are not paid for again"
+        return RequestRefused(503, problem, "not_kept", retry_after=RETRY_SECONDS * 5)
     if isinstance(error, StageFailed):
-        said = f"{stage} on this question: ask otherwise, or look for the request id in the log of the server"
-        return RequestRefused(502, said, "pipeline_failed")
+        problem = f"{stage} on this question: reword it, or search the log of the server for the request id"
+        return RequestRefused(502, problem, "pipeline_failed")
     return broken()
 
 
 def broken() -> RequestRefused:
-    """A request on which the server itself failed."""
-    said = "the server failed on this request: look for the request id in its log"
-    return RequestRefused(500, said, "internal_error")
+    """Return the refusal after an internal error of the server."""
+    problem = "the server failed on this request: search its log for the request id"
+    return RequestRefused(500, problem, "internal_error")
 
 
 T = TypeVar("T")
@@ -123,10 +126,10 @@ Body = Mapping[str, object]
 
 
 async def read_body(request: Request, limits: ServingLimits) -> Body:
-    """The JSON object that a request sends.
+    """Return the JSON object in the body of a request.
 
     Raises:
-        Refused: it is none, too large, or too slow.
+        RequestRefused: the body is not a JSON object, too large, or too slow.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise RequestRefused(
@@ -143,10 +146,10 @@ async def read_body(request: Request, limits: ServingLimits) -> Body:
                 if len(data) > limits.body:
                     raise _too_large(limits)
     except TimeoutError:
-        said = f"the body did not arrive within {limits.body_seconds:g} seconds"
-        raise RequestRefused(408, said, "slow_body", closes=True) from None
+        problem = f"the body did not arrive within {limits.body_seconds:g} seconds"
+        raise RequestRefused(408, problem, "slow_body", closes=True) from None
     except ClientDisconnect:
-        raise RequestRefused(400, "the request broke off", "broken_off", closes=True) from None
+        raise RequestRefused(400, "the request was interrupted", "broken_off", closes=True) from None
     try:
         body = parse_json(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -163,10 +166,10 @@ def _too_large(limits: ServingLimits) -> RequestRefused:
 
 
 def question_of(value: object, limits: ServingLimits, parameter: str = "question") -> str:
-    """A question that was sent.
+    """Return the question in a request.
 
     Raises:
-        Refused: it is no text, blank, too long, or has characters that no text has.
+        RequestRefused: the value is not a text, is blank, too long, or has control characters or surrogates.
     """
     if value is None:
         raise wrong(f"{parameter!r} is missing: send a text", parameter, "missing_required_parameter")
@@ -176,16 +179,16 @@ def question_of(value: object, limits: ServingLimits, parameter: str = "question
     if not text:
         raise wrong(f"{parameter!r} is blank", parameter)
     if len(text) > limits.question:
-        said = f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}"
-        raise wrong(said, parameter, "string_above_max_length")
+        problem = f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}"
+        raise wrong(problem, parameter, "string_above_max_length")
     return plain_text(text, parameter)
 
 
 def plain_text(text: str, parameter: str) -> str:
-    """``text``, unless there are characters in it that no text has.
+    """Return ``text`` if all its characters are valid.
 
     Raises:
-        Refused: there are control characters, or halves of characters.
+        RequestRefused: the text has control characters or surrogates.
     """
     if found := FORBIDDEN.search(text):
         raise wrong(f"{parameter!r} has a {control(found.group())}: remove it", parameter)
@@ -193,10 +196,10 @@ def plain_text(text: str, parameter: str) -> str:
 
 
 def switch(body: Body, name: str, *, default: bool = False) -> bool:
-    """A value that is true or false, or not there; null is not there, too.
+    """Return an optional boolean of a request; null counts as missing.
 
     Raises:
-        Refused: it is something else.
+        RequestRefused: the value is not a boolean.
     """
     value = body.get(name)
     if value is None:
@@ -207,17 +210,17 @@ def switch(body: Body, name: str, *, default: bool = False) -> bool:
 
 
 def refuse_unknown(body: Body, known: tuple[str, ...]) -> None:
-    """Raise `RequestRefused` where ``body`` has keys that mean nothing here."""
+    """Raise `RequestRefused` if ``body`` has unknown keys."""
     for key in body:
         if key not in known:
             raise wrong(f"there is no parameter {key[:40]!r}: give {', '.join(known)}", code="unknown_parameter")
 
 
 def enter(workers: Workers, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
-    """Have ``do`` done; see `Workers.enter`.
+    """Submit ``do``; see `Workers.enter`.
 
     Raises:
-        RequestRefused: too many wait already.
+        RequestRefused: the queue is full.
     """
     try:
         return workers.enter(key, do)
@@ -226,5 +229,5 @@ def enter(workers: Workers, key: Hashable, do: Callable[[CancellationToken], T])
 
 
 def late(limits: ServingLimits) -> RequestRefused:
-    """A request for which the time is up."""
+    """Return the refusal of a request that exceeded its time limit."""
     return RequestRefused(504, f"there was no answer within {limits.seconds:g} seconds", "timeout")

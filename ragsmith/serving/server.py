@@ -25,9 +25,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.middleware import HEADERS, LARGEST_HEAD, OTHER, checked_token, request_id
-from ragsmith.serving.monitoring import event, speaking_json
-from ragsmith.serving.requests import no_http
+from ragsmith.serving.middleware import HEADERS, MAX_HEAD_BYTES, OTHER, checked_token, request_id
+from ragsmith.serving.monitoring import event, json_logging
+from ragsmith.serving.requests import invalid_http
 from ragsmith.text.files import TextError, read_text
 
 KEEP_ALIVE_SECONDS = 15
@@ -100,7 +100,7 @@ def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], Non
 
     ``on_start`` is called with the URL once the server accepts requests.
     """
-    with speaking_json():
+    with json_logging():
         _serve(app, listening, on_start)
 
 
@@ -117,7 +117,7 @@ def _serve(app: ServingApp, listening: socket.socket, on_start: Callable[[str], 
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
     server = _SignalServer(config, app, format_address(listening), on_start)
     try:
@@ -215,7 +215,7 @@ def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
             if not is_begun and self.conn.our_state is not h11.IDLE:
                 self.transport.close()  # the response is complete: further data is no request
                 return
-            refused, id_ = no_http(sys.exc_info()[1]), request_id("")
+            refused, id_ = invalid_http(sys.exc_info()[1]), request_id("")
             if is_begun:
                 id_ = self.cycle.scope["state"].get("request_id", id_)
                 self.cycle.disconnected = True

@@ -1,4 +1,4 @@
-"""A reply that is sent piece by piece, to a client that may go away before the first piece, or read none of them."""
+"""Streamed replies to clients that may disconnect at any time, or read nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 
-class Streamed(StreamingResponse):
-    """``pieces``, server-sent events, of something that ``leave`` is called for once: nobody waits for it any more.
+class CancellableStream(StreamingResponse):
+    """Reply of server-sent events ``pieces``, which calls ``leave`` once when the work is no longer needed.
 
-    That is when the reply has ended, however it did, and no later than ``until``, on the clock of `time.monotonic`. The
-    pieces themselves cannot see to it: where nothing can be sent they are not asked for.
+    ``leave`` is called when the reply has ended, with or without an error, and no later than ``until`` on the clock of
+    `time.monotonic`. The iterator cannot call it itself, as it is not advanced while nothing can be sent.
     """
 
     def __init__(self, pieces: AsyncIterator[str], until: float, leave: Callable[[], None]) -> None:
@@ -24,14 +24,14 @@ class Streamed(StreamingResponse):
         self._leave: Callable[[], None] | None = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the pieces."""
-        in_time = asyncio.get_running_loop().call_later(max(self._until - time.monotonic(), 0), self._left)
+        """Send the events."""
+        timer = asyncio.get_running_loop().call_later(max(self._until - time.monotonic(), 0), self._left)
         try:
             await super().__call__(scope, receive, send)
         except ClientDisconnect:
-            pass  # it is all the same how a server says that
+            pass  # some servers raise this for a disconnected client, others do not
         finally:
-            in_time.cancel()
+            timer.cancel()
             self._left()
 
     def _left(self) -> None:

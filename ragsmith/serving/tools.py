@@ -1,7 +1,7 @@
-"""The pipeline as tools of the Model Context Protocol, for agents: ask, retrieve and explain, over standard input.
+"""Tools of the Model Context Protocol for agents, over standard input: ask, retrieve and explain.
 
-The library serves until its input ends, and drops what it is answering then. So a request to stop ends the input from
-here, and not before every request that was read has its reply.
+The library serves until its input ends, and then drops unanswered requests. On a signal this module therefore ends the
+input only after all requests that were read have been answered.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from ragsmith.evaluation.signals import signals_handled
-from ragsmith.serving.answering import PipelineService, plain
+from ragsmith.serving.answering import PipelineService, to_json
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.requests import RequestRefused, enter, failed, late, question_of
 from ragsmith.serving.workers import CancellationToken, Workers, arrival
 
-AT_ONCE = 1 << 16
-"""Bytes of the input that are read at a time."""
+READ_BYTES = 1 << 16
+"""Size of the reads from standard input, in bytes."""
 
 
 class End(Enum):
-    """Why no line comes any more."""
+    """Reason for the end of the input."""
 
     OF_INPUT = auto()
     ASKED = auto()
 
 
 class ToolServer(MCPServer):
-    """An MCP server whose `run_stdio_async` also ends when a signal comes, and then answers first what it has read.
+    """MCP server whose `run_stdio_async` shuts down gracefully on a signal.
 
-    ``pressed`` says whether Ctrl-C came while it was stopping, which ends it at once. The signals are heard in the main
-    thread, where alone they arrive.
+    ``interrupted`` is whether Ctrl-C was pressed during the shutdown, which aborts it. Signals are handled in the main
+    thread.
     """
 
-    pressed = False
+    interrupted = False
 
     async def run_stdio_async(self) -> None:
-        """Serve until the input ends, or a signal comes."""
+        """Serve until the input ends or a signal is received."""
         loop, serving = asyncio.get_running_loop(), asyncio.current_task()
         lines: asyncio.Queue[str | End] = asyncio.Queue()
         unanswered = _Unanswered()
@@ -62,33 +62,33 @@ class ToolServer(MCPServer):
             if not stopping:
                 loop.call_soon_threadsafe(lines.put_nowait, End.ASKED)
             elif number == signal.SIGINT and serving is not None:
-                self.pressed = True
+                self.interrupted = True
                 loop.call_soon_threadsafe(serving.cancel)
             stopping = True
 
         with signals_handled(hear):
             _read_into(lines, loop)
-            # it only goes through the lines: a file has more than is asked of it
-            incoming = cast("Any", unanswered.noting(lines))
+            # the library only iterates over the lines, although its type is that of a file
+            incoming = cast("Any", unanswered.track(lines))
             try:
                 async with stdio_server(stdin=incoming) as (reading, writing):
                     options = self._lowlevel_server.create_initialization_options()
                     await self._lowlevel_server.run(reading, _Replies(writing, unanswered), options)
             except asyncio.CancelledError:
-                if not self.pressed:
+                if not self.interrupted:
                     raise
 
 
 class _Unanswered:
-    """The requests that were read and have no reply yet, by their ids."""
+    """Ids of the requests that were read and not answered yet."""
 
     def __init__(self) -> None:
         self._ids: set[str | int] = set()
         self._none = asyncio.Event()
         self._none.set()
 
-    async def noting(self, lines: asyncio.Queue[str | End]) -> AsyncIterator[str]:
-        """The lines that come; where a stop was asked for, the end comes when all that asked for a reply have one."""
+    async def track(self, lines: asyncio.Queue[str | End]) -> AsyncIterator[str]:
+        """Yield the lines; after a request to stop, end when all requests have been answered."""
         while not isinstance(line := await lines.get(), End):
             self._note(line)
             yield line
@@ -96,7 +96,7 @@ class _Unanswered:
             await self._none.wait()
 
     def answered(self, id_: object) -> None:
-        """The request ``id_`` has its reply, or wants none any more."""
+        """Record that the request ``id_`` was answered or cancelled."""
         if isinstance(id_, str | int):
             self._ids.discard(id_)
         if not self._ids:
@@ -104,21 +104,21 @@ class _Unanswered:
 
     def _note(self, line: str) -> None:
         try:
-            said = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             return
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             return
-        id_, method, about = said.get("id"), said.get("method"), said.get("params")
-        if method == "notifications/cancelled" and isinstance(about, dict):
-            self.answered(about.get("requestId"))
+        id_, method, parameters = message.get("id"), message.get("method"), message.get("params")
+        if method == "notifications/cancelled" and isinstance(parameters, dict):
+            self.answered(parameters.get("requestId"))
         elif isinstance(method, str) and isinstance(id_, str | int):
             self._ids.add(id_)
             self._none.clear()
 
 
 class _Replies:
-    """The stream that replies are written to; ``unanswered`` learns of those that were written."""
+    """Stream of replies, which records answered requests in ``unanswered``."""
 
     def __init__(self, inner: Any, unanswered: _Unanswered) -> None:
         self._inner, self._unanswered = inner, unanswered
@@ -140,10 +140,10 @@ class _Replies:
 
 
 def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop) -> None:
-    """Read standard input in a thread that nobody waits for: it may hang in there until the process ends."""
+    """Read standard input in a daemon thread, as a read may block until the process ends."""
     handle = sys.stdin.fileno()
 
-    def tell(line: str | End) -> bool:
+    def put(line: str | End) -> bool:
         try:
             loop.call_soon_threadsafe(lines.put_nowait, line)
         except RuntimeError:
@@ -154,13 +154,13 @@ def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop)
 
     def read() -> None:
         rest = b""
-        while data := os.read(handle, AT_ONCE):
+        while data := os.read(handle, READ_BYTES):
             *whole, rest = (rest + data).split(b"\n")
-            if not all(tell(line.decode("utf-8", "replace")) for line in whole):
+            if not all(put(line.decode("utf-8", "replace")) for line in whole):
                 return
         if rest:
-            tell(rest.decode("utf-8", "replace"))
-        tell(End.OF_INPUT)
+            put(rest.decode("utf-8", "replace"))
+        put(End.OF_INPUT)
 
     threading.Thread(target=read, name="ragsmith-input", daemon=True).start()
 
@@ -169,7 +169,7 @@ T = TypeVar("T")
 
 
 def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) -> ToolServer:
-    """A server of the three tools."""
+    """Return a server of the three tools."""
     workers = Workers(limits.threads(waits=answerer.waits), limits.queue)
     name = answerer.setup.dataset.name
     server = ToolServer(
@@ -201,18 +201,22 @@ def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) 
     async def ask(question: str) -> dict[str, Any]:
         """Answer a question from the documents, with the parts of them that the answer rests on."""
         answered = await done(question, "ask", answerer.ask)
-        return {"answer": answered.answer, "declined": answered.declined, "citations": plain(citations(answered))}
+        return {"answer": answered.answer, "declined": answered.declined, "citations": to_json(citations(answered))}
 
     @server.tool(structured_output=True)
     async def retrieve(question: str) -> dict[str, Any]:
         """Find the passages that fit a question best, with their places and scores; nothing is answered."""
         found = await done(question, "retrieve", answerer.retrieve)
-        return {"passages": plain(found.passages)}
+        return {"passages": to_json(found.passages)}
 
     @server.tool(structured_output=True)
     async def explain(question: str) -> dict[str, Any]:
         """Follow a question through every stage of the pipeline: what each made of it, and what was read in the end."""
-        way = await done(question, "explain", answerer.explain)
-        return {"answer": way.answer, "stages": plain(way.stations), "passages": plain(way.passages)}
+        explanation = await done(question, "explain", answerer.explain)
+        return {
+            "answer": explanation.answer,
+            "stages": to_json(explanation.stations),
+            "passages": to_json(explanation.passages),
+        }
 
     return server

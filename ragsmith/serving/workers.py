@@ -1,8 +1,8 @@
-"""The few threads that answer, those who wait for them, and those who have gone.
+"""Thread pool with a bounded queue, which shares equal work and cancels work that is no longer needed.
 
-Whoever comes enters and is given a ticket, or is refused where too many wait. Requests for the same thing at the same
-time are one piece of work. When the last who wanted it leaves, work that has not begun is dropped, and work under way
-is told to ask no model any more; its thread is free when it ends.
+Each request enters the pool and receives a work item, or is refused if the queue is full. Concurrent requests with the
+same key share an item. When the last request of an item leaves, the item is removed from the queue if it has not begun;
+otherwise its calls of models are cancelled, and its thread is free when it ends.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """As many wait as may wait."""
+    """The queue has reached its maximum length."""
 
 
 class CancellationToken:
-    """Tells work that nobody wants it any more; ``forsake`` is called once, at once where that is so already."""
+    """Token that cancels work; its callback is called once, immediately if the token is already cancelled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._forsake: Callable[[], None] | None = None
-        self.asked = False
+        self._callback: Callable[[], None] | None = None
+        self.cancelled = False
 
-    def tells(self, forsake: Callable[[], None]) -> None:
-        """Have ``forsake`` called when the work is to stop."""
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Set the ``callback`` for the cancellation."""
         with self._lock:
-            self._forsake = forsake
-            now = self.asked
-        if now:
-            forsake()
+            self._callback = callback
+            is_cancelled = self.cancelled
+        if is_cancelled:
+            callback()
 
-    def ask(self) -> None:
-        """Stop the work."""
+    def cancel(self) -> None:
+        """Cancel the work."""
         with self._lock:
-            self.asked, forsake = True, self._forsake
-        if forsake is not None:
-            forsake()
+            self.cancelled, callback = True, self._callback
+        if callback is not None:
+            callback()
 
 
 @dataclass(eq=False)
 class WorkItem(Generic[T]):
-    """Something to do: ``future`` gets the result, or the error in its place."""
+    """Work of a thread: ``future`` receives the result or the error, and ``wanted_by`` counts the waiting requests."""
 
     key: Hashable
     do: Callable[[CancellationToken], T]
@@ -59,17 +59,17 @@ class WorkItem(Generic[T]):
 
 
 class Aborted(Exception):
-    """Work asked its thread, or the process, to end: what it wanted goes no further than its own result."""
+    """Work raised an exception such as `SystemExit`, which is its result and does not end the thread."""
 
 
 class Workers:
-    """``threads`` threads that do what is asked of them; up to ``queue`` pieces of work wait for one of them."""
+    """Pool of ``threads`` threads with a queue of up to ``queue`` work items."""
 
     def __init__(self, threads: int, queue: int) -> None:
         self.threads = threads
         self.queue = queue
         self.given_up = 0
-        """Pieces of work that nobody waited for any more when they ended, or that were dropped before they began."""
+        """Number of work items that were cancelled before they ended."""
         self._waiting: deque[WorkItem[Any]] = deque()
         self._busy = 0
         self._joined: dict[Hashable, WorkItem[Any]] = {}
@@ -79,19 +79,19 @@ class Workers:
 
     @property
     def busy(self) -> int:
-        """Pieces of work that are being done."""
+        """Number of running work items."""
         return self._busy
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that wait for a thread."""
+        """Number of work items in the queue."""
         return len(self._waiting)
 
     def enter(self, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
-        """Want ``do`` done; work of an equal ``key`` that is not done yet is shared.
+        """Submit ``do``, or share the unfinished work item with an equal ``key``.
 
         Raises:
-            Full: too many wait already, or the workers are closed.
+            QueueFull: the queue is full, or the pool is closed.
         """
         with self._changed:
             work = self._joined.get(key)
@@ -108,7 +108,7 @@ class Workers:
             return work
 
     def leave(self, work: WorkItem[Any]) -> None:
-        """Whoever entered waits no longer."""
+        """Withdraw a request; work without requests is cancelled."""
         with self._changed:
             work.wanted_by -= 1
             if work.wanted_by or work.future.done():
@@ -118,10 +118,10 @@ class Workers:
             if not work.has_begun:
                 self._waiting.remove(work)
             self.given_up += 1
-        work.stop.ask()
+        work.stop.cancel()
 
     def close(self) -> None:
-        """Take nothing new; threads end when they are idle, and nobody waits for them."""
+        """Refuse further work; threads end when the queue is empty, without being joined."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -131,9 +131,9 @@ class Workers:
             result: Any
             try:
                 result = work.do(work.stop)
-            except Exception as error:  # noqa: BLE001  it is the result of the work, for whoever waits for it
+            except Exception as error:  # noqa: BLE001  the error is the result of the work
                 result = error
-            except BaseException as error:  # noqa: BLE001  as above: the thread stays, it is one of a few
+            except BaseException as error:  # noqa: BLE001  as above: the thread must continue
                 result = Aborted(type(error).__name__)
                 result.__cause__ = error
             with self._changed:
@@ -141,7 +141,7 @@ class Workers:
                 if self._joined.get(work.key) is work:
                     del self._joined[work.key]
             work.future.set_result(result)
-            del work, result  # nothing of it is kept while the thread waits
+            del work, result  # free the memory while the thread waits
 
     def _next(self) -> WorkItem[Any] | None:
         with self._changed:
@@ -156,15 +156,15 @@ class Workers:
 
 
 def arrival(work: WorkItem[Any]) -> asyncio.Event:
-    """Set when ``work`` is done; the thread that did it is not this loop's."""
+    """Return an event of the running loop that is set when ``work`` is done in its thread."""
     arrived, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def tell(_: object) -> None:
+    def set_event(_: object) -> None:
         try:
             loop.call_soon_threadsafe(arrived.set)
         except RuntimeError:
-            if not loop.is_closed():  # where it is, nobody waits
+            if not loop.is_closed():  # a closed loop has no waiting tasks
                 raise
 
-    work.future.add_done_callback(tell)
+    work.future.add_done_callback(set_event)
     return arrived

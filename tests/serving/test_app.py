@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 import ragsmith
 from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.answering import ANSWERS_A_CLEARING, PipelineService
+from ragsmith.serving.answering import ANSWERS_PER_CLEARING, PipelineService
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.middleware import LARGEST_HEAD
+from ragsmith.serving.middleware import MAX_HEAD_BYTES
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.words import terms
 
@@ -187,11 +187,11 @@ def test_caches_are_emptied_every_so_often_and_answers_stay_the_same(winner: Pat
     answerer = PipelineService(ragsmith.Pipeline.load(winner))
     answerer.prepare()
     expected = answerer.ask(QUESTION, CancellationToken()).answer
-    for n in range(ANSWERS_A_CLEARING - 10):
+    for n in range(ANSWERS_PER_CLEARING - 10):
         answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
         terms(f"{QUESTION} Number {n}")  # whatever the winner searches with
     before = terms.cache_info().currsize
-    assert before > ANSWERS_A_CLEARING - 10
+    assert before > ANSWERS_PER_CLEARING - 10
     for n in range(10):
         answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
     assert terms.cache_info().currsize < 20
@@ -327,10 +327,10 @@ def test_bodies_and_questions_have_their_limits(serving: Serving) -> None:
 
 def test_the_head_of_a_request_has_its_limit_and_says_once_where_the_body_ends(serving: Serving) -> None:
     app = serving()
-    for more in ({"headers": {"x": "y" * LARGEST_HEAD}}, {"query": b"y" * LARGEST_HEAD}):
+    for more in ({"headers": {"x": "y" * MAX_HEAD_BYTES}}, {"query": b"y" * MAX_HEAD_BYTES}):
         got = sent(app, "GET", "/health", **more)
         assert (got.status, got.headers["connection"]) == (431, "close")
-    assert sent(app, "GET", "/health", headers={"x": "y" * (LARGEST_HEAD - 200)}).status == 200
+    assert sent(app, "GET", "/health", headers={"x": "y" * (MAX_HEAD_BYTES - 200)}).status == 200
     got = sent(app, "POST", "/ask", {"question": QUESTION}, headers={"transfer-encoding": "chunked"})
     assert (got.status, got.json["error"]["code"], got.headers["connection"]) == (400, "invalid_length", "close")
 

@@ -119,17 +119,17 @@ def test_without_a_file_there_is_no_feedback(serving: Serving) -> None:
 def test_what_a_crash_cut_off_is_taken_off_and_the_file_has_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     feedback = FeedbackFile(path, 2000)
-    feedback.keep(FeedbackEntry("One?", "One.", "up"), "m")
+    feedback.write(FeedbackEntry("One?", "One.", "up"), "m")
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"id": "feedback-1", "question": "' + b"x" * 900)
-    feedback.keep(FeedbackEntry("Two?", "Two.", "up", evidence=[(Span("d", 0, 3), "abc")]), "m")
+    feedback.write(FeedbackEntry("Two?", "Two.", "up", evidence=[(Span("d", 0, 3), "abc")]), "m")
     assert path.read_bytes().startswith(whole + b'{"id"')
     assert [row["question"] for row in rows(path)] == ["One?", "Two?"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
     with pytest.raises(OSError, match="full"):
-        feedback.keep(FeedbackEntry("Three?", "x" * 3000, "up"), "m")
+        feedback.write(FeedbackEntry("Three?", "x" * 3000, "up"), "m")
     assert path.read_bytes() == before
 
 
@@ -140,7 +140,7 @@ MINE = '{"id": "q1", "question": "Who wrote this line?", "answer": "I did."}'
 def test_a_line_of_somebody_else_that_lacks_its_end_is_kept(tmp_path: Path, last: str) -> None:
     path = tmp_path / "feedback.jsonl"
     path.write_text(f"{MINE}\n{last}")
-    FeedbackFile(path, 2000).keep(FeedbackEntry("One?", "One.", "up"), "m")
+    FeedbackFile(path, 2000).write(FeedbackEntry("One?", "One.", "up"), "m")
     assert path.read_text().splitlines()[:2] == [MINE, last]
     assert json.loads(path.read_text().splitlines()[2])["question"] == "One?"
 
@@ -151,7 +151,7 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
 
     def write(number: int) -> None:
         own = FeedbackFile(path, 1 << 20)  # as another process would
-        ids.extend(own.keep(FeedbackEntry(f"{number} {i}?", "x" * 500, "up"), "m") for i in range(5))
+        ids.extend(own.write(FeedbackEntry(f"{number} {i}?", "x" * 500, "up"), "m") for i in range(5))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -165,7 +165,7 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
 def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: Serving, tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     app = serving(feedback=path)
-    app.feedback = FeedbackFile(path, 1 << 20, patience=0.1)
+    app.feedback = FeedbackFile(path, 1 << 20, timeout=0.1)
     said = {"question": "x", "answer": "y", "thumb": "up"}
     with path.open("ab") as file, hold_lock(file.fileno()):
         got = sent(app, "POST", "/feedback", said)
@@ -173,7 +173,7 @@ def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: 
         assert int(got.headers["retry-after"]) > 0
     assert path.read_bytes() == b""
     assert sent(app, "POST", "/feedback", said).status == 201
-    own = FeedbackFile(path, 1 << 20, patience=0.1)
+    own = FeedbackFile(path, 1 << 20, timeout=0.1)
     with own._open(path), pytest.raises(TimeoutError):  # as another thread would
-        own.keep(FeedbackEntry("One?", "One.", "up"), "m")
+        own.write(FeedbackEntry("One?", "One.", "up"), "m")
     assert len(rows(path)) == 1

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.serving.answering import IN_A_ROW, quoted
+from ragsmith.serving.answering import MIN_QUOTE_WORDS, find_quotes
 
 WORDS = st.lists(st.sampled_from(["the", "ferry", "leaves", "Ferry,", "seven.", "The"]), max_size=30)
 
@@ -20,10 +20,10 @@ def plain(text: str) -> str:
 def test_exactly_the_words_of_common_runs_are_marked(answer: list[str], passage: list[str]) -> None:
     said, read = " ".join(answer), " ".join(passage)
     marked = set()
-    for quote in quoted(said, read):
+    for quote in find_quotes(said, read):
         marked.update(range(quote.start, quote.end))
     words = list(re.finditer(r"[^\W_]+", read))
-    n = min(IN_A_ROW, len(answer))
+    n = min(MIN_QUOTE_WORDS, len(answer))
     expected = set()
     for i in range(len(words) - n + 1 if n else 0):
         run = words[i : i + n]
@@ -35,6 +35,6 @@ def test_exactly_the_words_of_common_runs_are_marked(answer: list[str], passage:
 
 def test_places_are_of_the_passage_in_characters() -> None:
     passage = "🦭 It BEGINS then. It takes\nthree years, unless it does not."
-    [quote] = quoted("It takes three years!", passage)
+    [quote] = find_quotes("It takes three years!", passage)
     assert passage[quote.start : quote.end] == "It takes\nthree years"
-    assert quoted("", passage) == quoted("...", passage) == ()
+    assert find_quotes("", passage) == find_quotes("...", passage) == ()

@@ -27,7 +27,7 @@ from served import Ruled
 import ragsmith
 from ragsmith.errors import UsageError
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.monitoring import speaking_json
+from ragsmith.serving.monitoring import json_logging
 
 QUESTION = "When does the ferry to Marrow leave?"
 TOKEN = "correct-horse-battery-staple"
@@ -313,7 +313,7 @@ def _is_open(connection: socket.socket) -> bool:
 
 def test_what_the_event_loop_says_is_a_line_of_json_too() -> None:
     stream = io.StringIO()
-    with speaking_json(stream):
+    with json_logging(stream):
         logging.getLogger("asyncio").error("a callback failed")
     [said] = requests(stream.getvalue())
     assert (said["level"], said["event"]) == ("error", "a callback failed")

@@ -57,7 +57,7 @@ def test_work_that_nobody_wants_is_dropped_or_told_to_stop() -> None:
     told: list[str] = []
     running = workers.enter("a", gate)
     assert gate.begun.acquire(timeout=PATIENCE)
-    running.stop.tells(lambda: told.append("a"))
+    running.stop.on_cancel(lambda: told.append("a"))
     waiting, shared = workers.enter("b", gate), workers.enter("c", gate)
     assert workers.enter("c", gate) is shared
     workers.leave(waiting)
@@ -83,8 +83,8 @@ def test_an_error_is_the_result_of_its_work_alone() -> None:
 
 def test_a_stop_that_came_before_is_told_at_once() -> None:
     stop, told = CancellationToken(), []
-    stop.ask()
-    stop.tells(lambda: told.append(1))
+    stop.cancel()
+    stop.on_cancel(lambda: told.append(1))
     assert told == [1]
 
 

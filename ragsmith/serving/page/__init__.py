@@ -1,4 +1,4 @@
-"""The page on which one asks: put together into one file, which fetches nothing but answers."""
+"""Web page for questions, combined into one file without external resources."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from ragsmith.reporting.inline import inline_page
 
 @cache
 def page() -> tuple[str, str]:
-    """The page, and the Content-Security-Policy that allows its script and its style and nothing else."""
+    """Return the page, and a Content-Security-Policy that allows only its own script and style."""
     colours = Path(*ragsmith.reporting.__path__, "templates", "colours.css").read_text(encoding="utf-8")
     return inline_page(Path(__file__).parent, f"{colours.strip()}\n")
