@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsmith.effects.beliefs import Array, DatasetBlock, EffectVariances, StackedBlocks
 from ragsmith.effects.knowledge import (
-    FEWEST,
+    MIN_DATASETS,
     FORMAT,
     Knowledge,
     ObservedDataset,
@@ -44,9 +44,9 @@ def learned_from(
     variances = {}
     for part in PARTS:
         blocks, _, groups = blocks_of(observed, part)
-        if len(blocks) < FEWEST:
+        if len(blocks) < MIN_DATASETS:
             raise UsageError(
-                f"effects on {part} are learned from {FEWEST} data sets or more, which tell how they differ, and "
+                f"effects on {part} are learned from {MIN_DATASETS} data sets or more, which tell how they differ, and "
                 f"here are {len(blocks)}: name more"
             )
         variances[part] = fit(blocks, groups, start.variances[part] if start else START, steps)

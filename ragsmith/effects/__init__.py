@@ -1,8 +1,8 @@
-"""What options of a pipeline are worth, learned on data sets whose answers are known, for documents without questions.
+"""Effects of the options of a pipeline, learned on labelled data sets, for documents without questions.
 
-`read` reads what was learned from a sample of pipelines on the search questions of data sets (`tools/effects.py`): what
-ships with ragsmith, unless a file is named. `recommendations` names pipelines for documents, and `prior_for` says for a
-search what to expect of each of its candidates.
+`read` reads effects that were learned from a sample of pipelines on the search questions of data sets
+(`tools/effects.py`), by default those that ship with ragsmith. `recommendations` returns pipelines for documents, and
+`prior_for` a prior of the gains of the candidates of a search.
 """
 
 from ragsmith.effects.corpus import CorpusProfile, corpus_of

@@ -1,13 +1,13 @@
-"""What is believed of the pipelines of a data set that has not been searched: gains with their uncertainty.
+"""Expected gains of pipelines on an unseen data set, with their uncertainty.
 
-They come from a linear mixed model of what pipelines score on several data sets:
+They are predictions of a linear mixed model of the scores of pipelines on several data sets:
 
     score(d, p) = level(d) + sum over the terms t of p of [general(t) + of_kind(kind(d), t) + own(d, t)] + rest(d, p)
 
-Each part of a term's effect is drawn around 0, with a variance that all terms of its group share; levels are free. What
-the sample of questions adds is known from the questions, and joins the variances of its data set. Effects are what the
-scores leave to expect of them (Henderson's best linear unbiased predictions), with their covariance. Variances are
-estimated where effects are learned, in ``tools/effect_model.py``.
+The parts of an effect have mean 0, and variances that all terms of a group share; levels are unrestricted. The variance
+due to the sample of questions is estimated from the questions, and added to the variances of its data set. Effects are
+Henderson's best linear unbiased predictions, with their covariance. The variances are estimated in
+``tools/effect_model.py``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ragsmith.effects.terms import PAIRS, PLAIN, Labels, ModelClasses, Term, opt
 Array = NDArray[np.float64]
 
 LEVEL = 1.0
-"""Variance of the level of a data set: scores lie between 0 and 1, so this is nearly free."""
+"""Variance of the level of a data set: nearly uninformative, as scores are between 0 and 1."""
 
-LEAST = 1e-8
-"""Variance of a score, at least: some pipelines score alike to the last digit."""
+MIN_VARIANCE = 1e-8
+"""Minimum variance of a score, as some pipelines have identical scores."""
 
 
 @dataclass(frozen=True)
 class DatasetBlock:
-    """What was seen of one data set: a row of ``design`` (its terms, by weight) and a score for each pipeline.
+    """Observations of one data set: a row of ``design`` (weights of terms) and a score for each pipeline.
 
-    ``noise`` has for each group of terms the variance that the sample of questions gives an effect, and at the end that
-    which it gives a pipeline besides.
+    ``noise`` is the variance of effects due to the sample of questions, for each group of terms, and last the residual
+    variance of a pipeline due to it.
     """
 
     design: Array
@@ -47,9 +47,9 @@ class DatasetBlock:
 
 @dataclass(frozen=True)
 class EffectVariances:
-    """By group of terms, the variance of general effects, of those of a kind of corpus, and of those of a data set.
+    """Variances of effects by group of terms: general, of a kind of corpus, and of a data set.
 
-    ``rest`` is the variance of what terms do not explain of a pipeline.
+    ``rest`` is the residual variance of a pipeline.
     """
 
     general: Array
@@ -60,7 +60,7 @@ class EffectVariances:
 
 @dataclass(frozen=True)
 class Effects:
-    """What is expected of the effects of terms on a data set that was not seen, and the covariance of the error."""
+    """Predicted effects of terms on an unseen data set, and the covariance of their errors."""
 
     mean: Array
     covariance: Array
@@ -73,7 +73,7 @@ def effects(
     kind: str,
     stretch: float = 1.0,
 ) -> Effects:
-    """The effects to expect on a data set of ``kind``; ``stretch`` times the usual variance between data sets."""
+    """Predict the effects on a data set of ``kind``; the variance between data sets is multiplied by ``stretch``."""
     stacked = StackedBlocks(blocks, groups)
     alike = np.concatenate([np.full(len(block.scores), block.kind == kind) for block in blocks])
     shared = stacked.design * variances.general[groups] + stacked.design * variances.kind[groups] * alike[:, None]
@@ -83,14 +83,14 @@ def effects(
 
 
 def student_95(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t, by Hill's expansion from the normal one (1970); within 1 % from 3 on."""
+    """Return the 97.5 % quantile of Student's t by Hill's expansion (1970), within 1 % for at least 3 degrees."""
     z = 1.959964
     powers = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return float(z + sum(power / freedom ** (n + 1) for n, power in enumerate(powers)))
 
 
 class StackedBlocks:
-    """All data sets below each other. What data sets have in common is a matrix with a row and a column for each."""
+    """Stacked observations of all data sets, with the covariance matrix between them."""
 
     def __init__(self, blocks: Sequence[DatasetBlock], groups: NDArray[np.int_]) -> None:
         self.design = np.vstack([block.design for block in blocks])
@@ -106,15 +106,15 @@ class StackedBlocks:
         self.kernels = [self.design[:, groups == group] @ self.design[:, groups == group].T for group in range(number)]
 
     def covariance(self, variances: EffectVariances) -> Array:
-        """The covariance of the scores under ``variances``, with what questions add and the levels of data sets."""
+        """Return the covariance of the scores under ``variances``, including question noise and data set levels."""
         own = np.eye(len(self.same_kind))
-        found: Array = np.diag(variances.rest + LEAST + self._noise[self._sets, -1])
+        found: Array = np.diag(variances.rest + MIN_VARIANCE + self._noise[self._sets, -1])
         for rows in self.rows:
             found[rows, rows] += LEVEL
         for group, kernel in enumerate(self.kernels):
             common = variances.general[group] + variances.kind[group] * self.same_kind
             common = common + own * (variances.own[group] + self._noise[:, group])
-            for one, other in product(range(len(own)), repeat=2):  # far less memory passes through than with one gather
+            for one, other in product(range(len(own)), repeat=2):  # uses far less memory than one gather
                 block = self.rows[one], self.rows[other]
                 found[block] += kernel[block] * common[one, other]
         return found
@@ -126,11 +126,11 @@ Weighted = Sequence[tuple[Labels, float]]
 
 @dataclass(frozen=True)
 class PartOfFitness:
-    """What is believed of R, or of G: ``known`` effects at the ``places`` of their terms.
+    """Predictions of R or of G: ``known`` effects, with the ``places`` of their terms.
 
-    An option that nothing was learned of is expected to do what the plain one of its family does. By group of terms,
-    ``before`` has the variance of an effect of which nothing is known, and ``own`` that from one data set to another;
-    ``rest`` is the variance of what terms do not explain of a pipeline.
+    An option without learned effects is expected to equal the plain option of its family. By group of terms, ``before``
+    is the prior variance of an effect, and ``own`` its variance between data sets; ``rest`` is the residual variance of
+    a pipeline.
     """
 
     name: str
@@ -146,22 +146,22 @@ class PartOfFitness:
     )
 
     def of_option(self, place: int, label: str) -> list[Term]:
-        """The terms that an option of the family at ``place`` is taken to have.
+        """Return the terms of an option of the family at ``place``.
 
-        One that nothing was learned of has those of the plain option of its family, and its own besides.
+        An option without learned effects has the terms of the plain option of its family and its own terms.
         """
         taken = option_terms(place, self._known(place, label), self.name, self.models)
         own = option_terms(place, label, self.name, self.models)
         return [*taken, *(term for term in own if term not in taken)]
 
     def of_pair(self, i: int, first: str, j: int, second: str) -> list[Term]:
-        """The terms that two options, of the families at ``i`` and ``j``, are taken to have together."""
+        """Return the terms of a pair of options of the families at ``i`` and ``j``."""
         taken = pair_term(i, self._known(i, first), j, self._known(j, second), self.name, self.models)
         own = pair_term(i, first, j, second, self.name, self.models)
         return [taken] if own == taken else [taken, own]
 
     def sum(self, pipelines: Weighted) -> tuple[float, float]:
-        """The weighted sum of what ``pipelines`` are expected to score, and the variance of that."""
+        """Return the weighted sum of the expected scores of ``pipelines``, and its variance."""
         known: dict[int, float] = {}
         strange: dict[Term, float] = {}
         for labels, times in pipelines:
@@ -176,7 +176,7 @@ class PartOfFitness:
         return float(by @ self.known.mean[at]), max(0.0, variance)
 
     def between(self, pipeline: Labels, rival: Labels) -> float:
-        """The variance of the difference from one data set to another."""
+        """Return the variance of the difference between data sets."""
         weights: dict[Term, float] = {}
         for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
             for term in terms_of(labels, self.name, self.models):
@@ -202,18 +202,18 @@ class PartOfFitness:
 
 @dataclass(frozen=True)
 class Beliefs:
-    """What to expect of pipelines, whose fitness is the weighted mean of ``parts``."""
+    """Predictions of the fitness of pipelines, which is the weighted mean of ``parts``."""
 
     parts: tuple[PartOfFitness, ...]
 
     def gain(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
-        """The gain in fitness over a rival that is expected, and its standard deviation."""
+        """Return the expected gain in fitness over a rival, and its standard deviation."""
         return self.sum(((pipeline, 1.0), (rival, -1.0)))
 
     def sum(self, pipelines: Weighted) -> tuple[float, float]:
-        """The sum of the fitness of pipelines, by weights that add up to 0, and its standard deviation.
+        """Return the sum of the fitness of pipelines, with weights that add up to 0, and its standard deviation.
 
-        The errors of R and G are taken to go together, which is the worst case.
+        The errors of R and G are assumed to be fully correlated, which is the worst case.
         """
         mean = deviation = 0.0
         for part in self.parts:
@@ -223,5 +223,5 @@ class Beliefs:
         return mean, deviation
 
     def between(self, pipeline: Labels, rival: Labels) -> float:
-        """The standard deviation of a gain from one data set to another, which no learning takes away."""
+        """Return the standard deviation of a gain between data sets, which more observations do not reduce."""
         return sum(part.share * sqrt(part.between(pipeline, rival)) for part in self.parts)

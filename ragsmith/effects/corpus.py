@@ -1,5 +1,6 @@
-"""What documents are like, from their text alone: prose, tables, code or conversation, how many, how long, in which
-language. Data sets of one kind tell of each other; a corpus that is like none of them is said to be.
+"""Profile of a corpus, from its text alone: kind, number and length of documents, and language.
+
+Effects transfer best between data sets of one kind; a corpus that differs from all observed ones is reported.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from statistics import median
 from ragsmith.text.languages import ENGLISH, UNKNOWN, detect
 from ragsmith.types import Document, Example, Modality
 
-READ = 20_000
-"""Characters of a document that are looked at: it is taken to go on as it begins."""
+MAX_CHARACTERS = 20_000
+"""Maximum number of characters of a document that are profiled, from its beginning."""
 
-NO_PROSE = 0.2
-"""From this share of tables, code or conversation on, a corpus is no prose, but mixed."""
+MIXED_SHARE = 0.2
+"""Minimum share of tables, code or conversation in a corpus of the kind mixed."""
 
-OF_A_KIND = 0.5
-"""From this share of tables, code or conversation on, a corpus is of that kind: Markdown with tables in it is mixed."""
+KIND_SHARE = 0.5
+"""Minimum share of tables, code or conversation in a corpus of that kind; Markdown with some tables is mixed."""
 
-FEW = range(2, 5)
-"""Documents that a question of several steps needs; one that more documents answer needs any of them."""
+MULTI_HOP_DOCUMENTS = range(2, 5)
+"""Numbers of documents with evidence of a multi-hop question; more documents are usually alternatives."""
 
-BEYOND = 5.0
-"""A corpus that is so many times smaller or larger than any that was learned from is unlike them."""
+MAX_RATIO = 5.0
+"""Maximum ratio of the size of a corpus to those of observed ones; beyond it, the corpus is reported as different."""
 
 _TABLE_ROW = re.compile(r"^\s*\|.*\||^[^\t\n]*\t[^\t\n]*\t|^(?:[^:;]{1,60}: [^;]*; ){2}")
 _CODE_LINE = re.compile(
@@ -37,7 +38,7 @@ _TURN = re.compile(r"^\W{0,3}(?P<who>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2})\W{0,3
 
 @dataclass(frozen=True, slots=True)
 class CorpusProfile:
-    """What documents are like. ``tables``, ``code`` and ``turns`` of a conversation are shares of the characters.
+    """Profile of documents. ``tables``, ``code`` and ``turns`` of conversations are shares of the characters.
 
     ``several`` is the share of questions with evidence in several documents; None without questions.
     """
@@ -56,7 +57,7 @@ class CorpusProfile:
     def kind(self) -> str:
         """``prose``, ``tables``, ``code``, ``conversation``, ``mixed``, ``multi-hop``, or ``not English``.
 
-        What was learned of texts in other languages was learned with embedders that know English alone.
+        Effects on texts in other languages were observed with English embedders.
         """
         if self.language not in ("", ENGLISH):
             return "not English"
@@ -64,12 +65,12 @@ class CorpusProfile:
             return "multi-hop"
         shares = {"tables": self.tables, "code": self.code, "conversation": self.turns}
         second, most = sorted(shares, key=lambda kind: (shares[kind], kind))[1:]
-        if shares[most] >= OF_A_KIND and shares[second] <= shares[most] / 2:
+        if shares[most] >= KIND_SHARE and shares[second] <= shares[most] / 2:
             return most
-        return "mixed" if sum(shares.values()) >= NO_PROSE else "prose"
+        return "mixed" if sum(shares.values()) >= MIXED_SHARE else "prose"
 
     def unlike(self, known: Sequence[CorpusProfile]) -> tuple[str, ...]:
-        """In sentences, what sets this apart from all corpora that are ``known``."""
+        """Return the differences from all ``known`` corpora, as sentences."""
         return tuple(self._reasons(known)) if known else ("nothing was learned from any documents",)
 
     def _reasons(self, known: Sequence[CorpusProfile]) -> Iterator[str]:
@@ -82,18 +83,18 @@ class CorpusProfile:
             yield f"these documents {seen}, and what is known was learned from {', '.join(languages)}"
         for value, name in ((self.characters, "characters"), (self.length, "characters in the median document")):
             values = [other.characters if name == "characters" else other.length for other in known]
-            if not min(values) / BEYOND <= value <= max(values) * BEYOND:
+            if not min(values) / MAX_RATIO <= value <= max(values) * MAX_RATIO:
                 learned = f"{min(values):,.0f} to {max(values):,.0f}"
                 yield f"there are {value:,.0f} {name}, and {learned} where effects were learned"
 
 
 def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> CorpusProfile:
-    """What ``documents`` are like, and what the ``questions`` need: those of the search, never of the test."""
+    """Return the profile of ``documents``, and of the ``questions`` of the search, never of the test."""
     parts: Counter[str] = Counter()
     languages: Counter[str] = Counter()
     headings = 0
     for document in documents:
-        text = document.text[:READ]
+        text = document.text[:MAX_CHARACTERS]
         running = []
         for part, line in _lines(document.modality, text):
             parts[part] += len(line)
@@ -103,7 +104,11 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
         languages[detect("\n".join(running))] += sum(map(len, running))
     total = max(1, parts.total())
     lengths = [len(document.text) for document in documents]
-    several = [len({span.doc for span in question.evidence}) in FEW for question in questions if question.evidence]
+    several = [
+        len({span.doc for span in question.evidence}) in MULTI_HOP_DOCUMENTS
+        for question in questions
+        if question.evidence
+    ]
     return CorpusProfile(
         len(documents),
         sum(lengths),
@@ -118,7 +123,7 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
 
 
 def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
-    """The lines of a text, each with what it is."""
+    """Yield the lines of a text, each with its type."""
     lines = [line for line in text.splitlines() if line.strip()]
     if modality is not Modality.PROSE:
         kind = "tables" if modality is Modality.TABLE else "code"
@@ -139,6 +144,6 @@ def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _most(languages: Counter[str]) -> str:
-    """The language of most characters; "" where that is none."""
+    """Return the language with the most characters; "" if it is unknown."""
     most = max(languages, key=lambda code: (languages[code], code), default=UNKNOWN)
     return "" if most == UNKNOWN else most

@@ -1,8 +1,8 @@
-"""What was learned, as a file of numbers: scores of sampled pipelines on data sets, and how effects vary.
+"""Learned effects as a file of numbers: scores of sampled pipelines on data sets, and variances of effects.
 
-Of a data set the file has its digests, kind and size, and what each pipeline of the sample scored and cost on average;
-no text, and nothing of a test question. Effects are worked out from these on reading, in a second, so that a data set
-can be left out where it is itself the target, and R and G can be weighted in any way.
+For each data set the file has digests, the corpus profile, and the mean score and cost of each sampled pipeline,
+without texts or test questions. Effects are computed from these when they are needed, in about a second, so that the
+target data set can be left out, and R and G can be weighted.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ FORMAT = 1
 SHIPPED = Path(__file__).with_name("learned.json")
 ROLES = {"embedder": "embedder", "cross_encoder": "cross-encoder"}
 """The roles of models whose unknown classes are replaced by the most frequent known one."""
-FEWEST = 2
-"""Data sets that can tell what is general from what is one's own."""
-LARGEST = 256 * MIB
-"""Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
+MIN_DATASETS = 2
+"""Minimum number of data sets that separates general effects from those of a data set."""
+MAX_FILE_BYTES = 256 * MIB
+"""Maximum size of a file of effects, in bytes."""
 AGAIN = "`tools/effects.py` makes one"
 
 
 @dataclass(frozen=True)
 class ObservedDataset:
-    """What pipelines scored on the search questions of a data set, on average.
+    """Mean scores of pipelines on the search questions of a data set.
 
-    ``sample`` is that of its documents (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see `DatasetBlock`) are
-    by part, of which a data set without answers lacks G. ``calls`` is calls of a language model a question, and empty
-    without answers; ``groups`` counts the groups of questions that share documents.
+    ``sample`` is the sample of its documents (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see
+    `DatasetBlock`) are by part of the fitness; G is missing without answers. ``calls`` are calls of a language model
+    per question, empty without answers; ``groups`` is the number of groups of questions that share documents.
     """
 
     name: str
@@ -67,17 +67,17 @@ class ObservedDataset:
     calls: tuple[float, ...]
 
     def overlaps(self, sample: Sequence[int]) -> bool:
-        """Whether it was learned on documents that overlap with those of ``sample``."""
+        """Whether the documents overlap with those of ``sample``."""
         return estimate_containment(self.sample, sample) >= MIN_CONTAINMENT
 
 
 @dataclass(frozen=True)
 class RecommendationCheck:
-    """The pipeline that the other data sets name for one of them, and what it gained there over BM25.
+    """Leave-one-out check of a recommendation: the pipeline for a data set, and its measured gain there over BM25.
 
-    ``expected`` and ``sd`` were said beforehand; ``low`` and ``high`` bound the gain with 95 % confidence, by groups of
-    questions. It is in ``fitness``, or in ``retrieval`` where there are no answers. ``most_calls`` is the class of
-    costs, None without a limit.
+    ``expected`` and ``sd`` are the prediction; ``low`` and ``high`` are the 95 % confidence interval of the gain, by
+    groups of questions. ``measure`` is ``fitness``, or ``retrieval`` without answers. ``most_calls`` is the cost class,
+    None without a limit.
     """
 
     dataset: str
@@ -94,10 +94,10 @@ class RecommendationCheck:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time.
+    """Effects learned from data sets; ``code`` are the fingerprints of the techniques at that time.
 
-    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed. ``ranking``
-    are weights of signals learned on the same data sets; None for those that ship.
+    ``made`` describes the sample of pipelines: the space, the number per data set, and the seed. ``ranking`` are
+    weights of signals learned on the same data sets; None for the shipped ones.
     """
 
     observed: tuple[ObservedDataset, ...]
@@ -111,22 +111,22 @@ class Knowledge:
     )
 
     def without(self, sample: Sequence[int]) -> Knowledge:
-        """What the data sets teach that do not overlap with the documents of ``sample``, under the same variances."""
+        """Return the effects without the data sets that overlap with the documents of ``sample``; variances are kept."""
         return replace(self, observed=tuple(one for one in self.observed if not one.overlaps(sample)))
 
     @cached_property
     def stale(self) -> tuple[str, ...]:
-        """The techniques whose code has changed, or which are gone: what is known of them is of before."""
+        """Techniques whose code has changed since their effects were learned, or which no longer exist."""
         rankings = [self.ranking] if self.ranking else map(shipped, SHIPPED_WEIGHTS)
         known = [*self.code.items(), *(item for ranking in rankings for item in ranking.code.items())]
         return tuple(dict.fromkeys(name for name, code in known if fingerprint_of(name) != code))
 
     def beliefs(self, corpus: CorpusProfile, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
-        """What to expect of pipelines on ``corpus``, with models of these classes.
+        """Return the predictions for pipelines on ``corpus`` with ``models``.
 
-        For each thing that sets ``corpus`` and ``models`` apart from all that was learned from (`unlike`), the variance
-        between data sets is counted once more. Of an embedder or a cross-encoder of a class that nothing was learned
-        with, what most data sets say of theirs is expected: signals and ranks carry over better than nothing does.
+        For each difference of ``corpus`` and ``models`` from all observed data sets (`unlike`), the variance between
+        data sets is added once more. For an embedder or a cross-encoder of an unobserved class, the effects of the most
+        frequent class are used.
         """
         stretch = 1.0 + len(self.unlike(corpus, models))
         models = self._nearest(models)
@@ -143,7 +143,7 @@ class Knowledge:
         return Beliefs(tuple(parts))
 
     def unlike(self, corpus: CorpusProfile, models: ModelClasses) -> tuple[str, ...]:
-        """In sentences, what sets ``corpus`` and ``models`` apart from all that was learned from."""
+        """Return the differences of ``corpus`` and ``models`` from all observed data sets, as sentences."""
         found = list(corpus.unlike([one.corpus for one in self.observed]))
         for role, words in ROLES.items():
             classes = self._classes(role)
@@ -155,7 +155,7 @@ class Knowledge:
         return tuple(found)
 
     def _nearest(self, models: ModelClasses) -> ModelClasses:
-        """``models`` with the classes that most was learned with in place of unknown ones."""
+        """Return ``models`` with unobserved classes replaced by the most frequent ones."""
         known = {role: self._classes(role) for role in ROLES}
         strange = {role: its for role, its in known.items() if its and getattr(models, role) not in its}
         return replace(models, **{role: max(its, key=lambda name: (its[name], name)) for role, its in strange.items()})
@@ -164,9 +164,9 @@ class Knowledge:
         return Counter(getattr(one.models, role) for one in self.observed)
 
     def _expected(self, part: str, kind: str, stretch: float) -> tuple[Mapping[str, int], Effects]:
-        """The effects to expect on a data set of ``kind``, and their places by term.
+        """Return the predicted effects on a data set of ``kind``, and their places by term.
 
-        They take some tenths of a second, and a search wants the same ones twice: to begin with, and for its prior.
+        The result is cached, as a search needs it twice: for its initial pipelines, and for its prior.
         """
         key = part, kind, stretch
         if key not in self._worked_out:
@@ -177,25 +177,25 @@ class Knowledge:
         return self._worked_out[key]
 
     def calls(self, pipeline: Labels) -> float:
-        """Calls of a language model a question that a pipeline is expected to take, that of the answer among them."""
+        """Return the expected calls of a language model per question, including that of the answer."""
         return 1.0 + sum(self.cost(place, label) for place, label in enumerate(pipeline))
 
     def cost(self, place: int, label: str) -> float:
-        """Calls a question that an option of the family at ``place`` adds; they add up.
+        """Return the calls per question that an option of the family at ``place`` adds.
 
-        An unknown option counts as one call if it asks a language model.
+        An unknown option counts as one call if it uses a language model.
         """
         option = f"{FAMILIES[place].name}.{label}"
         return self._costs.get(option, float(_asks(option)))
 
     def datasets_with(self, family: str, option: str) -> int:
-        """How many data sets have pipelines with an option."""
+        """Return the number of data sets that have pipelines with an option."""
         place = next(i for i, its in enumerate(FAMILIES) if its.name == family)
         return sum(any(labels[place] == option for labels in one.pipelines) for one in self.observed)
 
     @cached_property
     def _costs(self) -> dict[str, float]:
-        """Calls that each option adds to naive RAG: least squares over all pipelines, the cheap ones counting most."""
+        """Calls that each option adds to naive RAG: least squares over all pipelines, weighted by inverse cost."""
         rows = [options_of(labels) for one in self.observed if one.calls for labels in one.pipelines]
         asking = [option for option in sorted({option for row in rows for option in row}) if _asks(option)]
         if not asking:
@@ -207,12 +207,12 @@ class Knowledge:
 
 
 def read(path: str | Path | None = None) -> Knowledge:
-    """Read what was learned: what ships with ragsmith, unless a file is named.
+    """Read learned effects, by default those that ship with ragsmith.
 
     Raises:
-        UsageError: the file is not there, or not one of learned effects.
+        UsageError: the file does not exist, or is not a file of learned effects.
     """
-    load_techniques()  # they say which models an option asks, and whether its code has changed
+    load_techniques()  # for the models and the code fingerprints of options
     file = SHIPPED if path is None else Path(path)
     plain = _plain(file)
 
@@ -237,11 +237,11 @@ def read(path: str | Path | None = None) -> Knowledge:
 
 
 def _plain(file: Path) -> dict[str, Any]:
-    """The contents of a file of effects, with all required keys."""
+    """Return the contents of a file of effects, with all required keys."""
     if not file.exists():
         raise UsageError(f"{file}: there is no such file of learned effects: `tools/effects.py` makes one")
     try:
-        plain = parse_record(read_text(file, limit=LARGEST, links=True))
+        plain = parse_record(read_text(file, limit=MAX_FILE_BYTES, links=True))
     except TextError as error:
         raise UsageError(f"{error.at(file)}, or make the file of learned effects anew: {AGAIN}") from None
     if (known := plain.get("format", FORMAT)) != FORMAT:
@@ -254,7 +254,7 @@ def _plain(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _reading(file: Path, place: str) -> Iterator[None]:
-    """Say in which place of a file of effects something is not of its form."""
+    """Convert an error into a UsageError that names the place in the file of effects."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -262,7 +262,7 @@ def _reading(file: Path, place: str) -> Iterator[None]:
 
 
 def in_words(pipeline: Labels) -> str:
-    """What a pipeline has besides naive RAG; an option that several families have is said with its family."""
+    """Describe the differences of a pipeline from naive RAG; ambiguous options are given with their family."""
     names = [set(family.techniques) for family in FAMILIES]
     parts = (
         f"{family.name} {label}" if sum(technique_of(label) in its for its in names) > 1 else label
@@ -300,14 +300,14 @@ def _variances(plain: Mapping[str, Any]) -> EffectVariances:
 
 
 def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
-    """So many finite numbers; anything else raises ValueError."""
+    """Return ``count`` finite numbers; raise ValueError for other values."""
     if len(values) != count or not all(is_instance_of(float, value) for value in values):
         raise ValueError(f"{count} numbers are needed")
     return tuple(float(value) for value in values)
 
 
 def _label(option: str) -> str:
-    """The option of ``family.option``; ValueError where there is no such family."""
+    """Return the option of ``family.option``; raise ValueError if there is no such family."""
     family, _, label = option.partition(".")
     its = next((its for its in FAMILIES if its.name == family), None)
     if not label or its is None:
@@ -322,12 +322,12 @@ def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:
 
 
 def options_of(labels: Labels) -> list[str]:
-    """The options of a pipeline, as ``family.option``."""
+    """Return the options of a pipeline as ``family.option``."""
     return [f"{family.name}.{label}" for family, label in zip(FAMILIES, labels, strict=True)]
 
 
 def _asks(option: str) -> bool:
-    """Whether an option asks a language model when a question is answered."""
+    """Whether an option uses a language model when a question is answered."""
     family, _, name = technique_of(option).partition(".")
     its = next(one for one in FAMILIES if one.name == family)
     known = its.techniques.get(name)
@@ -335,14 +335,14 @@ def _asks(option: str) -> bool:
 
 
 def fingerprint_of(technique: str) -> str | None:
-    """The fingerprint of a technique, None of one that is not there."""
+    """Return the fingerprint of a technique, or None if it does not exist."""
     family, _, name = technique.partition(".")
     found = next(its for its in FAMILIES if its.name == family).techniques.get(name)
     return found.code if found else None
 
 
 def design_matrix(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
-    """The terms by weight: a row for each pipeline, a column for each term."""
+    """Return the weights of terms, with a row for each pipeline and a column for each term."""
     design = np.zeros((len(rows), len(places)))
     for row, terms in zip(design, rows, strict=True):
         for term in terms:
@@ -353,7 +353,7 @@ def design_matrix(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> 
 def blocks_of(
     observed: Sequence[ObservedDataset], part: str
 ) -> tuple[list[DatasetBlock], dict[str, int], NDArray[np.int_]]:
-    """What was seen of a part of the fitness, the columns of the terms by name, and the group of each column."""
+    """Return the observations of a part of the fitness, the columns of terms by name, and the group of each column."""
     seen = [one for one in observed if part in one.means]
     rows = [[terms_of(labels, part, one.models) for labels in one.pipelines] for one in seen]
     groups = {term.name: term.group for of_set in rows for terms in of_set for term in terms}

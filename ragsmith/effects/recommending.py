@@ -1,4 +1,4 @@
-"""From what was learned to a pipeline for documents without questions, and to what a search may expect."""
+"""Recommend pipelines for documents without questions, and build priors for searches, from learned effects."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 
 COST_CLASSES: tuple[int | None, ...] = (1, 2, None)
-"""Most calls of a language model a question, the answer's own among them; None is any number."""
+"""Maximum calls of a language model per question, including that of the answer; None for no limit."""
 
 ROUNDING = 0.05
-"""Calls: what is learned of costs is a mean over questions, and a little off where options meet."""
+"""Tolerance of learned costs, in calls per question, as these are means that ignore interactions."""
 
 CAUTION = 0.25
 """Standard deviations on unseen documents that are subtracted from an expected gain, as a risk penalty.
 
-Set on search questions of data sets that were left out: in the default space from 0.2 to 0.3 all is alike, and half a
-deviation leaves little but BM25."""
+Tuned on the search questions of left-out data sets: results in the default space are the same from 0.2 to 0.3, and a
+penalty of 0.5 recommends little but BM25."""
 
 NEGLIGIBLE = 0.001
-"""Fitness: a change that gains less is not made, however sure it is."""
+"""Minimum gain in fitness of a change."""
 
 WITHIN_NOISE = 1.0
-"""Standard deviations by which a change has to gain that is paid for with calls."""
+"""Minimum gain of a change that adds calls, in standard deviations."""
 
-FEWEST_FREEDOM = 1.0
-"""Degrees of freedom of the interval of a gain, at least: data sets that were learned from, less one."""
+MIN_FREEDOM = 1.0
+"""Minimum degrees of freedom of the interval of a gain, which are the number of data sets less one."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """An option of a pipeline, and what the pipeline is expected to lose without it.
+    """Option of a pipeline, and the expected loss of the pipeline without it.
 
-    ``datasets`` counts those that the option was learned on.
+    ``datasets`` is the number of data sets on which the option was observed.
     """
 
     option: str
@@ -55,11 +55,11 @@ class Reason:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A pipeline for documents that nothing was asked about yet.
+    """Recommended pipeline for documents without questions.
 
-    ``gain`` is the fitness over BM25 that is expected, ``sd`` its standard deviation, and ``low`` and ``high`` bound it
-    with 95 % probability. ``calls`` are calls of a language model a question. ``unlike`` says what sets the documents
-    apart from all that was learned from, and ``datasets`` counts these.
+    ``gain`` is the expected gain in fitness over BM25, ``sd`` its standard deviation, and ``low`` and ``high`` its 95 %
+    interval. ``calls`` are calls of a language model per question. ``unlike`` are the differences of the documents from
+    all observed data sets, and ``datasets`` the number of these.
     """
 
     candidate: Candidate
@@ -75,7 +75,7 @@ class Recommendation:
 
 
 def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
-    """Classes of costs, from few calls to many, those one after another together for which the same is recommended."""
+    """Group consecutive cost classes with the same recommended pipeline."""
     return [list(same) for _, same in groupby(classes, key=lambda one: replace(one, most_calls=None))]
 
 
@@ -88,7 +88,9 @@ def recommended(
     most_calls: int | None,
     weights: Weights | None = None,
 ) -> Recommendation:
-    """The pipeline of ``space`` to begin with on ``corpus``, at ``most_calls`` a question; see `recommendations`.
+    """Return the recommended pipeline of ``space`` for ``corpus`` with at most ``most_calls`` calls per question.
+
+    See `recommendations`.
 
     Raises:
         SpaceError: the space has no pipeline of so few calls that needs no fitting.
@@ -108,12 +110,12 @@ def recommendations(
     classes: Sequence[int | None] = COST_CLASSES,
     weights: Weights | None = None,
 ) -> tuple[Recommendation, ...]:
-    """The pipelines of ``space`` to begin with on ``corpus``, one for each class of costs that any pipeline is in.
+    """Return the recommended pipelines of ``space`` for ``corpus``, one for each cost class that has a pipeline.
 
-    It begins with what most people would build, or with BM25, and changes one option after the other as long as that
-    pays: the gain over BM25 that is expected grows, less some of its standard deviation, and what is paid for with
-    calls gains more than its own. The largest of all expected gains would be the luckiest error, and where documents
-    are unlike all others, a large risk. What has to be fitted needs questions, and is left out.
+    Local search starts from the usual pipeline or BM25, and changes one option at a time as long as the expected gain
+    over BM25, less a share of its standard deviation, grows; a change that adds calls must also gain more than its own
+    standard deviation. The maximum over the whole space would select overestimated pipelines (winner's curse), a large
+    risk for unusual documents. Pipelines that need fitting are left out, as they require questions.
     """
     ready = space.of_families().without(lambda gene: gene.learns)
     beliefs = knowledge.beliefs(corpus, models, weights)
@@ -126,7 +128,7 @@ def recommendations(
             continue
         labels = labels_of(candidate)
         gain, sd = beliefs.gain(labels, labels_of(baseline("bm25")))
-        reach = student_95(max(FEWEST_FREEDOM, len(knowledge.observed) - 1)) * sd
+        reach = student_95(max(MIN_FREEDOM, len(knowledge.observed) - 1)) * sd
         calls, reasons = knowledge.calls(labels), tuple(walk.reasons(candidate))
         found.append(
             Recommendation(
@@ -148,9 +150,9 @@ def recommendations(
 def prior_for(
     space: Space, knowledge: Knowledge, corpus: CorpusProfile, models: ModelClasses, weights: Weights | None = None
 ) -> Prior:
-    """For a search of ``space``: what each pipeline is expected to gain over BM25.
+    """Return the prior of the gains over BM25 of the pipelines of ``space``.
 
-    It knows the genomes of ``space``, and the baselines where the space lacks them.
+    It includes the baselines even if the space does not.
     """
     options = [dict.fromkeys(map(str, genes)) for genes in space.of_families().options]
     for pipeline in map(baseline, BASELINES):
@@ -162,7 +164,7 @@ def prior_for(
 
 
 class _Walk:
-    """From a pipeline that is well known to a better one, by single changes for which there is evidence."""
+    """Local search from a common pipeline, by single changes with sufficient expected gain."""
 
     def __init__(self, space: Space, knowledge: Knowledge, beliefs: Beliefs) -> None:
         self._space = space
@@ -171,12 +173,12 @@ class _Walk:
         self._worths: dict[Candidate, float] = {}
 
     def end(self, most: float) -> Candidate | None:
-        """Where the walk ends over pipelines of at most so many calls; None if there is none to begin with."""
+        """Return the local optimum among pipelines of at most ``most`` calls; None if there is no initial one."""
         starts = [one for one in self._starts() if self._calls(one) <= most + ROUNDING]
         if not starts:
             return None
         here = max(starts, key=self._worth)
-        while True:  # each step gains, so none comes back
+        while True:  # each step gains, so the loop terminates
             near = [one for one in self._neighbours(here) if self._calls(one) <= most + ROUNDING]
             there = max((one for one in near if self._pays(one, here)), key=self._worth, default=here)
             if self._worth(there) < self._worth(here) + NEGLIGIBLE:
@@ -184,7 +186,7 @@ class _Walk:
             here = there
 
     def reasons(self, candidate: Candidate) -> list[Reason]:
-        """What each option that is not plain is worth in the pipeline, the best first."""
+        """Return the expected gain of each option that is not plain, the largest first."""
         found = []
         for place, (gene, plain) in enumerate(zip(candidate, baseline("naive"), strict=True)):
             if gene != plain:
@@ -195,7 +197,7 @@ class _Walk:
         return sorted(found, key=lambda reason: -reason.gain)
 
     def _starts(self) -> list[Candidate]:
-        """What most people would build and BM25, as far as the space has them; else its first pipeline."""
+        """Return the usual pipeline and BM25 if the space has them, otherwise its first pipeline."""
         known = [
             one
             for one in (usual(), baseline("bm25"))
@@ -205,20 +207,20 @@ class _Walk:
         return known or [self._space.candidate(genome) for genome in islice(self._space.genomes(), 1)]
 
     def _neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Feasible pipelines with one option changed, and the pipeline itself."""
+        """Yield the feasible pipelines with one option changed, and the pipeline itself."""
         for place, options in enumerate(self._space.options):
             changed = ((*candidate[:place], gene, *candidate[place + 1 :]) for gene in options)
             yield from (one for one in changed if self._space.allows(one))
 
     def _worth(self, candidate: Candidate) -> float:
-        """The expected gain over BM25, less what is taken off because it is uncertain."""
+        """Return the expected gain over BM25, less the penalty for its uncertainty."""
         if candidate not in self._worths:
             gain, sd = self._beliefs.gain(labels_of(candidate), labels_of(baseline("bm25")))
             self._worths[candidate] = gain - CAUTION * sd
         return self._worths[candidate]
 
     def _pays(self, changed: Candidate, here: Candidate) -> bool:
-        """Whether a change is worth its calls, if it takes more of them."""
+        """Whether a change adds no calls, or gains enough to justify them."""
         if self._calls(changed) <= self._calls(here) + ROUNDING:
             return True
         gain, sd = self._beliefs.gain(labels_of(changed), labels_of(here))

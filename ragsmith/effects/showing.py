@@ -1,4 +1,4 @@
-"""What was learned, as tables: what each option gains in two pipelines, and what recommendations gained together."""
+"""Tables of learned effects: gains of options and pairs, signal weights, and pooled gains of recommendations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ragsmith.techniques.families import FAMILIES
 
 @dataclass(frozen=True)
 class ShownEffect:
-    """What an option gains in fitness over the plain one of its family: ``alone``, in naive RAG, and in the ``usual``.
+    """Gain of an option in fitness over the plain one of its family, ``alone`` in naive RAG and in the ``usual`` one.
 
-    That is hybrid search with a cross-encoder. Standard errors are of the mean over data sets; ``between`` is the
-    standard deviation of the effect alone from one data set to another. ``calls`` are added a question.
+    The usual pipeline is hybrid search with a cross-encoder. Standard errors are of the mean over data sets;
+    ``between`` is the standard deviation of the effect alone between data sets. ``calls`` are the added calls per
+    question.
     """
 
     option: str
@@ -37,7 +38,7 @@ class ShownEffect:
 
 @dataclass(frozen=True)
 class PairEffect:
-    """What two techniques gain in naive RAG together, less each alone; ``sd`` is that on an unseen data set."""
+    """Interaction of two techniques in naive RAG; ``sd`` is its standard deviation on an unseen data set."""
 
     first: str
     second: str
@@ -47,9 +48,9 @@ class PairEffect:
 
 @dataclass(frozen=True)
 class SignalWeight:
-    """The general weight of a ``signal`` of a technique, and the least and the most that it is without one data set.
+    """General weight of a ``signal`` of a technique, and its range when one data set is left out.
 
-    It is the change of the score by one standard deviation of the signal among the candidates of a question.
+    The weight is the change of the score per standard deviation of the signal among the candidates of a question.
     """
 
     technique: str
@@ -61,7 +62,7 @@ class SignalWeight:
 
 @dataclass(frozen=True)
 class PooledGain:
-    """What recommendations gained on several data sets: the mean, its 95 % interval, and how many are ``above`` 0."""
+    """Mean gain of recommendations over data sets, its 95 % interval, and the number of gains ``above`` 0."""
 
     mean: float
     low: float
@@ -71,7 +72,7 @@ class PooledGain:
 
 
 def effects_of(knowledge: Knowledge) -> list[ShownEffect]:
-    """The effects of all options that were learned, by family, on corpora of the kind that most was learned from."""
+    """Return the effects of all observed options, by family, on corpora of the most frequent kind."""
     beliefs = _typical(knowledge)
     found = []
     for place, family in enumerate(FAMILIES):
@@ -94,7 +95,7 @@ def effects_of(knowledge: Knowledge) -> list[ShownEffect]:
 
 
 def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
-    """The pairs of which it is surest that they change each other's gain, on the corpora of `effects_of`."""
+    """Return the ``most`` significant interactions of pairs, on the corpora of `effects_of`."""
     beliefs, found = _typical(knowledge), []
     techniques = [{technique_of(one): one for one in _options(knowledge, place)} for place in range(len(FAMILIES))]
     for i, j in PAIRS:
@@ -107,7 +108,7 @@ def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
 
 
 def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
-    """The general weights of all signals, by technique, the largest first."""
+    """Return the general weights of all signals, by technique, the largest first."""
     by_class = {f" (embedder: {name})": shipped(name) for name in SHIPPED}
     known_by = {"": knowledge.ranking} if knowledge.ranking else by_class
     found = []
@@ -125,22 +126,22 @@ def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
 
 
 def _typical(knowledge: Knowledge) -> Beliefs:
-    """Of corpora of the kind that most was learned from."""
+    """Return the predictions for corpora of the most frequent kind."""
     kinds = Counter(one.corpus.kind for one in knowledge.observed)
     typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
     return knowledge.beliefs(typical.corpus, typical.models)
 
 
 def _options(knowledge: Knowledge, place: int) -> list[str]:
-    """The options of a family that something was learned of, but for the plain one."""
+    """Return the observed options of a family, except for the plain one."""
     return sorted({labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]})
 
 
 def pooled(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGain]:
-    """By class of costs, the mean gain in fitness over data sets, each an equal draw of what there could be.
+    """Return the unweighted mean gain in fitness over data sets, by cost class.
 
-    The interval is Student's, of the gains as they differ between data sets: where BM25 itself is named, the gain is 0
-    with no error, so gains cannot be weighted by their errors. What was measured in retrieval alone is left out.
+    The interval is Student's, from the variance between data sets: if BM25 itself is recommended, the gain is 0 without
+    error, so gains cannot be weighted by their errors. Gains in retrieval alone are left out.
     """
     found = {}
     for most in dict.fromkeys(one.most_calls for one in checked):
@@ -153,7 +154,7 @@ def pooled(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGai
 
 
 def _fit_for(place: int, option: str, base: Labels) -> Labels:
-    """``base`` with what an option has to come after."""
+    """Return ``base`` with the options that ``option`` requires in earlier families."""
     technique = FAMILIES[place].techniques.get(technique_of(option))
     after = technique.after if technique else {}
     wanted = {family: names[0] for family, names in after.items()}

@@ -1,9 +1,8 @@
-"""What the fitness of a pipeline is made of: one term an option, and one a pair of options of families that interact.
+"""Terms of the fitness of a pipeline: one for each option, and one for each pair of options of interacting families.
 
-An option is a technique with parameters. Half of the variance of its effect belongs to the technique, so what is known
-of ``hybrid`` says something of an untried ``hybrid(weight=0.3)``. Pairs are of techniques, whatever their
-parameters are. A term is named with the classes of the models that it asks: an effect learned with embedded models is
-another one than that of the same option with a chat model.
+An option is a technique with parameters. Half of the variance of its effect belongs to the technique, so the effect of
+``hybrid`` is informative about an unobserved ``hybrid(weight=0.3)``. Pairs ignore parameters. The name of a term has
+the classes of the models that it uses, as the effect of an option differs between embedded models and chat models.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from ragsmith.pipelines.genes import GENES, Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Labels = tuple[str, ...]
-"""A pipeline by the words of its options, one a family: ``("none", "hyde", "hybrid(fusion=rrf)", ...)``."""
+"""Options of a pipeline as text, one for each family: ``("none", "hyde", "hybrid(fusion=rrf)", ...)``."""
 
 PARTS = ("retrieval", "generation")
-"""The parts of the fitness that effects are learned of: R and G."""
+"""Parts of the fitness with learned effects: R and G."""
 
 INTERACTING = 5
-"""So many families, the first ones, decide what is found, and change each other's effects; the others read it."""
+"""Number of families, from the first, that determine the retrieved passages, and interact; the others read these."""
 
 PAIRS = tuple(combinations(range(INTERACTING), 2))
-"""Places of families that interact."""
+"""Positions of families that interact."""
 
 PLAIN: Labels = tuple(
     {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}.get(family.name, "none")
@@ -38,13 +37,13 @@ PLAIN: Labels = tuple(
 """Naive RAG: the reference option of each family."""
 
 USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
-"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
+"""Options of the usual pipeline. Options are also evaluated in it, as gains are smaller in a better pipeline."""
 
 READING = "what is read"
 WITH_RETRIEVAL, OTHER_PAIRS = "pairs with retrieval", "other pairs"
 
 GROUPS: tuple[str, ...] = (*(family.name for family in FAMILIES[:INTERACTING]), READING, WITH_RETRIEVAL, OTHER_PAIRS)
-"""The effects of a group are drawn from one distribution: each of the first families, all others, and pairs."""
+"""Groups of terms whose effects share one distribution: each of the first families, all others, and pairs."""
 
 TOOL_ROLES = {"language_model": "controller", "embedder": "embedder", "cross_encoder": "cross_encoder"}
 """Kind of tool of a technique to the role whose model it is."""
@@ -52,7 +51,7 @@ TOOL_ROLES = {"language_model": "controller", "embedder": "embedder", "cross_enc
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of the fitness of every pipeline that has it, ``weight`` times; ``group`` is a position in `GROUPS`."""
+    """Additive term of the fitness, with a ``weight``; ``group`` is a position in `GROUPS`."""
 
     name: str
     group: int
@@ -61,7 +60,7 @@ class Term:
 
 @dataclass(frozen=True)
 class ModelClasses:
-    """What kind of model plays each role: an effect holds for options that ask models of the same kind."""
+    """Class of the model of each role: effects apply to options that use models of the same class."""
 
     generator: str = EXTRACTIVE
     controller: str = EXTRACTIVE
@@ -71,7 +70,7 @@ class ModelClasses:
 
     @classmethod
     def of(cls, names: ModelNames) -> ModelClasses:
-        """The classes of the models of a run."""
+        """Return the classes of the models of a run."""
 
         def chat(role: str) -> str:
             return EXTRACTIVE if names.for_role(role).name == EXTRACTIVE else "chat"
@@ -92,31 +91,31 @@ class ModelClasses:
 
 
 def usual() -> Candidate:
-    """What most people would build: hybrid search with a cross-encoder."""
+    """Return the usual pipeline: hybrid search with a cross-encoder."""
     names = (USUAL.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
     return tuple(make_gene(family.name, name) for family, name in zip(FAMILIES, names, strict=True))
 
 
 def labels_of(candidate: Candidate) -> Labels:
-    """The options of a pipeline in words; nothing is learned of settings."""
+    """Return the options of a pipeline as text; settings have no learned effects."""
     return tuple(str(gene) for gene in candidate[:GENES])
 
 
 def technique_of(label: str) -> str:
-    """The name of the technique of an option."""
+    """Return the name of the technique of an option."""
     return label.partition("(")[0]
 
 
 @bounded_cache(1 << 16, key="the options of a pipeline")
 def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
-    """The terms of a part of a pipeline's fitness, those of its options before those of pairs."""
+    """Return the terms of a part of the fitness of a pipeline, those of options before those of pairs."""
     single = [term for place, label in enumerate(labels) for term in option_terms(place, label, part, models)]
     return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in PAIRS))
 
 
 @bounded_cache(1 << 12, key="a place and its option")
 def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tuple[Term, Term]:
-    """The terms of an option of the family at ``place``: one of its technique, and its own."""
+    """Return the terms of an option of the family at ``place``: one of its technique, and its own."""
     family, asked = FAMILIES[place].name, _asked({place: label}, part, models)
     group, weight = min(place, INTERACTING), sqrt(0.5)
     technique = Term(f"{family}.{technique_of(label)}{asked}", group, weight)
@@ -125,7 +124,7 @@ def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tup
 
 @bounded_cache(1 << 14, key="two places and their options")
 def pair_term(i: int, first: str, j: int, second: str, part: str, models: ModelClasses) -> Term:
-    """The term of two options, of the families at ``i`` and ``j``."""
+    """Return the term of two options of the families at ``i`` and ``j``."""
     families = FAMILIES[i].name, FAMILIES[j].name
     named = " × ".join(f"{f}.{technique_of(label)}" for f, label in zip(families, (first, second), strict=True))
     group = GROUPS.index(WITH_RETRIEVAL if "retrieval" in families else OTHER_PAIRS)
@@ -133,7 +132,7 @@ def pair_term(i: int, first: str, j: int, second: str, part: str, models: ModelC
 
 
 def _asked(options: Mapping[int, str], part: str, models: ModelClasses) -> str:
-    """The classes of the models that ``options``, by place, ask; everything in G goes through generator and judge."""
+    """Return the classes of the models that ``options``, by place, use; G always uses the generator and the judge."""
     asked = {TOOL_ROLES[kind] for place, label in options.items() for kind in _tools(place, label)}
     if part == "generation":
         asked |= {"generator", "judge"}
