@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ragsmith.effects.beliefs import Array, DatasetBlock, EffectVariances, StackedBlocks
 from ragsmith.effects.knowledge import (
-    MIN_DATASETS,
     FORMAT,
+    MIN_DATASETS,
     Knowledge,
     ObservedDataset,
     blocks_of,

@@ -111,7 +111,7 @@ class Knowledge:
     )
 
     def without(self, sample: Sequence[int]) -> Knowledge:
-        """Return the effects without the data sets that overlap with the documents of ``sample``; variances are kept."""
+        """Return effects without data sets that overlap with the documents of ``sample``, with the same variances."""
         return replace(self, observed=tuple(one for one in self.observed if not one.overlaps(sample)))
 
     @cached_property

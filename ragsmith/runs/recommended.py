@@ -24,7 +24,7 @@ from ragsmith.effects import (
     recommendations,
     recommended,
 )
-from ragsmith.effects.knowledge import FEWEST, SHIPPED
+from ragsmith.effects.knowledge import MIN_DATASETS, SHIPPED
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -155,7 +155,7 @@ def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learn
 def _select_knowledge(setup: Experiment) -> Knowledge | None:
     """Return the effects learned on data sets that do not overlap with that of ``setup``; None if these are too few."""
     others = _drop_overlapping(sample_shingles(setup.dataset.documents))
-    return others if len(others.observed) >= FEWEST else None
+    return others if len(others.observed) >= MIN_DATASETS else None
 
 
 @bounded_cache(1, key="the corpora left out")
