@@ -14,7 +14,7 @@ from ragsmith.datasets.groups import group_by_main_document, iter_groupings
 from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.effects.beliefs import Array, student_95
 from ragsmith.effects.corpus import corpus_of
-from ragsmith.effects.knowledge import FEWEST, Knowledge, ObservedDataset, RecommendationCheck
+from ragsmith.effects.knowledge import MIN_DATASETS, Knowledge, ObservedDataset, RecommendationCheck
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.errors import UsageError
@@ -68,8 +68,10 @@ def learn(
     Raises:
         UsageError: there are fewer than two data sets.
     """
-    if len(setups) < FEWEST:
-        raise UsageError(f"effects are learned from {FEWEST} data sets or more, which tell how they differ: name more")
+    if len(setups) < MIN_DATASETS:
+        raise UsageError(
+            f"effects are learned from {MIN_DATASETS} data sets or more, which tell how they differ: name more"
+        )
     load_techniques()
     space = space.of_families()
     ranking = ranking or learn_weights(setups, store)
@@ -190,7 +192,7 @@ def _checks(
     data, questions = setup.dataset, _questions(setup)
     others = knowledge.without(sample_of_documents(data.documents))
     together = groups_of(data, questions)
-    if len(together) < 2 or any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
+    if len(together) < 2 or any(sum(part in one.means for one in others.observed) < MIN_DATASETS for part in PARTS):
         return
     told(f"{data.name}, left out", 0, len(COST_CLASSES))
     apart = learned_from(others.observed, steps=CHECK_STEPS, start=knowledge)
