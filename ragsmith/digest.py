@@ -170,9 +170,9 @@ T = TypeVar("T")
 
 
 def decides_no_value(method: T) -> T:
-    """Mark a method of a class of this package that moves, sends, empties or counts, and changes no stored result.
+    """Mark a method of a class of this package that cannot change a stored result.
 
-    `fingerprint` leaves it out, with what it alone uses.
+    `fingerprint` ignores it, and the code that only it uses.
     """
     return method
 
@@ -286,7 +286,7 @@ def fingerprint(module: str, name: str = "") -> str:
     libraries = {library for node in reached for library in _libraries(node)}
     parts = [_colour(roots, _USES_DEEP), *sorted({_colour(frozenset([node]), _USES_DEEP) for node in reached})]
     parts += sorted(_sequences(reached))
-    _remember(_MANY)
+    _store_outlines(_MIN_NEW_FILES)
     return _hash(parts + [f"{library} {_version(library)}" for library in sorted(libraries)], 8)
 
 
@@ -549,7 +549,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 class _StatementReader(ast.NodeTransformer):
-    """Brings a statement into normal form, and notes what it uses; imported names are numbered in the text."""
+    """Normalises a statement and records the names it uses; imported names are numbered in the text."""
 
     def __init__(
         self,
@@ -638,30 +638,30 @@ class _Wordless(ast.NodeTransformer):
         return ast.Constant("")
 
 
-# --- code, remembered between processes ------------------------------------------------------------------------------
+# --- code, stored between processes ----------------------------------------------------------------------------------
 
-_MANY = 16
-"""New files that are stored at once; fewer are stored when the process ends."""
+_MIN_NEW_FILES = 16
+"""Minimum number of new files that are stored immediately; fewer are stored when the process ends."""
 _EXPIRY_SECONDS = 30 * 24 * 3600
-"""After which an unchanged file of outlines is deleted: of a removed installation, or a draft of a killed process."""
+"""Age of a file of outlines that is deleted, of a removed installation or a killed process."""
 _RECENT_NS = 2_000_000_000
 """A file changed within the last two seconds may change again with the same time: it is not stored."""
 
-_Remembered = dict[str, Any]
-"""By path: what changes with the file (times of content and of the rest in ns, number, size in bytes), statements.
+_StoredOutlines = dict[str, Any]
+"""By path: the state of the file (mtime and ctime in ns, inode, size in bytes), and its statements.
 
-A tool can set the time of a file's content, but not the other.
+The ctime is included, as tools can set the mtime.
 """
 
-_new: _Remembered = {}
+_new: _StoredOutlines = {}
 
 
 @cache
 def _outline(path: Path, is_ours: bool) -> list[_Statement]:
-    """The statements of a file, parsed only if it has changed since a process did so; see `_parse`."""
+    """Return the statements of a file, parsed only if it has changed since they were stored; see `_parse`."""
     now = path.stat()
     state = [now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size]
-    known, statements = _remembered().get(str(path), (None, ()))
+    known, statements = _stored_outlines().get(str(path), (None, ()))
     if known == state:
         return [_Statement(defines, text, [_Use(*use) for use in uses]) for defines, text, uses in statements]
     read = _parse(path.read_text(encoding="utf-8"), is_ours)
@@ -681,25 +681,25 @@ def _outline_file() -> Path:
 
 @cache
 def _own_digest() -> str:
-    """The digest of this file, as another version parses code differently."""
+    """Return the digest of this file, as other versions may parse code differently."""
     return _hash([Path(__file__).read_text(encoding="utf-8")])
 
 
-def _read_outlines() -> _Remembered:
-    """The outlines stored so far; none where the file is damaged or cannot be read."""
+def _read_outlines() -> _StoredOutlines:
+    """Return the stored outlines; none if the file is damaged or cannot be read."""
     with suppress(OSError, RuntimeError, ValueError):
-        seal, _, text = _outline_file().read_text(encoding="utf-8").partition("\n")
-        if seal == _hash([_own_digest(), text]):
-            found: _Remembered = json.loads(text)
+        checksum, _, text = _outline_file().read_text(encoding="utf-8").partition("\n")
+        if checksum == _hash([_own_digest(), text]):
+            found: _StoredOutlines = json.loads(text)
             return found
     return {}
 
 
-_remembered = cache(_read_outlines)
+_stored_outlines = cache(_read_outlines)
 
 
-def _remember(at_least: int = 1) -> None:
-    """Store what this process has parsed, if that is ``at_least`` so many files; atomic."""
+def _store_outlines(at_least: int = 1) -> None:
+    """Store the outlines parsed by this process atomically, if they are of ``at_least`` that many files."""
     if len(_new) < at_least:
         return
     known = {path: entry for path, entry in {**_read_outlines(), **_new}.items() if Path(path).is_file()}
@@ -716,4 +716,4 @@ def _remember(at_least: int = 1) -> None:
                 other.unlink()
 
 
-atexit.register(_remember)
+atexit.register(_store_outlines)

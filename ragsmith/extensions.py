@@ -1,5 +1,4 @@
-"""What a person's own file can add besides techniques and models: a decorator registers a function and reads the rest
-from its signature.
+"""Extensions other than techniques and models: functions registered by a decorator and described by their signature.
 
 Drafting methods, importers of published data sets and readers of documents are registered this way. The options of an
 extension are the keyword-only arguments of its function; a command takes them as ``NAME(option=value)``.
@@ -25,14 +24,14 @@ from ragsmith.text.suggest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An optional package, which is imported as ``module``; ``extra`` of ragsmith brings it, if one does."""
+    """An optional package, which is imported as ``module``; ``extra`` is the extra that installs it, if any."""
 
     module: str
     name: str
     extra: str = ""
 
     def check(self) -> None:
-        """Raise UsageError, which names the command that installs it, unless it is installed."""
+        """Raise UsageError with the command that installs the package, unless it is installed."""
         if importlib.util.find_spec(self.module) is not None:
             return
         if self.extra:
@@ -44,8 +43,8 @@ class Package:
 class Extension:
     """A registered function.
 
-    ``paper`` links what describes it (arXiv, DOI or a web page), ``package`` is what it needs besides ragsmith, and
-    ``chosen`` are the options that differ from their defaults.
+    ``paper`` is a reference (arXiv, DOI or a web page), ``package`` an optional package that it requires, and
+    ``chosen`` are the options that were set.
     """
 
     name: str
@@ -90,7 +89,7 @@ class Extension:
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def problem(self, option: str, value: object) -> str | None:
-        """What is wrong with an option, in a sentence without its end; None if nothing is."""
+        """Return the problem with an option as a sentence without a full stop, or None."""
         if option not in self.options:
             known = did_you_mean(option, self.options) if self.options else "it has none"
             return f"{self.name} has no option {option!r}: {known}"
@@ -104,10 +103,10 @@ class Extension:
         return None
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same extension with these options.
+        """Return the extension with these options.
 
         Raises:
-            UsageError: an option is unknown, or a value is not what it may be.
+            UsageError: an option is unknown, or a value is invalid.
         """
         for option, value in options.items():
             if problem := self.problem(option, value):
@@ -115,12 +114,12 @@ class Extension:
         return replace(self, chosen={**self.chosen, **options})
 
     def __str__(self) -> str:
-        """The name, with the options that differ from their defaults: as `Registry.parse` reads it."""
+        """Return the name with the options that differ from their defaults, in the syntax of `Registry.parse`."""
         chosen = {name: value for name, value in sorted(self.chosen.items()) if value != self.options[name]}
         return self.name + (f"({', '.join(f'{name}={value!r}' for name, value in chosen.items())})" if chosen else "")
 
     def describe(self) -> str:
-        """One line of help: what it does, its options, and what has to be installed for it."""
+        """Return one line of help: the summary, the options, and the required package."""
         options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
         needs = f" Needs {self.package.name}." if self.package else ""
         return f"{self.summary}{f' Options: {options}.' if options else ''}{needs}"
@@ -130,10 +129,10 @@ E = TypeVar("E", bound=Extension)
 
 
 class Registry(Generic[E]):
-    """The extensions of one kind, by name: those below ``package``, of installed packages, and of imported files.
+    """The extensions of one kind by name, from modules of ``package``, installed packages and imported files.
 
-    ``noun`` names the kind in messages. Installed packages offer them as entry points of the group ``package``.
-    Unless ``by_name``, they are in the order in which they were registered.
+    ``noun`` names the kind in messages. Installed packages declare them as entry points of the group ``package``.
+    They are sorted by name if ``by_name``, else in the order of registration.
     """
 
     def __init__(self, noun: str, package: str, *, by_name: bool = True) -> None:
@@ -146,10 +145,10 @@ class Registry(Generic[E]):
         """Register an extension.
 
         Raises:
-            ValueError: its name is registered already, or the default of an option is not what the option may be.
+            ValueError: its name is registered already, or the default of an option is invalid.
         """
         if not extension.fn.__module__.startswith("ragsmith."):
-            load_plugins(self.package)  # so that a name that exists is an error of the file that repeats it
+            load_plugins(self.package)  # so that a duplicate is reported for the later file
         if extension.name in self._registered:
             raise ValueError(f"the {self.noun} {extension.name!r} is registered twice")
         for option, default in extension.options.items():
@@ -158,24 +157,24 @@ class Registry(Generic[E]):
         self._registered[extension.name] = extension
 
     def remove(self, name: str) -> None:
-        """Forget an extension, as a notebook does that defines it anew."""
+        """Remove an extension, for example to define it again in a notebook."""
         del self._registered[name]
 
     def __iter__(self) -> Iterator[E]:
-        """All of them."""
+        """Iterate over the extensions."""
         load_plugins(self.package)
         names = sorted(self._registered) if self.by_name else list(self._registered)
         return iter([self._registered[name] for name in names])
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is one of that name."""
+        """Whether there is an extension of that name."""
         return any(extension.name == name for extension in self)
 
     def __getitem__(self, name: str) -> E:
-        """The extension of that name.
+        """Return the extension of that name.
 
         Raises:
-            UsageError: there is none; the message names the known ones.
+            UsageError: there is none; the message lists the registered ones.
         """
         known = {extension.name: extension for extension in self}
         if name not in known:
@@ -183,10 +182,10 @@ class Registry(Generic[E]):
         return known[name]
 
     def parse(self, text: str) -> E:
-        """The extension that ``text`` names, with its options: ``NAME`` or ``NAME(option=value, ...)``.
+        """Return the extension of ``NAME`` or ``NAME(option=value, ...)`` with its options.
 
         Raises:
-            UsageError: the form is another, the name or an option is unknown, or a value is not what it may be.
+            UsageError: the syntax is invalid, the name or an option is unknown, or a value is invalid.
         """
         found = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
         if found is None:

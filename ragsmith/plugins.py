@@ -1,7 +1,7 @@
-"""How code from elsewhere joins the program: its file is imported, and its functions say what arguments they take.
+"""Import of plugins: modules of a package, entry points of installed packages, and Python files given by path.
 
-The files below a package, what installed packages offer as entry points, and Python files of one's own, given by path.
-A process that is started to help another loads the same files of one's own (`LoadedFiles`).
+The signatures of their functions declare the arguments that they receive. Worker processes load the same user files as
+their parent (`LoadedFiles`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ragsmith.errors import UsageError
 
 
 def tools_of(fn: Callable[..., Any], kinds: Mapping[Any, str]) -> dict[str, str]:
-    """The arguments of ``fn`` whose type is one of ``kinds``, and the kind of each, in the order of the signature."""
+    """Return the arguments of ``fn`` whose type is one of ``kinds`` with their kinds, in the order of the signature."""
     return {name: kinds[hint] for name, hint in _classes(fn) if hint in kinds}
 
 
 @bounded_cache(1 << 10, key="a function")
 def _classes(fn: Callable[..., Any]) -> tuple[tuple[str, type], ...]:
-    """The arguments of ``fn`` whose type is a class: what is fitted is asked for them once a question."""
+    """Return the arguments of ``fn`` whose type is a class; cached, as they are needed for each question."""
     hints = get_type_hints(fn)
     named = ((name, hints.get(name)) for name in inspect.signature(fn).parameters)
     return tuple((name, hint) for name, hint in named if inspect.isclass(hint))
@@ -48,7 +48,7 @@ def _classes(fn: Callable[..., Any]) -> tuple[tuple[str, type], ...]:
 
 @cache
 def load_plugins(package: str) -> None:
-    """Import every file below ``package``, and what installed packages offer as an entry point of that group."""
+    """Import every module of ``package``, and the entry points of that group in installed packages."""
     for module in sorted(
         m.name for m in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
     ):
@@ -59,7 +59,7 @@ def load_plugins(package: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that a parameter of a technique, or an option of a model, may be: both ends are included.
+    """The closed interval of valid values of a parameter of a technique or an option of a model.
 
     It annotates the type, as in ``n: Annotated[int, Range(1, 10)] = 3``.
     """
@@ -77,7 +77,7 @@ class Range:
 
 
 KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-"""The plain types that a parameter of a technique, or an option of a model, may have, in words."""
+"""Descriptions of the valid types of parameters of techniques and options of models."""
 
 
 def is_instance_of(kind: type, value: object) -> bool:
@@ -86,39 +86,39 @@ def is_instance_of(kind: type, value: object) -> bool:
 
 
 def expected(kind: type, within: Sequence[Range], value: object) -> str | None:
-    """What a value of one of `KINDS` must be, such as "a number from 0 to 1", where ``value`` is not; else None."""
+    """Return a description of the valid values, such as "a number from 0 to 1", if ``value`` is invalid; else None."""
     if is_instance_of(kind, value) and (not isinstance(value, (int, float)) or all(value in one for one in within)):
         return None
     return " ".join([KINDS[kind], *map(str, within)])
 
 
 Count = Annotated[int, Range(1)]
-"""How many of something: 1 or more."""
+"""A count of at least 1."""
 Share = Annotated[float, Range(0, 1)]
-"""A part of a whole, or a weight between two."""
+"""A share or a weight between 0 and 1."""
 Amount = Annotated[float, Range(0)]
-"""How much of something that has no upper end."""
+"""A non-negative number without an upper bound."""
 
 
 _loaded: dict[Path, ModuleType] = {}
-"""The files of one's own that this process has loaded, by absolute path, and their modules."""
+"""The modules of the user files that this process has loaded, by absolute path."""
 _parts: dict[Path, tuple[Path, ...]] = {}
-"""Of each file of code that was loaded or imported: itself, and what it imports from next to it, directly or not."""
-_as_run: dict[Path, str] = {}
-"""A digest of each of these files, as it was when this process ran it."""
+"""The files of each loaded user file: itself and the neighbouring modules that it imports, directly or not."""
+_executed_digests: dict[Path, str] = {}
+"""Digests of these files at the time when this process executed them."""
 _loading = RLock()
-"""Held while a file is loaded, so that two threads do not run it twice."""
+"""Lock that prevents two threads from executing a file twice."""
 
 
 def load_file(path: str | Path) -> ModuleType:
-    """The module that the Python file ``path`` defines; a file is run once in a process.
+    """Load the Python file ``path`` and return its module; a file is executed once per process.
 
-    What it defines registers itself, as the project's own files do. Its module has a name that does not say where the
-    file lies, so that a project can be moved; modules that stand next to it can be imported from it.
+    Its definitions register themselves. The name of its module does not depend on its folder, so that a project can be
+    moved. The file can import modules of the same folder.
 
     Raises:
-        UsageError: there is no such file, it cannot be run, or this process has run another version of it or of a
-            module next to it.
+        UsageError: there is no such file, it cannot be executed, or this process has executed another version of it or
+            of a module that it imports.
     """
     place = Path(path).resolve()
     with _loading:
@@ -131,8 +131,8 @@ def load_file(path: str | Path) -> ModuleType:
             module = imported_file(place)
             if module is None:
                 if str(place.parent) not in sys.path:
-                    sys.path.append(str(place.parent))  # at the end: it does not stand in for a library
-                _look_at(place, place.parent)
+                    sys.path.append(str(place.parent))  # at the end, so that it does not shadow a library
+                _record_parts(place, place.parent)
                 module = sys.modules.get(name) or _run(name, place, source, str(path))
             _loaded[place] = module
         _check(place)
@@ -140,7 +140,7 @@ def load_file(path: str | Path) -> ModuleType:
 
 
 def imported_file(place: Path) -> ModuleType | None:
-    """The module that has been imported from this very file: a second one would register everything twice.
+    """Return the module imported from this file, if any: a second import would register everything twice.
 
     Raises:
         UsageError: the file, or a module next to it, has changed since.
@@ -152,46 +152,46 @@ def imported_file(place: Path) -> ModuleType | None:
             if place not in _parts:
                 depth = module.__name__.count(".")
                 in_package = place.with_suffix("").parts[-depth - 1 :] == tuple(module.__name__.split("."))
-                _look_at(place, place.parents[depth] if in_package else place.parent)
+                _record_parts(place, place.parents[depth] if in_package else place.parent)
             _check(place)
     return module
 
 
 def loaded_modules() -> tuple[ModuleType, ...]:
-    """The modules of the files that this process has loaded, in the order in which it loaded them."""
+    """Return the modules of the user files that this process has loaded, in order of loading."""
     return tuple(_loaded.values())
 
 
 def file_of(module: str) -> Path | None:
-    """The file that was loaded as the module of this name; None for a module that is no file of one's own."""
+    """Return the user file loaded as the module of this name; None for other modules."""
     return next((path for path, loaded in list(_loaded.items()) if loaded.__name__ == module), None)
 
 
 def parts_of(place: Path) -> tuple[Path, ...]:
-    """A file of one's own that this process has loaded, and what it imports from next to it, directly or not."""
+    """Return a loaded user file and the neighbouring modules that it imports, directly or not."""
     return _parts[place.resolve()]
 
 
 def load_files(files: Mapping[Path, Mapping[Path, str]]) -> None:
-    """Load ``files``, each given with the digests of its parts; see `load_file`.
+    """Load ``files``, each with the digests of its parts; see `load_file`.
 
     Raises:
-        UsageError: a file, or a module next to it, is not as it was in the process that gave them.
+        UsageError: a part differs from that of the sending process.
     """
     for place, parts in files.items():
         load_file(place)
         for part, digest in parts.items():
-            if _as_run.get(part) != digest:
+            if _executed_digests.get(part) != digest:
                 raise UsageError(_changed(part))
 
 
 class LoadedFiles:
-    """Stands for the files that this process has loaded: a process that unpickles it loads the same code, too."""
+    """A picklable reference to the loaded user files: a process that unpickles it loads the same code."""
 
     def __reduce__(self) -> tuple[object, ...]:
         for place in _loaded:
             _check(place)
-        return load_files, ({place: {part: _as_run[part] for part in _parts[place]} for place in _loaded},)
+        return load_files, ({place: {part: _executed_digests[part] for part in _parts[place]} for place in _loaded},)
 
 
 def _digest(source: bytes) -> str:
@@ -203,39 +203,39 @@ def _changed(file: Path) -> str:
 
 
 def _check(place: Path) -> None:
-    """Refuse a file of which any part is not as it was when it was run."""
+    """Raise UsageError if a part of a file has changed since it was executed."""
     for part in _parts[place]:
-        if not part.is_file() or _digest(part.read_bytes()) != _as_run[part]:
+        if not part.is_file() or _digest(part.read_bytes()) != _executed_digests[part]:
             raise UsageError(_changed(part))
 
 
-def _look_at(place: Path, folder: Path) -> None:
-    """Note what the file ``place`` consists of, and how each part is; imports begin in ``folder``.
+def _record_parts(place: Path, folder: Path) -> None:
+    """Record the parts of the file ``place`` and their digests; imports are relative to ``folder``.
 
     Raises:
-        UsageError: a part has been imported already, from another folder or as an earlier version.
+        UsageError: a part was already imported from another folder or in an earlier version.
     """
     importlib.invalidate_caches()
     parts, digests = [place], {}
-    for part in parts:  # grows on the way
+    for part in parts:  # grows during the loop
         source = part.read_bytes()
         for name in _imports(source, part.relative_to(folder).parts[:-1]):
             path = folder.joinpath(*name.split("."))
             file = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
             if file and file not in parts and _is_next_to(name, file, place):
                 parts.append(file)
-        if part not in _as_run and _is_older(part, source):
+        if part not in _executed_digests and _is_older(part, source):
             raise UsageError(_changed(part))
         digests[part] = _digest(source)
-    _as_run.update({part: digest for part, digest in digests.items() if part not in _as_run})
+    _executed_digests.update({part: digest for part, digest in digests.items() if part not in _executed_digests})
     _parts[place] = tuple(parts)
 
 
 def _imports(source: bytes, package: tuple[str, ...]) -> set[str]:
-    """The dotted names that a file of the package ``package`` may import, with those of the packages around them."""
+    """Return the dotted names that a file of ``package`` may import, with the names of their parent packages."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):  # running it raises the error
+    except (SyntaxError, ValueError):  # executing it raises the error
         return set()
     found: set[str] = set()
     for node in nodes:
@@ -250,10 +250,10 @@ def _imports(source: bytes, package: tuple[str, ...]) -> set[str]:
 
 
 def _is_next_to(name: str, file: Path, place: Path) -> bool:
-    """Whether ``name`` means ``file`` when ``place`` imports it, and not for an installed library.
+    """Whether ``name`` refers to ``file`` when ``place`` imports it, and not to an installed library.
 
     Raises:
-        UsageError: it means a file of other contents in another folder.
+        UsageError: it refers to a different file in another folder.
     """
     if name in sys.modules:
         origin = getattr(sys.modules[name], "__file__", None)
@@ -270,9 +270,9 @@ def _is_next_to(name: str, file: Path, place: Path) -> bool:
 
 
 def _is_older(file: Path, source: bytes) -> bool:
-    """Whether Python has imported another version of ``file`` than ``source``, as far as that can be seen.
+    """Whether Python has imported another version of ``file`` than ``source``, as far as that can be detected.
 
-    It is seen by the bytecode that Python keeps of the version that it imported, and by the functions of the module.
+    The cached bytecode and the functions of the module are compared with ``source``.
     """
     module = next((m for m in list(sys.modules.values()) if vars(m).get("__file__") == str(file)), None)
     spec = module and module.__spec__
@@ -280,14 +280,14 @@ def _is_older(file: Path, source: bytes) -> bool:
         return False
     try:
         now = compile(source, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):  # it was imported, so that it was another
+    except (SyntaxError, ValueError):  # it was imported, so it was another version
         return True
     if not sys.dont_write_bytecode and spec.cached and os.access(spec.cached, os.W_OK):
-        with suppress(EOFError, TypeError, ValueError):  # bytecode that is damaged says nothing
+        with suppress(EOFError, TypeError, ValueError):  # damaged bytecode is ignored
             if marshal.loads(Path(spec.cached).read_bytes()[16:]) != now:
                 return True
     codes = [now]
-    for code in codes:  # grows on the way
+    for code in codes:  # grows during the loop
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     functions = (value for value in vars(module).values() if inspect.isfunction(value))
     return any(fn.__code__ not in codes for fn in functions if fn.__code__.co_filename == str(file))
@@ -300,7 +300,7 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        # compiled from what was read: bytecode kept on disk can be older than the file within the same second
+        # compiled from the source: cached bytecode can be older than the file within the same second
         exec(compile(source, place, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         del sys.modules[name]
@@ -312,15 +312,15 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
 
 
 def _forget(place: Path) -> None:
-    """Let a file that could not be run be mended, with the modules next to it that have not been imported."""
+    """Remove the record of a file that could not be executed, and of its parts that were not imported."""
     imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for part in _parts.pop(place):
         if str(part) not in imported:
-            _as_run.pop(part, None)
+            _executed_digests.pop(part, None)
 
 
 def line_of(error: BaseException, place: Path) -> str:
-    """Where in the file ``place`` it happened, in words."""
+    """Return the line of ``error`` in the file ``place`` as text."""
     if isinstance(error, SyntaxError) and error.filename == str(place):
         return f" (line {error.lineno})"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(place)]
