@@ -183,11 +183,12 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     assert winner_yaml(store, again.key, tiny_setup, Path()) == text
 
 
-@pytest.mark.usefixtures("any_values")
 def test_a_record_that_cannot_be_read_ends_a_search_before_it_computes(
-    tiny_setup: Experiment, space: Space, store: Store
+    finished: Finished, tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
-    store.put_run("an earlier run", tiny_setup.dataset.digest, {"settings": {}}, state="finished")
+    record = dict(finished[0].runs()[0].value)
+    del record["excluded"]
+    store.put_run("an earlier run", tiny_setup.dataset.digest, record, state="finished")
     run = Run(tiny_setup, space, store, SETTINGS)
     with pytest.raises(UsageError, match="a search in this cache has a record that cannot be read"):
         run.go()
