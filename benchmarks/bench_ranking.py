@@ -137,7 +137,7 @@ def adaptation(setups: Sequence[Experiment], store: Store, header: str, wanted: 
                 continue
             moved: dict[str, list[float]] = {way: [] for way in WAYS}
             for mine, others in (drawn, drawn[::-1]):
-                divided = replace(setup, divided=Split(tuple(mine[:size]), tuple(others), "halves"))
+                divided = replace(setup, fixed_split=Split(tuple(mine[:size]), tuple(others), "halves"))
                 for way, pair in able.items():
                     plain, fitted = retrieval(divided, store, pair, others)
                     moved[way] += (fitted - plain).tolist()

@@ -75,7 +75,7 @@ def corpora(folder: Path) -> Iterator[Dataset]:
 
 def with_all_questions(data: Dataset) -> Experiment:
     """A setup whose questions all teach."""
-    return Experiment(data, faithfulness=False, divided=Split(data.examples, (), "none is tested"))
+    return Experiment(data, faithfulness=False, fixed_split=Split(data.examples, (), "none is tested"))
 
 
 def cranfield(folder: Path) -> Dataset:

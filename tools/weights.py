@@ -12,7 +12,7 @@ from ragsmith.effects.terms import PLAIN, USUAL
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import GeneralWeights, Name, Slope, Taught
+from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion, Name
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.store.store import Store
@@ -83,8 +83,8 @@ def learned_weights(
     for data, (sample, techniques) in observed.items():
         able = [name for name in techniques if len(lists[data, name])]
         counts = {name: len({one["question"] for one in techniques[name] if is_informative(one)}) for name in able}
-        slopes = {name: Slope(*lists[data, name].mean_slope(weights[name])) for name in able}
-        taught.append(Taught(data, sample, counts, slopes))
+        slopes = {name: LossExpansion(*lists[data, name].mean_slope(weights[name])) for name in able}
+        taught.append(DatasetContribution(data, sample, counts, slopes))
     return GeneralWeights({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
 
 

@@ -138,7 +138,7 @@ class Result:
             raise UsageError(f"this search has no winner: {self.no_winner}")
         home, test = self.setup, run_data.on_test(winner.key)
         if saw_all := run_data.record.settings.verdict == CROSSFIT:
-            home = replace(home, divided=search_only_split(home.dataset))
+            home = replace(home, fixed_split=search_only_split(home.dataset))
         setup = home.of(winner.candidate)
         ids = None if winner.candidate[GENES:] else run_data.record.models
         return Pipeline(

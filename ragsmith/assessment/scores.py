@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.latency import this_machine
+from ragsmith.evaluation.latency import describe_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
 from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_of_a_question, store_timings
@@ -92,7 +92,7 @@ def evaluate(
     money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
     if not latency:
         return PipelineScores(data.name, scored, money=money, flattered=pipeline.saw_all)
-    machine = this_machine()
+    machine = describe_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
         store_timings(store, key, data.digest, machine, timings)

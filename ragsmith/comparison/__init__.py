@@ -1,5 +1,5 @@
-"""A comparison says what a difference between pipelines on the same questions shows, and what it cannot show.
+"""Comparison of pipelines on the same questions, with verdicts.
 
-Questions come in clusters, tests in families, and one data set is looked at again and again: everything here counts all
-three. What is decided how, with formulas and sources, is in docs/verdicts.md.
+Tests account for clusters of questions, families of comparisons, and repeated use of the same questions. Formulas and
+sources are in docs/verdicts.md.
 """

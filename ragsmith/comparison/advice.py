@@ -1,4 +1,4 @@
-"""Advise the next step after a test, in one sentence."""
+"""Advice on the next step after a test, in one sentence."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from ragsmith.comparison.verdicts import Comparison, could_show
 from ragsmith.evaluation.statistics import Verdict
 
 FEWEST_QUESTIONS = 20
-"""The least number of questions of which some are held out for a test."""
+"""Minimum number of questions in a data set for a held-out test."""
 
 SIMPLE = ("bm25", "naive", "recommended", "single", "cheapest")
-"""The rivals that may be used instead of the winner, those with most evidence elsewhere first."""
+"""Names of alternatives to the winner; those with most evidence on other data sets come first."""
 
 WORTH_ASKING = 3.0
-"""The largest factor of the number of questions that is worth writing; beyond it, the difference is small."""
+"""Maximum factor of the number of questions for which writing more is advised."""
 
 MOSTLY = 0.5
+"""Minimum share of the loss on questions without retrieved evidence for advice on the embedder."""
 
 ALIKE = 0.05
-"""A difference in model calls a question that does not count: calls are shown with one digit."""
+"""Differences in model calls per question up to this one are ignored: calls are shown with one digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The results of a test.
 
-    ``calls`` are the model calls a question of the ``winner`` and its rivals, and ``parts`` the numbers of their
-    techniques. ``by_type`` has the differences from the first compared of `SIMPLE` by type of question. ``unfound`` is
-    the share of the winner's loss against the best possible score on questions for which nothing relevant was found.
+    ``calls`` are the model calls per question of the ``winner`` and its rivals, and ``parts`` the numbers of their
+    techniques. ``by_type`` has the score differences from the first compared alternative of `SIMPLE`, by type of
+    question. ``unfound`` is the share of the loss of the winner, against the best possible score, on questions for
+    which nothing relevant was found.
     If a machine ``drafted`` test questions, the recommended pipeline is advised; ``recommended`` is its name in the
     comparison, or ``winner``.
     """
@@ -51,7 +53,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A step: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder."""
+    """Advice: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder."""
 
     kind: str
     sentence: str
@@ -60,7 +62,7 @@ class NextStep:
 def next_step(facts: Facts) -> NextStep | None:
     """Return the next step; None if nothing was compared.
 
-    Without a test, questions are to be written; with too few groups, or on spent questions, nothing can be shown.
+    Without a test, more questions are advised; with too few groups, other documents; on spent questions, fresh ones.
     Drafted questions are no evidence for the best pipeline: the recommended one is advised unless it is shown to be
     behind. Then a rival that is shown to be better, or a winner better than all, is advised. A simpler pipeline is
     advised if the winner is not shown to be better, unless a few more questions would show it.
@@ -98,7 +100,7 @@ def _without_power(facts: Facts, compared: Sequence[Comparison]) -> NextStep | N
 
 
 def _by_effects(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
-    """The recommended pipeline if a machine drafted questions, unless the winner is shown to be better."""
+    """Advise the recommended pipeline if a machine drafted questions, unless the winner is shown to be better."""
     if not facts.drafted:
         return None
     if facts.recommended == "winner":
@@ -155,24 +157,24 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
 
 
 def _first(simple: Sequence[Comparison], facts: Facts) -> Comparison:
-    """The first of these, or the recommended pipeline if it is ahead of that with no more model calls."""
+    """Return the first alternative, or the recommended pipeline if it is ahead of it with no more model calls."""
     first = simple[0]
     other = next((one for one in simple if one.name == "recommended"), first)
     assert first.difference is not None
     assert other.difference is not None
-    is_ahead = other.difference.mean_difference < first.difference.mean_difference  # of the winner, less each
+    is_ahead = other.difference.mean_difference < first.difference.mean_difference  # differences are winner minus rival
     asks_more = facts.calls.get(other.name, 0.0) > facts.calls.get(first.name, 0.0) + ALIKE
     return other if is_ahead and not asks_more else first
 
 
 def _simpler(name: str, saved: float, facts: Facts) -> bool:
-    """Whether a rival has fewer model calls, or fewer parts and no more calls."""
+    """Return whether a rival has fewer model calls, or fewer parts and no more calls."""
     fewer = facts.parts.get(name, 0) < facts.parts.get("winner", 0)
     return saved > ALIKE or (fewer and saved >= -ALIKE)
 
 
 def _limit(facts: Facts) -> str:
-    """The advice to change the embedder if most of the loss is on questions for which nothing relevant is found."""
+    """Advise another embedder if most of the loss is on questions for which nothing relevant is found."""
     if facts.unfound is None or facts.unfound <= MOSTLY:
         return ""
     what = "a better embedder than the embedded one" if facts.embedded else "another embedder"
@@ -180,7 +182,7 @@ def _limit(facts: Facts) -> str:
 
 
 def _of_type(facts: Facts) -> str:
-    """The type that adds most to the error, by number times standard deviation (Neyman 1934)."""
+    """Return the type that adds most to the error, by number times standard deviation (Neyman 1934)."""
     able = {kind: each for kind, each in facts.by_type.items() if len(each) > 1}
     if len(able) < 2:
         return ""

@@ -26,6 +26,7 @@ from ragsmith.evaluation.statistics import (
 )
 
 RESAMPLES = 10_000
+"""Number of bootstrap resamples, and of random sign patterns."""
 
 _CELLS = 4_000_000  # of a matrix of resamples, 32 MB; for more groups, it is made in blocks
 _SHARED_CELLS = 128_000_000  # of a matrix that comparisons share, a byte each: 12,800 groups
@@ -60,12 +61,12 @@ class Difference:
 
 
 def least_p(groups: int) -> float:
-    """The least possible p of sign flips of ``groups``: 2 ** (1 - groups), or that of the patterns drawn."""
+    """Return the least possible p of sign flips of ``groups``: 2 ** (1 - groups), or that of the patterns drawn."""
     return 2.0 ** (1 - groups) if groups <= EXACT_UP_TO else 1 / (RESAMPLES + 1)
 
 
 def widened(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
-    """A standard error with its correction G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
+    """Return a standard error with its correction G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
     if effective is None or effective <= 1:
         return error, max(1, groups - 1)
     wider = effective / (effective - 1) / (groups / (groups - 1))
@@ -96,7 +97,7 @@ def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int =
 
 
 def shifted_p(a: ArrayLike, b: ArrayLike, groups: Sequence[int], margin: float, *, seed: int = 0) -> float:
-    """The two-sided p of the difference plus ``margin``, which tests that the first is not behind by as much.
+    """Return the two-sided p of the difference plus ``margin``, which tests that the first is not behind by as much.
 
     It is 1 if the first is behind by more.
     """
@@ -127,7 +128,7 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
 
 
 def _resampled(sums: Vector, sizes: Vector, seed: int) -> Vector:
-    """The mean over questions of each resample of groups."""
+    """Return the mean over questions of each resample of groups."""
     count = len(sums)
     if count * RESAMPLES <= _CELLS:
         counts = resample_counts(count, RESAMPLES, seed)
@@ -153,7 +154,7 @@ def _drawn(count: int, seed: int) -> Iterator[NDArray[np.int64]]:
 
 @bounded_cache(1, key="a number of questions and a seed")
 def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
-    """The counts of each group in each resample, shared by all comparisons of as many groups.
+    """Return the counts of each group in each resample, shared by all comparisons of as many groups.
 
     A byte is enough: one of a thousand groups is never drawn 256 times.
     """
@@ -166,7 +167,7 @@ def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
 
 
 def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
-    """The sum of each group, 0 if it differs from that by rounding only, and its number of questions."""
+    """Return the sum, 0 if it is a rounding error, and the number of questions of each group."""
     if len(groups) != len(each):
         raise ValueError(f"difference: {len(groups)} groups for {len(each)} questions; give the group of each question")
     _, places = np.unique(np.asarray(groups), return_inverse=True)
@@ -176,13 +177,13 @@ def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
 
 
 def effective_groups(sizes: ArrayLike) -> float:
-    """The effective number of groups of these ``sizes``, or weights (Kish 1965)."""
+    """Return the effective number of groups of these ``sizes``, or weights (Kish 1965)."""
     each = np.asarray(sizes, dtype=np.float64)
     return float(each.sum() ** 2 / (each**2).sum())
 
 
 def _error(sums: Vector, sizes: Vector) -> float:
-    """The standard error of the mean over questions by group (Liang and Zeger 1986, with G/(G-1)); 0 for one group."""
+    """Return the standard error of the mean by group (Liang and Zeger 1986, with G/(G-1)); 0 for one group."""
     count, n = len(sums), sizes.sum()
     if count < 2:
         return 0.0
@@ -198,7 +199,7 @@ REACH = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
 
 
 def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
-    """The variance of one question for the mean of ``differences``, with correlation within ``groups``.
+    """Return the variance of one question for the mean of ``differences``, with correlation within ``groups``.
 
     It is n times the cluster-robust variance of the mean (Liang and Zeger 1986, with G/(G-1)):
     ``n * G/(G-1) * sum over g of (sum over i in g of d_i - mean)^2 / n^2``. With groups of one question it is the
@@ -216,17 +217,17 @@ def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) 
 
 
 def needed(of_one: float, difference: float) -> int:
-    """The number of questions that show a true ``difference`` with power 0.8; ``of_one`` is the `variance` of one."""
+    """Return the number of questions that show a true ``difference`` with power 0.8, from the `variance` of one."""
     return max(2, math.ceil(of_one * (REACH / difference) ** 2))
 
 
 def detectable(of_one: float, questions: int) -> float:
-    """The difference that ``questions`` show with power 0.8."""
+    """Return the difference that ``questions`` show with power 0.8."""
     return REACH * math.sqrt(of_one / questions)
 
 
 def attainable(level: float, groups: int) -> float:
-    """The highest level up to ``level`` that sign flips of ``groups`` can attain; 0 if there is none.
+    """Return the highest level up to ``level`` that sign flips of ``groups`` can attain; 0 if there is none.
 
     Their p is a multiple of 2 ** (1 - groups), or at least `least_p` if patterns are drawn.
     """
@@ -239,7 +240,7 @@ def attainable(level: float, groups: int) -> float:
 def smallest(
     error: float, groups: int, level: float, power: float = POWER, *, effective: float | None = None
 ) -> float | None:
-    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``; None if none is.
+    """Return the smallest true difference that is shown at a two-sided ``level`` with this ``power``; None if none is.
 
     ``error`` is the standard error of the mean by group, ``effective`` the effective number of groups.
     """
@@ -251,7 +252,7 @@ def smallest(
 
 
 def chance(difference: float, error: float, groups: int, level: float, *, effective: float | None = None) -> float:
-    """The power: the probability that a true ``difference`` is shown, with its sign, at a two-sided ``level``."""
+    """Return the power: the probability that a true ``difference`` is shown, with its sign, at a ``level``."""
     tested = attainable(level, groups) if groups > 1 else 0.0
     if not tested:
         return 0.0

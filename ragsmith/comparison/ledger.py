@@ -56,7 +56,7 @@ def _usable() -> Iterator[None]:
     """Raise errors of the ledger as `LedgerError`."""
     try:
         yield
-    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
+    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home directory
         raise LedgerError(str(error)) from error
 
 
@@ -68,13 +68,13 @@ class LedgerPage:
 
     @_usable()
     def seen(self, look: str) -> PreviousUses | None:
-        """The look of this key; None if it is not recorded."""
+        """Return the look with this key; None if it is not recorded."""
         row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
         return None if row is None else PreviousUses(int(row[0]), int(row[1]))
 
     @_usable()
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
-        """The keys of the looks at each of ``questions``, without those that have none."""
+        """Return the keys of the looks at each of ``questions``, without those that have none."""
         found: dict[str, set[str]] = {}
         each = sorted(questions)
         for start in range(0, len(each), _BATCH):
@@ -96,7 +96,7 @@ class LedgerPage:
 
 
 def place() -> Path | None:
-    """The path of the ledger; None if it is switched off."""
+    """Return the path of the ledger; None if it is disabled."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named.strip().lower() in OFF else Path(named).expanduser()
@@ -105,7 +105,7 @@ def place() -> Path | None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[LedgerPage]:
-    """The ledger in an exclusive transaction."""
+    """Open the ledger in an exclusive transaction."""
     with _usable():
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
@@ -149,7 +149,7 @@ def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[Pr
 def number_new(
     looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str
 ) -> PreviousUses:
-    """Number a new look ``own`` at ``questions``, given the looks at each that cache and ledger know."""
+    """Number a new look ``own`` at ``questions``, given the looks by question of the cache and the ledger."""
     counted: Counter[str] = Counter()
     for question in questions:
         counted[question] = len((looks.get(question, set()) | others.get(question, set())) - {own})
@@ -159,7 +159,7 @@ def number_new(
 def renumber(
     here: PreviousUses, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]
 ) -> PreviousUses:
-    """Renumber a look that was numbered by ``looks`` alone, counting those that only ``others`` know, too."""
+    """Renumber a look that was numbered by ``looks`` alone, so that those only in ``others`` count too."""
     further = [len(others.get(question, set()) - looks.get(question, set())) for question in questions]
     return PreviousUses(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))
 
@@ -167,9 +167,9 @@ def renumber(
 def count_look(store: Store, look: str, questions: Collection[str], day: str) -> HoldoutUse:
     """Record a look at ``questions``, given as digests of their contents, on an ISO 8601 ``day``, and return it.
 
-    The same key on other questions is another look. A known look keeps its number, the higher one if cache and ledger
-    differ. One that only the cache knows, as there was no ledger, comes after all looks that only the ledger knows. A
-    new one comes after all looks at the question with most of them.
+    The same key on other questions is another look. A recorded look keeps its number, the higher one if cache and
+    ledger differ. One recorded in the cache alone, without a ledger, is numbered after all looks that only the ledger
+    has. A new one is numbered after all looks at the question with most of them.
     """
     distinct = sorted(set(questions))
     key = digest("look at questions", look, distinct)

@@ -1,9 +1,9 @@
 """Questions of a comparison: clusters with correlated scores, and how often they were used for a verdict ("looks").
 
-Repeated tests find differences by chance. So each look at the same questions is tested at half the level of the one
-before: 0.05, 0.025, 0.0125 and so on. The levels add up to at most 0.1, which bounds the probability that any of the
-looks claims a difference that does not exist (Bonferroni over looks, with geometric weights; alpha spending after Lan
-and DeMets 1983 and, for an unknown number of tests, Foster and Stine 2008).
+Repeated tests find differences by chance. So each look at the same questions is tested at half the level of the
+previous one: 0.05, 0.025, 0.0125 and so on. The levels add up to at most 0.1, which bounds the probability that any of
+the looks claims a difference that does not exist (Bonferroni over looks, with geometric weights; alpha spending after
+Lan and DeMets 1983 and, for an unknown number of tests, Foster and Stine 2008).
 
 A question is identified by its wording, answer and evidence, not by its data set. The question with most looks counts
 for all of a test: so the levels of the looks at any question add up to at most 0.1.
@@ -19,7 +19,7 @@ from ragsmith.digest import digest
 from ragsmith.types import Dataset, Example
 
 FEWEST_GROUPS = 8
-"""The least number of groups for a verdict: with 7, the least p is 2**(1 - 7) = 0.016, too much for three comparisons.
+"""Minimum number of groups for a verdict: with 7, the least p is 2**(1 - 7) = 0.016, too much for three comparisons.
 
 Tests by group keep their level from here on (benchmarks/bench_verdicts.py).
 """
@@ -43,7 +43,7 @@ class Clusters:
 
     @classmethod
     def of(cls, dataset: Dataset, examples: Sequence[Example]) -> Clusters:
-        """The widest groups of ``examples`` of which there are at least `FEWEST_GROUPS`, else the narrowest.
+        """Return the widest groups of ``examples`` of which there are at least `FEWEST_GROUPS`, else the narrowest.
 
         Questions are linked, transitively, by a common gold document; if that leaves too few groups, by a common
         section or adjacent gold; and if these are too few, by a common section. Results by section hold for these
@@ -60,7 +60,7 @@ class Clusters:
 
     @classmethod
     def alone(cls, questions: Collection[str]) -> Clusters:
-        """Each question as a group, if links are unknown."""
+        """Return clusters of one question each, for unknown links."""
         return cls(tuple((question,) for question in sorted(questions)))
 
     @property
@@ -74,7 +74,7 @@ class Clusters:
         return UNITS[self.unit]
 
     def numbers(self, questions: Sequence[str]) -> list[int]:
-        """The number of the group of each of ``questions``, from 0; a question without one is a group of its own."""
+        """Return the group number, from 0, of each of ``questions``; one without a group forms a new group."""
         place = {question: number for number, group in enumerate(self.groups) for question in group}
         known: dict[int | str, int] = {}
         return [known.setdefault(place.get(question, question), len(known)) for question in questions]
@@ -86,7 +86,7 @@ class Clusters:
 
 
 def times(number: int) -> str:
-    """``once``, ``3 times``."""
+    """Return a count in words: ``once``, ``3 times``."""
     return "once" if number == 1 else f"{number:,} times"
 
 
@@ -99,12 +99,12 @@ ALPHA = 0.05
 
 
 def adjusted(p: float, look: int) -> float:
-    """The p of a ``look``, numbered from 1, adjusted so that it is compared with `ALPHA`."""
+    """Return the p of a ``look``, numbered from 1, adjusted so that it is compared with `ALPHA`."""
     return min(1.0, p * 2.0 ** min(look - 1, 1_000))
 
 
 def digests(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
-    """The digest of each question's wording, answer and evidence, by its id."""
+    """Return the digest of each question's wording, answer and evidence, by its id."""
     texts = {document.id: document.text for document in dataset.documents}
 
     def content(example: Example) -> str:
@@ -133,5 +133,5 @@ class HoldoutUse:
 
     @property
     def level(self) -> float:
-        """The level of its test."""
+        """The level of the test."""
         return ALPHA / 2.0 ** min(self.earlier, 1_000)

@@ -1,7 +1,7 @@
 """Verdicts on pairs of pipelines, with their power and the number of questions that would show a difference.
 
-A family of comparisons is tested together (Holm 1979), and each look at the same questions at half the level of the one
-before (`ragsmith.comparison.questions`).
+A family of comparisons is tested together (Holm 1979), and each look at the same questions is tested at half the level
+of the previous one (`ragsmith.comparison.questions`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ragsmith.pipelines.genes import label
 MARGIN = 0.02
 """The default margin of *not worse*, in fitness."""
 
-MOST_TIMES_QUESTIONS = 20
-"""The largest factor of the number of questions that is recommended to show a difference."""
+MAX_QUESTION_FACTOR = 20
+"""Maximum factor of the number of questions that is recommended to show a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The first pipeline against another, on the test questions that all compared pipelines finished.
+    """Comparison of the first pipeline with another, on the test questions that all compared pipelines finished.
 
     ``difference`` is first minus other; it, ``adjusted_p`` and ``verdict`` are None if one of the two failed on more
     questions than allowed. ``adjusted_p`` is corrected for the ``family``, the number of comparisons tested together,
@@ -36,7 +36,7 @@ class Comparison:
 
     ``detectable`` is the smallest true difference that would have been shown with power 0.8, given the observed spread;
     None if none would. ``more_questions`` in ``more_groups`` would show the observed difference, if it is true; None
-    without a difference, or if it takes more than `MOST_TIMES_QUESTIONS` times the questions.
+    without a difference, or if it takes more than `MAX_QUESTION_FACTOR` times the questions.
     """
 
     name: str
@@ -94,20 +94,23 @@ def compare(
     family = len(others)
     compared = []
     for (name, one), p in zip(found.items(), corrected, strict=True):
-        made = Comparison(name, name, label(others[name].candidate), None, None, None, of)
-        made = replace(made, margin=margin, look=look, family=family)
+        comparison = Comparison(name, name, label(others[name].candidate), None, None, None, of)
+        comparison = replace(comparison, margin=margin, look=look, family=family)
         pair = pairs[name]
         if one is not None and pair is not None:
             final = adjusted(p, look)
             within = adjusted(min(1.0, family * pair.shifted(margin)), look) <= ALPHA
-            made = _with_power(
+            comparison = _with_power(
                 replace(
-                    made, difference=one, adjusted_p=final, verdict=decide(one, final, family, look, within=within)
+                    comparison,
+                    difference=one,
+                    adjusted_p=final,
+                    verdict=decide(one, final, family, look, within=within),
                 ),
                 family,
                 look,
             )
-        compared.append(made)
+        compared.append(comparison)
     return tuple(compared)
 
 
@@ -130,7 +133,7 @@ def compare_two(
 
 
 def decide(found: Difference, adjusted_p: float, family: int = 1, look: int = 1, *, within: bool = False) -> Verdict:
-    """The verdict on a difference; ``within`` is whether the first is shown not to be behind by the margin.
+    """Return the verdict on a difference; ``within`` is whether the first is shown not to be behind by the margin.
 
     There are too few questions with fewer than eight groups, or if nothing is shown and could not be even with all
     groups on one side: ``least p * family * 2 ** (look - 1) > 0.05``.
@@ -145,31 +148,31 @@ def decide(found: Difference, adjusted_p: float, family: int = 1, look: int = 1,
 
 
 def could_show(groups: int, family: int = 1, look: int = 1) -> bool:
-    """Whether ``groups`` that are all on one side would show a difference."""
+    """Return whether ``groups`` that are all on one side would show a difference."""
     return adjusted(min(1.0, family * least_p(groups)), look) <= ALPHA
 
 
-def _with_power(made: Comparison, family: int, look: int) -> Comparison:
-    """The comparison with the detectable difference, and the questions that would show the observed one.
+def _with_power(comparison: Comparison, family: int, look: int) -> Comparison:
+    """Return the comparison with the detectable difference, and the questions that would show the observed one.
 
     The level is divided by the number of comparisons, which is conservative: Holm's correction is that strict only for
     the smallest p.
     """
-    found = made.difference
+    found = comparison.difference
     assert found is not None
     level = ALPHA / (family * 2 ** (look - 1))
     if found.groups < FEWEST_GROUPS:
-        return made
+        return comparison
     detectable = smallest(found.error, found.groups, level, effective=found.effective)
-    shown = made.verdict in (Verdict.BETTER, Verdict.WORSE)
+    shown = comparison.verdict in (Verdict.BETTER, Verdict.WORSE)
     if detectable is None or shown or not found.mean_difference:
-        return replace(made, detectable=detectable)
+        return replace(comparison, detectable=detectable)
     times = (detectable / abs(found.mean_difference)) ** 2
-    if times > MOST_TIMES_QUESTIONS:
-        return replace(made, detectable=detectable)
+    if times > MAX_QUESTION_FACTOR:
+        return replace(comparison, detectable=detectable)
     questions = max(1, math.ceil(found.n * times) - found.n)
     groups = max(1, math.ceil(found.groups * times) - found.groups)
-    return replace(made, detectable=detectable, more_questions=questions, more_groups=groups)
+    return replace(comparison, detectable=detectable, more_questions=questions, more_groups=groups)
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class _Pair:
         return replace(found, p=p)
 
     def shifted(self, margin: float) -> float:
-        """The p of the test that the first is not behind by ``margin``."""
+        """Return the p of the test that the first is not behind by ``margin``."""
         ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
         p = shifted_p(*self._both(ours, theirs, self.questions), self.clusters.numbers(self.questions), margin)
         if len(theirs) == len(self.questions):
@@ -210,7 +213,7 @@ class _Pair:
     def _on_finished(
         self, ahead: Mapping[str, float], behind: Mapping[str, float]
     ) -> tuple[tuple[list[float], list[float]], list[int]]:
-        """The scores on all questions that ``behind`` finished, and the groups of these questions."""
+        """Return the scores on all questions that ``behind`` finished, and the groups of these questions."""
         questions = tuple(behind)
         lead = [ahead.get(question, self.terms.lowest) for question in questions]
         return (lead, list(behind.values())), self.clusters.numbers(questions)

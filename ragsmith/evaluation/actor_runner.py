@@ -1,9 +1,9 @@
-"""Evaluations on a Ray cluster, led from here: one process alone decides, pays and writes, and actors answer.
+"""Evaluation on a Ray cluster: the driver process selects, pays and stores, and actors answer questions.
 
-What a whole collection needs is built here and put into Ray's object store, part by part.
-Questions are shared out among actors (`ragsmith.evaluation.actors`); where an actor or its node is lost,
-what it had is given to those that are there, and Ray starts it again where there is room. Models that cost something
-are asked here (`ragsmith.gateway.remote`): what they are asked comes through a `Mailbox`.
+The driver builds indexes and entity graphs and puts them into Ray's object store, part by part. Questions are
+distributed among actors (`ragsmith.evaluation.actors`). If an actor or its node is lost, its jobs go to the other
+actors, and Ray restarts it where resources are available. Models that cost something are called by the driver
+(`ragsmith.gateway.remote`), which receives the requests of actors through a `Mailbox`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragsmith.digest import program
 from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import (
     GRAPH,
-    LOOK_SECONDS,
+    POLL_SECONDS,
     UNCONNECTED,
     ActorBatch,
     EvaluationActor,
@@ -35,7 +35,7 @@ from ragsmith.evaluation.actors import (
     Name,
     NodeSetup,
     Stored,
-    packed,
+    pack_part,
     parts_of,
 )
 from ragsmith.evaluation.cluster import Cluster
@@ -49,7 +49,7 @@ from ragsmith.evaluation.threads import (
     Part,
     Runner,
     close,
-    sendable,
+    to_picklable,
 )
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
@@ -67,43 +67,43 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.plugins import LoadedFiles
 
-AT_ONCE = 256
-"""Maximum number of jobs sent to an actor, which answers some of them and returns the rest."""
-ATTEMPTS = 4
-"""So often a job is given to an actor that is lost, before it is taken for the reason."""
-ACCOUNT_SECONDS = 10.0
-"""How long it may take an actor to say what it did."""
-TELL_SECONDS = 15.0
-"""After so long without any actor it is said what is waited for."""
-SETTLE_SECONDS = 60.0
-"""So long after actors were started, or one was lost, it is waited for those that are not ready where that matters."""
-ASKED_AT_ONCE = 10_000
-"""Requests that may be in the mailbox."""
+MAX_JOBS_PER_CALL = 256
+"""Maximum number of jobs in one call of an actor, which answers some of them and returns the rest."""
+MAX_LOSSES = 4
+"""Number of times that an actor may be lost with the same job, or during startup, before the run stops."""
+WORK_SECONDS = 10.0
+"""Timeout in seconds for an actor to report its work."""
+WARN_SECONDS = 15.0
+"""Seconds without any running actor before a warning."""
+STARTUP_SECONDS = 60.0
+"""Maximum seconds to wait for actors after a start or a loss, before a measurement of time."""
+MAX_MAILBOX_REQUESTS = 10_000
+"""Maximum number of requests in the mailbox."""
 LOST = (
-    f"questions were lost with the process that had them, {ATTEMPTS} times (out of memory, or nodes that end): run the "
-    "same command again to go on"
+    f"questions were lost with their process {MAX_LOSSES} times (out of memory, or nodes that end): run the same "
+    "command again to go on"
 )
 NEVER_READY = (
-    f"an actor was lost {ATTEMPTS} times while it got ready on a node of the cluster, as where that has too little "
-    "memory for documents and models: ask for fewer with --workers, or use larger nodes"
+    f"an actor was lost {MAX_LOSSES} times during its startup on a node of the cluster, which may have too little "
+    "memory for documents and models: ask for fewer actors with --workers, or use larger nodes"
 )
-FULL = (
+STORE_FULL = (
     "the object store of the Ray cluster is full: start its nodes with a larger --object-store-memory, and run the "
     "same command again"
 )
 
 
 def refuse_vectors(setup: Experiment, address: str) -> None:
-    """Refuse vectors that the nodes of a cluster at ``address``, "" for one on this machine, could not search.
+    """Check that the nodes of the cluster at ``address``, "" for one on this machine, can search the vectors.
 
     Raises:
-        UsageError: they lie in a folder that only this process, or only this machine, has.
+        UsageError: the vectors are in a folder that only this process, or only this machine, can read.
     """
     for variant in setup.variants:
         at = variant.models.vectors_at
         if serves_one_process(at):
             raise UsageError(
-                "vectors that lie in a folder can be searched by one process alone: leave --engine out, or give "
+                "vectors in a folder can be searched by one process alone: leave --engine out, or give "
                 "--vector-store the address of a server"
             )
         if at == APPROXIMATE and address:
@@ -115,25 +115,26 @@ def refuse_vectors(setup: Experiment, address: str) -> None:
 
 
 @dataclass(slots=True)
-class _Todo:
-    """What one call of `ActorRunner.run` has to do: ``left`` jobs, of which ``piles`` wait and actors are ``given``.
+class _RunState:
+    """The state of one call of `ActorRunner.run`.
 
-    ``given`` has, by what says when they end, jobs and the place of the actor that has them; ``losses`` says how often
-    a job was lost with its actor: it is known by its position in this batch, and means another one in the next.
+    ``left`` counts unfinished jobs. ``queues`` has the waiting jobs of each actor. ``assigned`` has the index of the
+    actor and its jobs by the reference to their result. ``losses`` counts how often a job was lost with its actor;
+    jobs are identified by their position in the batch, so the counts are valid for one batch.
     """
 
     batch: Any
-    piles: Sequence[deque[Job]]
+    queues: Sequence[deque[Job]]
     left: int
-    given: dict[Any, tuple[int, list[Job]]] = field(default_factory=dict)
+    assigned: dict[Any, tuple[int, list[Job]]] = field(default_factory=dict)
     losses: Counter[Job] = field(default_factory=Counter)
 
 
 class ActorRunner(Runner):
-    """Actors on a cluster, each with engines of its own; where models are waited for, each has several questions.
+    """Runner on the actors of a cluster, each with its own engines, and with several concurrent jobs for remote models.
 
-    The calling process builds what a whole collection needs, asks models that cost something, and has what comes of
-    questions; actors that are lost cost the time of what they were at, and nothing else.
+    The calling process builds indexes, calls models that cost something, and collects results. The loss of an actor
+    costs the time of its unfinished jobs and nothing else.
     """
 
     def __init__(
@@ -144,72 +145,70 @@ class ActorRunner(Runner):
         memory: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Each actor has at most ``memory`` bytes. ``clock`` decides when to report that no actor is there.
+        """``memory`` limits the bytes of each actor. ``clock`` times the warning that no actor is running.
 
         Raises:
-            UsageError: there is no such cluster, or vectors lie where its nodes cannot search them.
+            UsageError: there is no such cluster, or its nodes cannot search the vectors.
         """
         refuse_vectors(setup, cluster.address)
         super().__init__(setup, engine)
         self._ray = cluster.connect()
         self._waits = setup.waits
-        self._at_once = math.ceil(setup.workers / cluster.actors) if self._waits else 1
+        self._concurrency = math.ceil(setup.workers / cluster.actors) if self._waits else 1
         self._shard = {question: i % cluster.actors for i, question in enumerate(setup.order)}
         self._actors: list[Any] = []
-        self._coming: dict[Any, int] = {}
-        """Places of actors that are being started, by what says when they are ready."""
+        self._starting: dict[Any, int] = {}
+        """Indices of actors during startup, by the reference to their next message."""
         self._free: list[int] = []
         """Indices of actors with free capacity, once for each concurrent job."""
-        self._there: set[int] = set()
-        """Places of actors that have said since they were started that they are there."""
+        self._running: set[int] = set()
+        """Indices of actors that have replied to a ping since their last start."""
         self._deaths: Counter[int] = Counter()
-        """How often the actor at a place was lost while it got ready, since one of that place was ready."""
+        """Number of losses of each actor during startup, since it was last ready."""
         self._clock = clock
-        self._settled_by = 0.0
-        self._alone_since = math.inf
-        """Since when it is waited for any actor to be there."""
-        self._was_told = False
+        self._startup_deadline = 0.0
+        self._idle_since = math.inf
+        """Time since which no actor has been running."""
+        self._has_warned = False
         self._stored: dict[Name, Stored] = {}
-        self._leaving = threading.Event()
+        self._stopping = threading.Event()
         self._mailbox: Any = None
-        self._at_hand: set[str] = set()
-        """Numbers of requests that are being answered."""
+        self._in_progress: set[str] = set()
+        """Numbers of requests in progress."""
         self._pool: ThreadPoolExecutor | None = None
-        self._listening: threading.Thread | None = None
-        remote, self._models = asked_in_one_place(setup, engine)
-        with self._connected(), ExitStack() as stack:
+        self._listener: threading.Thread | None = None
+        remote, self._models = collect_remote_models(setup, engine)
+        with self._translated_errors(), ExitStack() as stack:
             stack.push(self)
             if self._models:
-                self._begin_to_listen(cluster.actors)
-            self._packed = [self._ray.put(_packed(setup, remote)), self._mailbox]
-            made = self._ray.remote(
-                num_cpus=1, max_restarts=-1, max_concurrency=self._at_once, scheduling_strategy="SPREAD"
+                self._start_mailbox(cluster.actors)
+            self._packed = [self._ray.put(_pack_setup(setup, remote)), self._mailbox]
+            actor_class = self._ray.remote(
+                num_cpus=1, max_restarts=-1, max_concurrency=self._concurrency, scheduling_strategy="SPREAD"
             )(EvaluationActor)
-            self._actors = [made.remote(memory) for _ in range(cluster.actors)]
-            for place in range(len(self._actors)):
-                self._await(place)
-            self._settled_by = self._clock() + SETTLE_SECONDS
+            self._actors = [actor_class.remote(memory) for _ in range(cluster.actors)]
+            for index in range(len(self._actors)):
+                self._ping(index)
+            self._startup_deadline = self._clock() + STARTUP_SECONDS
             stack.pop_all()
 
-    def _begin_to_listen(self, actors: int) -> None:
+    def _start_mailbox(self, actors: int) -> None:
         """Start a mailbox on this node and a thread that reads it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
-        made = self._ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=ASKED_AT_ONCE, scheduling_strategy=here)(
-            Mailbox
-        )
-        self._mailbox = made.remote()
-        self._pool = ThreadPoolExecutor(self._at_once * actors, thread_name_prefix="ragsmith-remote")
-        self._listening = threading.Thread(
-            target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True
-        )
-        self._listening.start()
+        mailbox = self._ray.remote(
+            num_cpus=0, max_restarts=-1, max_concurrency=MAX_MAILBOX_REQUESTS, scheduling_strategy=here
+        )(Mailbox)
+        self._mailbox = mailbox.remote()
+        self._pool = ThreadPoolExecutor(self._concurrency * actors, thread_name_prefix="ragsmith-remote")
+        self._listener = threading.Thread(target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True)
+        self._listener.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        self._leaving.set()
+        self._stopping.set()
         try:
             if self._pool is not None:
                 close(self._pool, self._gateway, kind)
@@ -217,22 +216,22 @@ class ActorRunner(Runner):
                 self._gateway.write_pending()
         finally:
             for actor in [*self._actors, *([] if self._mailbox is None else [self._mailbox])]:
-                with suppress(*self._refusals):
+                with suppress(*self._lost_errors):
                     self._ray.kill(actor)
-            if self._listening is not None:
-                self._listening.join()
+            if self._listener is not None:
+                self._listener.join()
 
     @property
-    def _refusals(self) -> tuple[type[Exception], ...]:
-        """What Ray raises where an actor or an object is not there any more, or the connection is not."""
+    def _lost_errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions of Ray for a lost actor, object or connection."""
         return (self._ray.exceptions.RayError, ConnectionError, ValueError)
 
     @contextmanager
-    def _connected(self) -> Iterator[None]:
-        """Raise what Ray cannot do as an error that says what can be done.
+    def _translated_errors(self) -> Iterator[None]:
+        """Translate errors of Ray into errors that say how to go on.
 
         Raises:
-            RagsmithError: the cluster has no room for the data, or is gone.
+            RagsmithError: the cluster has no memory for the data, or is lost.
         """
         errors = self._ray.exceptions
         try:
@@ -240,93 +239,93 @@ class ActorRunner(Runner):
         except errors.RayTaskError:
             raise  # a defect of ours
         except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
-            raise RagsmithError(f"{FULL} ({type(error).__name__})") from error
+            raise RagsmithError(f"{STORE_FULL} ({type(error).__name__})") from error
         except (errors.RayError, ConnectionError) as error:
             raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
 
     def settle(self) -> None:
-        """See `Runner.settle`; an actor that has not come for `SETTLE_SECONDS` may have no room, and waits itself."""
-        with self._connected():
-            while self._coming and self._clock() < self._settled_by:
-                for reference in self._ended([*self._coming]):
-                    self._welcome(reference)
-                self._tell_who_is_waited_for()
+        """See `Runner.settle`; actors that lack resources are not waited for longer than `STARTUP_SECONDS`."""
+        with self._translated_errors():
+            while self._starting and self._clock() < self._startup_deadline:
+                for reference in self._completed([*self._starting]):
+                    self._advance_startup(reference)
+                self._warn_if_no_actor()
 
     def work(self) -> ComputedWork:
         """See `Runner.work`; the work of lost actors is not counted."""
         total = super().work()
-        asked = [self._actors[place].account.remote() for place in set(self._free)]
-        for reference in asked:
+        reports = [self._actors[index].account.remote() for index in set(self._free)]
+        for reference in reports:
             with suppress(self._ray.exceptions.RayError):
-                total = total + self._ray.get(reference, timeout=ACCOUNT_SECONDS)
+                total = total + self._ray.get(reference, timeout=WORK_SECONDS)
         return total
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
-        with self._connected():
-            todo = _Todo(self._ray.put(self._batch(candidates, part)), self._shared_out(jobs), len(jobs))
+        with self._translated_errors():
+            state = _RunState(self._ray.put(self._batch(candidates, part)), self._distribute(jobs), len(jobs))
             try:
-                yield from self._answers(todo)
+                yield from self._results(state)
             finally:
-                self._free += [place for place, _ in todo.given.values()]  # where it was not gone on with
+                self._free += [index for index, _ in state.assigned.values()]  # if the caller stopped early
 
-    def _answers(self, todo: _Todo) -> Iterator[list[FinishedQuestion]]:
-        """What ends, until nothing is left."""
-        while todo.left:
-            for place in list(self._free):
-                if share := self._share(todo.piles, place):
-                    self._free.remove(place)
-                    todo.given[self._actors[place].evaluate.remote(todo.batch, share)] = place, share
-            ended = self._ended([*todo.given, *self._coming])
+    def _results(self, state: _RunState) -> Iterator[list[FinishedQuestion]]:
+        """Yield results as they arrive, until no job is left."""
+        while state.left:
+            for index in list(self._free):
+                if share := self._next_jobs(state.queues, index):
+                    self._free.remove(index)
+                    state.assigned[self._actors[index].evaluate.remote(state.batch, share)] = index, share
+            ended = self._completed([*state.assigned, *self._starting])
             found: list[FinishedQuestion] = []
             problem: BaseException | None = None
             for reference in ended:
-                if reference in self._coming:
-                    self._welcome(reference)
+                if reference in self._starting:
+                    self._advance_startup(reference)
                     continue
-                place, share = todo.given.pop(reference)
-                finished, stopped = self._fetched(reference, place, share, todo.losses)
+                index, share = state.assigned.pop(reference)
+                finished, stopped = self._fetch(reference, index, share, state.losses)
                 found += finished
                 problem = problem or stopped
-                done = {one.job for one in finished}
-                todo.piles[place].extendleft(job for job in reversed(share) if job not in done)
-            todo.left -= len(found)
-            self._tell_who_is_waited_for()
+                done = {result.job for result in finished}
+                state.queues[index].extendleft(job for job in reversed(share) if job not in done)
+            state.left -= len(found)
+            self._warn_if_no_actor()
             yield found
             if problem is not None:
                 raise problem  # finished results were delivered before
 
-    def _ended(self, waiting: list[Any]) -> list[Any]:
-        """What of ``waiting`` has ended: something or, for `REPORT_SECONDS`, nothing."""
-        if not self._there:
-            self._alone_since = min(self._alone_since, self._clock())
+    def _completed(self, waiting: list[Any]) -> list[Any]:
+        """Return the completed references of ``waiting``; an empty list after `REPORT_SECONDS` without one."""
+        if not self._running:
+            self._idle_since = min(self._idle_since, self._clock())
         ended, _ = self._ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
         if ended:
             ended, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         return list(ended)
 
-    def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
-        """Jobs by the actor that is to have them: each has all of a question, as candidates share stages within one.
+    def _distribute(self, jobs: Sequence[Job]) -> list[deque[Job]]:
+        """Return a queue of jobs for each actor; all jobs of a question go to one actor, as candidates share stages.
 
-        Where models are waited for, jobs go candidate by candidate, so that few of them wait for the same reply;
-        otherwise question by question, so that cached stages are used at once.
+        For remote models, jobs are ordered by candidate, so that few of them wait for the same reply; otherwise by
+        question, so that cached stages are reused at once.
         """
-        piles: list[deque[Job]] = [deque() for _ in self._actors]
+        queues: list[deque[Job]] = [deque() for _ in self._actors]
         for job in sorted(jobs, key=None if self._waits else lambda job: (job[1], job[0])):
-            piles[self._shard[job[1]]].append(job)
-        return piles
+            queues[self._shard[job[1]]].append(job)
+        return queues
 
-    def _share(self, piles: Sequence[deque[Job]], place: int) -> list[Job]:
-        """What an actor does next: of its own pile or, if that is empty, of the highest."""
-        pile = piles[place] or max(piles, key=len)
-        return [pile.popleft() for _ in range(min(len(pile), 1 if self._waits else AT_ONCE))]
+    def _next_jobs(self, queues: Sequence[deque[Job]], index: int) -> list[Job]:
+        """Return the next jobs of an actor: from its own queue or, if that is empty, from the longest."""
+        queue = queues[index] or max(queues, key=len)
+        return [queue.popleft() for _ in range(min(len(queue), 1 if self._waits else MAX_JOBS_PER_CALL))]
 
-    def _fetched(
-        self, reference: Any, place: int, share: list[Job], losses: Counter[Job]
+    def _fetch(
+        self, reference: Any, index: int, share: list[Job], losses: Counter[Job]
     ) -> tuple[list[FinishedQuestion], BaseException | None]:
-        """What came of jobs: nothing where the actor was lost, which is then waited for; how often is in ``losses``.
+        """Return results, and an error that stops the run; no results if the actor was lost, which ``losses`` counts.
 
         Raises:
             RagsmithError: the same jobs were lost too often.
@@ -337,39 +336,39 @@ class ActorRunner(Runner):
             raise
         except self._ray.exceptions.RayError:
             losses.update(share)
-            if any(losses[job] >= ATTEMPTS for job in share):
+            if any(losses[job] >= MAX_LOSSES for job in share):
                 raise RagsmithError(LOST) from None
-            self._free = [other for other in self._free if other != place]
-            if place not in self._coming.values():
-                self._await(place)
-                self._settled_by = self._clock() + SETTLE_SECONDS
+            self._free = [other for other in self._free if other != index]
+            if index not in self._starting.values():
+                self._ping(index)
+                self._startup_deadline = self._clock() + STARTUP_SECONDS
             return [], None
-        if place not in self._coming.values():
-            self._free.append(place)
+        if index not in self._starting.values():
+            self._free.append(index)
         return finished, problem
 
-    def _await(self, place: int) -> None:
-        """Wait for an actor that is being started: first until it is there, as then only is it known to begin."""
-        self._there.discard(place)
-        self._coming[self._actors[place].there.remote()] = place
+    def _ping(self, index: int) -> None:
+        """Ping an actor that is being started: its startup counts from the first reply."""
+        self._running.discard(index)
+        self._starting[self._actors[index].ping.remote()] = index
 
-    def _welcome(self, reference: Any) -> None:
-        """An actor is there, is ready, or never will be.
+    def _advance_startup(self, reference: Any) -> None:
+        """Advance the startup of an actor by its message: a reply to a ping, readiness, or an error.
 
         Raises:
-            UsageError: its node cannot be used.
-            RagsmithError: it was lost too often while it got ready.
+            UsageError: the node of the actor cannot be used.
+            RagsmithError: the actor was lost too often during startup.
         """
-        place = self._coming.pop(reference)
+        index = self._starting.pop(reference)
         errors = self._ray.exceptions
         try:
             problem = self._ray.get(reference)
         except errors.ActorUnavailableError:
-            self._deaths[place] += place in self._there  # else it is just being started again
-            if self._deaths[place] >= ATTEMPTS:
+            self._deaths[index] += index in self._running  # else it is just being started again
+            if self._deaths[index] >= MAX_LOSSES:
                 raise RagsmithError(NEVER_READY) from None
             sleep(REPORT_SECONDS)
-            self._await(place)
+            self._ping(index)
             return
         except errors.RayError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
@@ -377,35 +376,35 @@ class ActorRunner(Runner):
                 f"no actor can be started on a node of the cluster ({lines[-1].strip() if lines else error}): it needs "
                 "the same Python, Ray and ragsmith[ray] as this process"
             ) from error
-        if place not in self._there:
-            self._there.add(place)
-            self._coming[self._actors[place].ready.remote(self._packed)] = place
+        if index not in self._running:
+            self._running.add(index)
+            self._starting[self._actors[index].ready.remote(self._packed)] = index
             return
         if problem:
             raise UsageError(f"--engine: {problem}")
-        del self._deaths[place]
-        self._free += [place] * self._at_once
+        del self._deaths[index]
+        self._free += [index] * self._concurrency
 
-    def _tell_who_is_waited_for(self) -> None:
-        if self._there:
-            self._alone_since = math.inf
-        elif not self._was_told and self._clock() - self._alone_since >= TELL_SECONDS:
-            self._was_told = True
+    def _warn_if_no_actor(self) -> None:
+        if self._running:
+            self._idle_since = math.inf
+        elif not self._has_warned and self._clock() - self._idle_since >= WARN_SECONDS:
+            self._has_warned = True
             warnings.warn(
-                f"waiting for the Ray cluster to have room for an actor, which takes one CPU of {len(self._actors)} "
-                "wanted: --workers asks for fewer",
+                f"waiting for the Ray cluster to have room for an actor, which takes one CPU, of {len(self._actors)} "
+                "requested: --workers asks for fewer",
                 Notice,
                 stacklevel=2,
             )
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
-        """What actors need to know of ``candidates``; what these need for the collection is built, and put out once."""
+        """Return the common data of jobs of ``candidates``; their indexes are built and stored once."""
         collections: list[tuple[Name, ...]] = []
         stored: dict[Name, Stored] = {}
         for candidate in candidates:
             put: dict[Name, Stored] = {}
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
-                put = self._put_out(candidate)
+                put = self._store_collection(candidate)
             collections.append(tuple(put))
             stored.update(put)
         return ActorBatch(
@@ -416,12 +415,12 @@ class ActorRunner(Runner):
             part,
         )
 
-    def _put_out(self, candidate: Candidate) -> dict[Name, Stored]:
-        """Put what ``candidate`` needs for the collection into the object store, unless it is there; return where."""
+    def _store_collection(self, candidate: Candidate) -> dict[Name, Stored]:
+        """Store the index and entity graph of ``candidate`` in the object store, once, and return their references."""
         engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
         values: dict[Name, Callable[[], Any]] = {
-            (str(id(engine)), candidate[0].identity, part): partial(packed, index, part) for part in parts_of(index)
+            (str(id(engine)), candidate[0].identity, part): partial(pack_part, index, part) for part in parts_of(index)
         }
         if graph is not None:
             values[str(id(engine)), "", GRAPH] = lambda: graph
@@ -430,41 +429,41 @@ class ActorRunner(Runner):
                 self._stored[name] = [self._ray.put(value())]
         return {name: self._stored[name] for name in values}
 
-    # --- what actors ask of models ------------------------------------------------------------------------------------
+    # --- requests of actors to models ---------------------------------------------------------------------------------
 
     def _listen(self, pool: ThreadPoolExecutor) -> None:
-        """Have requests answered, in threads, until the runner is left."""
-        while not self._leaving.is_set():
+        """Answer requests of the mailbox in threads, until the runner is closed."""
+        while not self._stopping.is_set():
             try:
                 taken = self._ray.get(self._mailbox.take.remote())
-            except self._refusals:
-                self._leaving.wait(LOOK_SECONDS)  # it is being restarted, and the request is sent again
+            except self._lost_errors:
+                self._stopping.wait(POLL_SECONDS)  # the mailbox is being restarted, and requests are sent again
                 continue
             for number, request in taken:
-                if number not in self._at_hand:  # else it was asked again meanwhile
-                    self._at_hand.add(number)
-                    with suppress(RuntimeError):  # the pool takes nothing any more
+                if number not in self._in_progress:  # else it is a repetition
+                    self._in_progress.add(number)
+                    with suppress(RuntimeError):  # the pool is closed
                         pool.submit(self._reply, number, request)
 
     def _reply(self, number: str, packed: bytes) -> None:
-        said = reply_to(self._gateway, self._models, packed)
-        with suppress(*self._refusals):
-            self._mailbox.reply.remote(number, said)
-        self._at_hand.discard(number)
+        reply = answer_request(self._gateway, self._models, packed)
+        with suppress(*self._lost_errors):
+            self._mailbox.reply.remote(number, reply)
+        self._in_progress.discard(number)
 
 
-def reply_to(gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes) -> bytes:
-    """Whether a request for one of ``models`` has an answer, and that or what is to be raised where it was asked."""
+def answer_request(gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes) -> bytes:
+    """Return a pickled pair: whether the call of a model succeeded, and its result or the error to raise."""
     from ray import cloudpickle  # noqa: PLC0415
 
     try:
-        said: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
-        return pickle.dumps((False, sendable(error)))
-    return said
+        reply: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  raised and recorded in the actor
+        return pickle.dumps((False, to_picklable(error)))
+    return reply
 
 
-def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
+def collect_remote_models(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
     """Proxies of the models that only this process calls, and the models themselves."""
     remote: dict[ModelKey, RemoteModel] = {}
     models: dict[ModelKey, Any] = {}
@@ -475,14 +474,14 @@ def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey
             if not is_called_centrally(model, is_object=name.kind == GIVEN):
                 continue
             if is_chat_model(model):
-                engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
+                engine.gateway.language_model(model, Meter())  # informs the model of its learned capabilities
             models[role, name] = model
             remote[role, name] = remote_model(model, (role, name))
     return remote, models
 
 
-def _packed(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> bytes:
-    """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
-    own = {one.name: getattr(setup, one.name) for one in fields(Experiment)}
-    of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote, folder=Path.cwd())
-    return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))
+def _pack_setup(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> bytes:
+    """Return the pickled state of a new actor: identities of program and models, user files, and the experiment."""
+    values = {item.name: getattr(setup, item.name) for item in fields(Experiment)}
+    node_setup = NodeSetup(**{**values, "given": {}}, remote=remote, folder=Path.cwd())
+    return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(node_setup)))

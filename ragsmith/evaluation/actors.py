@@ -1,7 +1,7 @@
-"""What runs on the nodes of a Ray cluster: actors, which hold engines, and the mailbox that they ask through.
+"""Ray actors that evaluate candidates, and the mailbox for their requests to models.
 
-An actor answers questions for as long as a report takes, and may be started again anywhere. Models that cost
-something are called by the process that leads the search (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
+Each call of an actor ends within a reporting interval, and Ray may restart an actor on any node. Models that cost
+something are called by the driver process (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ragsmith.evaluation.threads import (
     FinishedQuestion,
     Job,
     Part,
-    account,
     evaluate_job,
-    sendable,
+    measure_work,
+    to_picklable,
 )
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import (
@@ -53,23 +53,23 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.techniques.registry import load_techniques
 
 IndexPart = tuple[str, str]
-"""`ENTRIES`; or `VECTORS` and of which embedder, or `DERIVED` and under which name."""
+"""A part of an index: `ENTRIES`, `VECTORS` and the embedder, or `DERIVED` and the name of the structure."""
 
 ENTRIES: IndexPart = "entries", ""
 VECTORS, DERIVED = "vectors", "derived"
 
 Packed = tuple[bytes, list[NDArray[np.uint8]]]
-"""What `pickle` made of a part, and the bytes of its arrays, which are not copied."""
+"""A pickled part of an index, and the buffers of its arrays, which are not copied."""
 
 
 def parts_of(index: Index) -> list[IndexPart]:
-    """The parts that ``index`` has so far, each after those that it may share something with."""
+    """Return the parts built so far, each after those that it may share objects with."""
     vectors, derived = index.built()
     return [ENTRIES, *((VECTORS, name) for name in vectors), *((DERIVED, name) for name in derived)]
 
 
-def packed(index: Index, part: IndexPart) -> Packed:
-    """A part, as it can be sent."""
+def pack_part(index: Index, part: IndexPart) -> Packed:
+    """Return a part in pickled form."""
     kind, name = part
     vectors, derived = index.built()
     shared: dict[int, IndexPart] = {}
@@ -80,23 +80,23 @@ def packed(index: Index, part: IndexPart) -> Packed:
         value = vectors[name]
     else:
         value = derived[name]
-        shared = {id(index): ENTRIES, **{id(own): (VECTORS, of) for of, own in vectors.items()}}
-        for earlier, own in derived.items():
+        shared = {id(index): ENTRIES, **{id(matrix): (VECTORS, embedder) for embedder, matrix in vectors.items()}}
+        for earlier, structure in derived.items():
             if earlier == name:
                 break
-            shared[id(own)] = DERIVED, earlier
+            shared[id(structure)] = DERIVED, earlier
     written = BytesIO()
     buffers: list[pickle.PickleBuffer] = []
-    _Pickler(written, buffers, shared).dump(value)
+    _PartPickler(written, buffers, shared).dump(value)
     return written.getvalue(), [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
 
 
 def with_part(index: Index | None, part: IndexPart, sent: Packed) -> Index:
-    """An index of the entries of ``index`` with this part alone; the entries need none. What it shares is in ``index``.
+    """Return an index with the entries of ``index`` and this part alone; shared objects are taken from ``index``.
 
-    `Index.take_vectors` puts it to the others.
+    For `ENTRIES`, ``index`` may be None. `Index.take_vectors` merges the part into another index.
     """
-    value = _Unpickler(sent, index).load()
+    value = _PartUnpickler(sent, index).load()
     if index is None:
         entries: Index = value
         return entries
@@ -104,7 +104,7 @@ def with_part(index: Index | None, part: IndexPart, sent: Packed) -> Index:
     return index.with_only({name: value}, {}) if kind == VECTORS else index.with_only({}, {name: value})
 
 
-class _Pickler(pickle.Pickler):
+class _PartPickler(pickle.Pickler):
     def __init__(self, file: BytesIO, buffers: list[pickle.PickleBuffer], shared: Mapping[int, IndexPart]) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffers.append)
         self._shared = shared
@@ -113,7 +113,7 @@ class _Pickler(pickle.Pickler):
         return self._shared.get(id(value))
 
 
-class _Unpickler(pickle.Unpickler):
+class _PartUnpickler(pickle.Unpickler):
     def __init__(self, sent: Packed, index: Index | None) -> None:
         super().__init__(BytesIO(sent[0]), buffers=sent[1])
         self._index = index
@@ -126,12 +126,12 @@ class _Unpickler(pickle.Unpickler):
         return vectors[name] if kind == VECTORS else derived[name]
 
 
-ASKED_SECONDS = 60.0
-"""How long a request waits for its answer in one call of the mailbox; then it is asked again."""
-LOOK_SECONDS = 1.0
-"""How long a look into the mailbox waits for something."""
-PATIENCE_SECONDS = 180.0
-"""How long an actor asks a mailbox that is not there: it takes Ray some time to see that a node is lost."""
+MAILBOX_SECONDS = 60.0
+"""Timeout of one call of the mailbox, after which the request is sent again."""
+POLL_SECONDS = 1.0
+"""Timeout of one poll of the mailbox."""
+RETRY_SECONDS = 180.0
+"""Seconds for which an actor retries a lost mailbox: Ray needs time to detect the loss of a node."""
 UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
 
 Stored = Sequence[Any]
@@ -143,9 +143,9 @@ GRAPH: IndexPart = "graph", ""
 
 @dataclass(frozen=True)
 class NodeSetup(Experiment):
-    """The experiment on a node; ``remote`` has proxies of the models that the leading process calls.
+    """The experiment on a node; ``remote`` has proxies of the models that the driver calls.
 
-    Folders of vectors are relative to ``folder``, where the leader is.
+    Folders of vectors are relative to ``folder``, the working directory of the driver.
     """
 
     remote: Mapping[ModelKey, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
@@ -155,8 +155,8 @@ class NodeSetup(Experiment):
     def loaded_models(self) -> Models:
         """The models of this node, and proxies of the others."""
         names = self.models
-        found = {role: self.remote.get((role, names.for_role(role))) for role in names.named_roles}
-        given = {role: model for role, model in found.items() if model is not None}
+        proxies = {role: self.remote.get((role, names.for_role(role))) for role in names.named_roles}
+        given = {role: model for role, model in proxies.items() if model is not None}
         here = replace(names, **{role: f"{GIVEN}:{model.id}" for role, model in given.items()})
         chunks = self.corpus.chunks
         shared = (self.marked_by or self)._shared
@@ -167,10 +167,10 @@ class NodeSetup(Experiment):
 
 @dataclass(frozen=True, slots=True)
 class ActorBatch:
-    """What several jobs have in common; ``candidates`` are pickled, as user files must be loaded before they are read.
+    """Common data of several jobs; ``candidates`` are pickled, as user files must be loaded before they are read.
 
-    ``collections`` has, for each candidate, under which names the parts of its index, and its entity graph if it has
-    one, are ``stored``; ``packed`` is what an actor begins with, and the mailbox, if there is one.
+    ``collections`` has, for each candidate, the names in ``stored`` of the parts of its index and of its entity graph,
+    if it has one. ``packed`` has the initial state of an actor, and the mailbox, if there is one.
     """
 
     packed: Stored
@@ -181,19 +181,19 @@ class ActorBatch:
 
 
 class Mailbox:
-    """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader.
+    """Queue of requests from actors to the driver, and of its answers, as no process of a cluster can call the driver.
 
-    A request has a number that its asker draws, and is there until it is answered: as long as it is sent again, it is
-    delivered again, so that a lost request or answer blocks no caller for ever.
+    A request has a random number and remains until it is answered. A repeated request is delivered again, so that a
+    lost request or answer blocks no caller for ever.
     """
 
-    def __init__(self, patience: float = ASKED_SECONDS) -> None:
+    def __init__(self, patience: float = MAILBOX_SECONDS) -> None:
         self._new: Queue[tuple[str, bytes]] = Queue()
         self._open: dict[str, Future[bytes]] = {}
         self._patience = patience
 
     async def ask(self, number: str, request: bytes) -> bytes:
-        """The answer to a request, when it is there; nothing if it is not for so long that it has to be asked again."""
+        """Wait for the answer to a request; return empty bytes after the timeout, and the caller asks again."""
         answer = self._open.setdefault(number, get_running_loop().create_future())
         if not answer.done():
             self._new.put_nowait((number, request))
@@ -204,9 +204,9 @@ class Mailbox:
         return answer.result()
 
     async def take(self) -> list[tuple[str, bytes]]:
-        """Requests that came, or came again, by number; none after `LOOK_SECONDS`."""
+        """Return new and repeated requests with their numbers; none after `POLL_SECONDS` without one."""
         try:
-            taken = [await wait_for(self._new.get(), LOOK_SECONDS)]
+            taken = [await wait_for(self._new.get(), POLL_SECONDS)]
         except TimeoutError:
             return []
         while not self._new.empty():
@@ -220,8 +220,8 @@ class Mailbox:
             waiting.set_result(answer)
 
 
-def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Experiment]) -> str:
-    """Why a search of the program ``made_by``, on these ``models``, cannot use this node; "" where it can."""
+def find_mismatch(made_by: str, models: Mapping[str, str], setup: Callable[[], Experiment]) -> str:
+    """Return why a search by the program ``made_by``, on these ``models``, cannot use this node; "" if it can."""
     if made_by != program():
         return "has another version of ragsmith, of Python or of what they need: install the same there as here"
     if models != setup().model_ids:
@@ -240,34 +240,34 @@ class EvaluationActor:
         self._installed: set[tuple[int, Name]] = set()
         self._lock = threading.Lock()
 
-    def there(self) -> None:
-        """Say that there is this actor."""
+    def ping(self) -> None:
+        """Return, which shows that the actor is running."""
 
     def ready(self, packed: Stored) -> str:
-        """Get ready for what the leader ``packed``; what is wrong with this node, in a sentence, or nothing."""
-        import ray  # noqa: PLC0415  only a worker of Ray is here
+        """Initialize from the state that the driver ``packed``; return a problem with this node, or ""."""
+        import ray  # noqa: PLC0415  runs in workers of Ray only
 
         node = ray.util.get_node_ip_address()
         try:
             with self._lock:
                 self._take(packed)
                 made_by, models = pickle.loads(self._packed)[:2]
-                problem = unfit(made_by, models, lambda: self._setup)
+                problem = find_mismatch(made_by, models, lambda: self._setup)
         except UsageError as error:
-            problem = f"has not what is needed: {error}; put it there, under the same path"
+            problem = f"lacks something: {error}; put it there, under the same path"
         return problem and f"the node {node} {problem}"
 
     def _take(self, packed: Stored) -> None:
         import ray  # noqa: PLC0415
 
-        if not self._packed:  # an actor that was started again has nothing
+        if not self._packed:  # a restarted actor has no state
             self._packed, self._mailbox = ray.get(packed[0]), packed[1]
 
     @cached_property
     def _setup(self) -> Experiment:
         load_techniques()
         _, _, files, packed = pickle.loads(self._packed)
-        pickle.loads(files)  # the files of one's own that the leader has loaded: what follows may be made of them
+        pickle.loads(files)  # the user files that the driver has loaded; the experiment may use their classes
         setup: Experiment = pickle.loads(packed)
         return setup
 
@@ -277,62 +277,62 @@ class EvaluationActor:
         return Engines(self._setup, self._setup.engine(gateway=gateway))
 
     def _ask(self, request: RemoteRequest) -> tuple[Any, Usage]:
-        """Have the leader answer; it is asked again where its mailbox is lost, and answers the same at no cost."""
+        """Send a request to the driver; it is repeated if the mailbox is lost, and a repeated answer costs nothing."""
         import ray  # noqa: PLC0415
         from ray import cloudpickle  # noqa: PLC0415
 
         number, packed = token_hex(16), cloudpickle.dumps(request)
-        until = monotonic() + PATIENCE_SECONDS
+        until = monotonic() + RETRY_SECONDS
         while True:
             try:
-                said = ray.get(self._mailbox.ask.remote(number, packed))
+                reply = ray.get(self._mailbox.ask.remote(number, packed))
             except ray.exceptions.RayActorError as error:
                 if monotonic() > until:
-                    raise ModelUnavailable("the process that leads the search does not answer any more") from error
-                sleep(LOOK_SECONDS)
+                    raise ModelUnavailable("the driver process of the search does not answer any more") from error
+                sleep(POLL_SECONDS)
                 continue
-            if said:
+            if reply:
                 break
-            until = monotonic() + PATIENCE_SECONDS
-        is_answer, found = pickle.loads(said)
+            until = monotonic() + RETRY_SECONDS
+        is_answer, value = pickle.loads(reply)
         if is_answer:
-            return found[0], found[1]
-        raise found
+            return value[0], value[1]
+        raise value
 
     def evaluate(self, batch: ActorBatch, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], BaseException | None]:
-        """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
+        """Return the results of ``jobs`` within `REPORT_SECONDS`, in order, and an error that stops the run, if any."""
         import ray  # noqa: PLC0415
 
         try:
             with self._lock:
                 self._take(batch.packed)
-                able = self._prepared(batch, sorted({position for position, _ in jobs}))
+                prepared = self._prepare(batch, sorted({position for position, _ in jobs}))
         except RagsmithError as error:
-            return [], sendable(error)
-        except ray.exceptions.RayError as error:  # what was built is not to be had, or has no room on this node
+            return [], to_picklable(error)
+        except ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in the memory of this node
             return [], RagsmithError(f"{UNCONNECTED} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
-        ended: list[FinishedQuestion] = []
+        finished: list[FinishedQuestion] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
-            engine, setup, candidate = able[job[0]]
+            engine, setup, candidate = prepared[job[0]]
             try:
-                ended.append(evaluate_job(engine, setup, candidate, job, batch.part))
+                finished.append(evaluate_job(engine, setup, candidate, job, batch.part))
             except RagsmithError as error:
-                return ended, sendable(error)
+                return finished, to_picklable(error)
             if monotonic() >= until:
                 break
-        return ended, None
+        return finished, None
 
     def account(self) -> ComputedWork:
-        """What was done here."""
-        return account(self._engines)
+        """Return the work of this actor."""
+        return measure_work(self._engines)
 
-    def _prepared(self, batch: ActorBatch, positions: Sequence[int]) -> dict[int, tuple[Engine, Experiment, Candidate]]:
-        """Engines for candidates, which have what was built for whole collections."""
+    def _prepare(self, batch: ActorBatch, positions: Sequence[int]) -> dict[int, tuple[Engine, Experiment, Candidate]]:
+        """Return the engine, experiment and candidate of each position, with its index and entity graph installed."""
         import ray  # noqa: PLC0415
 
         engines, candidates = self._engines, pickle.loads(batch.candidates)
-        able = {}
+        prepared = {}
         for position in positions:
             candidate = candidates[position]
             engine, setup = engines.of(candidate)
@@ -347,9 +347,9 @@ class EvaluationActor:
                     index = None if part == ENTRIES else engine.index(candidate[0])
                     try:
                         engine.install_index(candidate[0], with_part(index, part, built))
-                    except UsageError as error:  # as by a store of vectors in a folder that is not there
+                    except UsageError as error:  # such as a missing folder of vectors
                         node = ray.util.get_node_ip_address()
                         raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error
                 self._installed.add((id(engine), name))
-            able[position] = engine, setup, candidate
-        return able
+            prepared[position] = engine, setup, candidate
+        return prepared

@@ -1,4 +1,4 @@
-"""What people run before they search, and single options switched on in it."""
+"""Baseline pipelines, and single options added to them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ BASELINES: dict[str, dict[str, str]] = {
     "naive": {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"},
     "bm25": {"retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"},
 }
-"""One retriever, and nothing else."""
+"""Techniques of each baseline by family: one retriever, and nothing optional."""
 
 
-SHOWS_IN: Mapping[str, str] = {
+OBSERVED_STAGES: Mapping[str, str] = {
     **dict.fromkeys(("pre_embedding", "retrieval", *CHUNK_SETTINGS, *ROLES), "query_expansion"),
     "cross_encoder": "reranking",
     "language_model": "generation",
 }
-"""Genes without an output of their own for a question, and the stage in whose output it shows what they change."""
+"""The stage whose output shows the effect of a gene that has no output of its own for a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An option switched on alone, and the pipeline without it that it is compared with."""
+    """A pipeline with a single option, and the reference pipeline without it."""
 
     gene: Gene
     candidate: Candidate
@@ -37,10 +37,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class OptionActivity:
-    """What a pipeline with an option does otherwise than the one without it, on the questions that both answered.
+    """Differences in output and usage between a pipeline with an option and one without it.
 
-    ``share`` is that of the ``compared`` questions for which the stage's output differs; ``added`` what the option adds
-    per question to each count of the usage. Without a question to compare there is neither.
+    ``share`` is the share of the ``compared`` questions, those that both answered, for which the output of the stage
+    differs. ``added`` is the mean increase per question of each count of the usage. Without a common question,
+    ``share`` is None and ``added`` is empty.
     """
 
     compared: int
@@ -53,41 +54,41 @@ class OptionActivity:
         both = [q for q in alone.questions if q in alone.records and q in without.records]
         if not both:
             return cls(0, None, {})
-        stage = SHOWS_IN.get(family, family)
-        if stage not in alone.records[both[0]]["stages"]:  # a ranking: what is answered does not show
+        stage = OBSERVED_STAGES.get(family, family)
+        if stage not in alone.records[both[0]]["stages"]:  # a ranking has no stages after the filter
             stage = "passage_filter"
         pairs = [(alone.records[q], without.records[q]) for q in both]
-        differing = sum(one["stages"][stage] != other["stages"][stage] for one, other in pairs)
+        differing = sum(first["stages"][stage] != second["stages"][stage] for first, second in pairs)
         added = {
-            count: fsum(one["usage"][count] - other["usage"][count] for one, other in pairs) / len(both)
+            count: fsum(first["usage"][count] - second["usage"][count] for first, second in pairs) / len(both)
             for count in pairs[0][0]["usage"]
         }
         return cls(len(both), differing / len(both), added)
 
 
 def baseline(name: str) -> Candidate:
-    """A baseline pipeline."""
+    """Return a baseline pipeline."""
     return tuple(make_gene(family.name, BASELINES[name].get(family.name, "none")) for family in FAMILIES)
 
 
 def probes_of(space: Space) -> list[Probe]:
-    """Every option of ``space`` alone in naive RAG; one that needs another before it, in naive RAG with that one.
+    """Return a probe for every option of ``space``, added to naive RAG with the options that it requires.
 
-    Options that naive RAG has, and those that the space's constraints forbid there, are left out.
+    Options of naive RAG itself, and those that the constraints of the space forbid there, are left out.
     """
     plain = space.settled(baseline("naive"))
     found = []
     for place, options in enumerate(space.options):
         for gene in options:
-            reference = with_needed(plain, gene, space)
+            reference = with_required(plain, gene, space)
             candidate = (*reference[:place], gene, *reference[place + 1 :])
             if candidate != reference and space.allows(candidate):
                 found.append(Probe(gene, candidate, reference))
     return found
 
 
-def with_needed(plain: Candidate, gene: Gene, space: Space) -> Candidate:
-    """``plain`` with the first options of the space that ``gene`` can come after."""
+def with_required(plain: Candidate, gene: Gene, space: Space) -> Candidate:
+    """Return ``plain`` with the first options of the space that satisfy the requirements of ``gene``."""
     able = list(plain)
     for place, family in enumerate(FAMILIES):
         needed = gene.technique.after.get(family.name, ())

@@ -1,7 +1,7 @@
-"""Where evaluations run: processes of this machine, or the nodes of a Ray cluster (Moritz et al. 2018, OSDI).
+"""Connection to a Ray cluster (Moritz et al. 2018, OSDI) that runs evaluations.
 
-A cluster is connected to, or started here, when there is something to compute. What is started here listens on the
-loopback interface only, sends no usage statistics, and is stopped at the end; an existing cluster keeps running.
+The connection is made, or a local cluster started, at the first computation. A local cluster listens on the loopback
+interface only, sends no usage statistics, and is stopped at the end; an existing cluster keeps running.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ from ragsmith.errors import MissingExtra, UsageError, WrongOption
 from ragsmith.evaluation.signals import SIGNALS
 
 PROCESSES, RAY, AUTO = "processes", "ray", "auto"
-FORMS = "ray (a cluster is started here), ray://HOST:PORT (Ray's client server), ray:HOST:PORT or ray:auto (on a node)"
+ENGINE_FORMS = (
+    "ray (a cluster is started here), ray://HOST:PORT (Ray's client server), ray:HOST:PORT or ray:auto (on a node)"
+)
 
 LOOPBACK = "127.0.0.1"
-MOST_LETTERS = 24
-"""A folder for temporary files with a longer name is not used: names of sockets are short."""
+MAX_FOLDER_LENGTH = 24
+"""Maximum number of characters of the folder for temporary files, as the length of socket paths is limited."""
 
-CONNECTS_IN = 10.0
-"""Seconds in which a cluster has to take a connection."""
+CONNECT_SECONDS = 10.0
+"""Timeout in seconds of the first connection to a cluster."""
 
-QUIET: Mapping[str, str] = {
+ENVIRONMENT: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a change to come
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints what it knows of nodes that are lost, which is dealt with
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns of a future change
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # otherwise Ray prints messages on lost nodes, which are handled
 }
-"""Of every connection."""
+"""Environment variables of every connection."""
 
 _TOKEN = token_hex(32)
-OF_OWN: Mapping[str, str] = {
-    **QUIET,
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # one machine alone: on every system its name for the loopback interface
+LOCAL_ENVIRONMENT: Mapping[str, str] = {
+    **ENVIRONMENT,
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # so that the node uses the loopback interface on every system
     "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": _TOKEN,  # else Ray would draw one, and write it into the user's home
+    "RAY_AUTH_TOKEN": _TOKEN,  # otherwise Ray would draw one and write it into the user's home
 }
-"""Of a cluster that is started here."""
+"""Environment variables of a local cluster."""
 
 
 class Cluster:
-    """A Ray cluster, connected to when it is first needed; a context manager, so that what was started is stopped.
+    """A Ray cluster, connected at first use; a context manager that stops a local cluster.
 
-    ``address`` is "" where one is to be started here, else what ``ray.init`` takes. ``actors`` is how many evaluate: as
-    many as there are cores unless given.
+    ``address`` is an address for ``ray.init``, or "" for a local cluster. ``actors`` is the number of actors; by
+    default the number of cores.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -66,30 +68,30 @@ class Cluster:
         self.address = address
         self._actors = actors
         self._ray: Any = None
-        self._is_ours = False
+        self._owns_connection = False
         self._folder: Path | None = None
 
     @property
     def actors(self) -> int:
-        """How many processes evaluate; before there is a connection, as many as this machine has cores at most."""
+        """The number of actors; without a connection the default is the number of cores of this machine."""
         if self._actors is None and self._ray is not None:
             self._actors = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return self._actors or os.cpu_count() or 1
 
     def connect(self) -> Any:
-        """The module ``ray``, connected.
+        """Connect to the cluster, and return the module ``ray``.
 
         Raises:
-            WrongOption: this program is connected to another one.
-            UsageError: there is no cluster at the address, it does not fit, or none can be started.
+            WrongOption: this program is connected to another cluster.
+            UsageError: there is no cluster at the address, its version does not fit, or none can be started.
         """
         if self._ray is None:
-            with _environment(QUIET if self.address else OF_OWN):
-                import ray  # noqa: PLC0415  a second, and an extra
+            with _environment(ENVIRONMENT if self.address else LOCAL_ENVIRONMENT):
+                import ray  # noqa: PLC0415  slow to import, and an extra
 
                 if not ray.is_initialized():
-                    self._begin(ray)
-                elif not is_at(self.address, connected := _connections(ray)):  # a program that has a cluster keeps it
+                    self._initialize(ray)
+                elif not is_at(self.address, connected := _connections(ray)):  # an existing connection is kept
                     raise WrongOption(
                         "engine",
                         f"names the Ray cluster at {self.address}, and this program is connected to the one at "
@@ -98,12 +100,12 @@ class Cluster:
                 self._ray = ray
         return self._ray
 
-    def _begin(self, ray: Any) -> None:
-        self._is_ours = True
+    def _initialize(self, ray: Any) -> None:
+        self._owns_connection = True
         with ExitStack() as stack:
-            stack.callback(self._end, ray)
+            stack.callback(self._shutdown, ray)
             try:
-                with _handlers_kept():
+                with _signal_handlers_restored():
                     self._init(ray)
             except (ImportError, OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
                 at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
@@ -112,21 +114,23 @@ class Cluster:
             stack.pop_all()
 
     def _init(self, ray: Any) -> None:
-        plain = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        options = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self.address:
             if self.address != AUTO:
                 host, _, port = self.address.rpartition("://")[2].rpartition(":")
-                socket.create_connection((host.strip("[]"), int(port)), CONNECTS_IN).close()  # Ray tries for minutes
-            with suppress(ConnectionError):  # a client server that is busy may give up: it is asked once more
-                ray.init(address=self.address, **plain)
+                socket.create_connection(
+                    (host.strip("[]"), int(port)), CONNECT_SECONDS
+                ).close()  # Ray would retry for minutes
+            with suppress(ConnectionError):  # a busy client server may refuse once
+                ray.init(address=self.address, **options)
                 return
-            ray.init(address=self.address, **plain)
+            ray.init(address=self.address, **options)
             return
-        usual = tempfile.gettempdir()
-        short = usual if len(usual) <= MOST_LETTERS else "/tmp"
+        default = tempfile.gettempdir()
+        short = default if len(default) <= MAX_FOLDER_LENGTH else "/tmp"
         self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=short))
         folder = str(self._folder)
-        ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **plain)
+        ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **options)
         if any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
             raise UsageError(
                 "Ray was imported before, and would listen beyond this machine: import ragsmith first, or start a "
@@ -137,74 +141,74 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ray is not None and self._is_ours:
-            self._end(self._ray)
+        if self._ray is not None and self._owns_connection:
+            self._shutdown(self._ray)
         self._ray = None
 
-    def _end(self, ray: Any) -> None:
-        with _handlers_kept():
+    def _shutdown(self, ray: Any) -> None:
+        with _signal_handlers_restored():
             ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._is_ours = False
+        self._owns_connection = False
 
 
 def read_engine(engine: str, workers: int | None = None) -> Cluster | None:
-    """The cluster that ``engine`` names, of so many ``workers``; None where evaluations run on this machine as usual.
+    """Return the cluster named by ``engine``, with this number of ``workers``; None for processes of this machine.
 
     Raises:
-        WrongOption: it names none.
+        WrongOption: ``engine`` is not one of the accepted forms.
         MissingExtra: Ray is not installed.
     """
     if engine == PROCESSES:
         return None
     kind, colon, rest = engine.partition(":")
     if kind != RAY or (colon and not rest.strip("/")):
-        raise WrongOption("engine", f"is {engine!r}: give {PROCESSES}, or one of {FORMS}")
+        raise WrongOption("engine", f"is {engine!r}: give {PROCESSES}, or one of {ENGINE_FORMS}")
     if not colon:
         return Cluster("", workers)
     if rest.removeprefix("//") == AUTO:
         return Cluster(AUTO, workers)
     host, _, port = rest.removeprefix("//").rpartition(":")
     if not (host and port.isdigit()):
-        raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {FORMS}")
+        raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {ENGINE_FORMS}")
     return Cluster(engine if rest.startswith("//") else rest, workers)
 
 
 def is_at(address: str, connected: Sequence[str]) -> bool:
-    """Whether ``address``, as of a `Cluster`, is one of those at which a cluster is ``connected``."""
-    return address in ("", AUTO) or any(_same(address, other) for other in connected)
+    """Return whether ``address``, in the form of `Cluster`, is one of the ``connected`` addresses."""
+    return address in ("", AUTO) or any(_same_address(address, other) for other in connected)
 
 
-def _same(address: str, other: str) -> bool:
+def _same_address(address: str, other: str) -> bool:
     kind, _, place = address.rpartition("://")
     other_kind, _, other_place = other.rpartition("://")
     host, _, port = place.rpartition(":")
     other_host, _, other_port = other_place.rpartition(":")
-    return (kind, port) == (other_kind, other_port) and bool(_numbers(host) & _numbers(other_host))
+    return (kind, port) == (other_kind, other_port) and bool(_host_addresses(host) & _host_addresses(other_host))
 
 
-def _numbers(host: str) -> set[str]:
-    """The addresses of a host, and its name."""
+def _host_addresses(host: str) -> set[str]:
+    """Return the addresses of a host, and its name."""
     host = host.strip("[]")
     with suppress(OSError):
-        return {host, *(str(found[4][0]) for found in socket.getaddrinfo(host, None))}
+        return {host, *(str(info[4][0]) for info in socket.getaddrinfo(host, None))}
     return {host}
 
 
 def _connections(ray: Any) -> list[str]:
-    """The addresses of the cluster that ``ray`` is connected to: its own, and that of the client server if by one."""
-    found = [str(ray.get_runtime_context().gcs_address)]
+    """Return the addresses of the connected cluster: its own, and that of the client server, if one is used."""
+    addresses = [str(ray.get_runtime_context().gcs_address)]
     client = ray.util.client.ray
     if client.is_connected():
         worker = getattr(client.get_context(), "client_worker", None)
-        found.append(f"ray://{getattr(worker, '_conn_str', '')}")  # no public name says it
-    return found
+        addresses.append(f"ray://{getattr(worker, '_conn_str', '')}")  # there is no public name
+    return addresses
 
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have ``variables`` set, and as they were afterwards."""
+    """Set environment variables within a block, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -218,8 +222,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Put back the handlers of signals that Ray replaces: they would end the process before anything is kept."""
+def _signal_handlers_restored() -> Iterator[None]:
+    """Restore the signal handlers that Ray replaces, which would end the process before results are stored."""
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in SIGNALS} if in_main else {}
     try:

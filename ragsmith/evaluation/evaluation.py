@@ -1,4 +1,4 @@
-"""A candidate on some questions: what came of each, and the numbers that are read from it."""
+"""Results of a candidate on a set of questions, and the scores computed from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A candidate on some questions: a record or a failure for each."""
+    """The records and failures of a candidate on a set of questions."""
 
     key: str
     candidate: Candidate
@@ -45,14 +45,14 @@ class Evaluation:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that any question has a value of, in the order in which the store returns them."""
+        """The names of the measures with a value for any question, in the order of the store."""
         return tuple(sorted({n for r in self.records.values() for n, v in r["measures"].items() if v is not None}))
 
     def values(self, name: str, fitness: Fitness | None = None) -> list[float]:
-        """A value of each question that has a record, in the order of ``questions``.
+        """Return the values of the questions that have a record, in the order of ``questions``.
 
-        ``name`` is a measure, and questions that have no value of it are left out; or ``fitness``, ``retrieval`` or
-        ``generation``, or a count of the usage such as ``calls``.
+        ``name`` is a measure, ``fitness``, ``retrieval``, ``generation``, or a count of the usage such as ``calls``.
+        Questions without a value are left out.
         """
         key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
         if key not in self._values:
@@ -60,7 +60,7 @@ class Evaluation:
         return self._values[key].tolist()
 
     def column(self, name: str, fitness: Fitness | None = None) -> list[float | None]:
-        """The same with a place for each question that has a record: None where it has no such value."""
+        """Return the values of all questions that have a record, with None for a missing value; see `values`."""
         return self._worked_out(name, (fitness or Fitness()) if name == "fitness" else None)
 
     def _worked_out(self, name: str, fitness: Fitness | None) -> list[float | None]:
@@ -75,19 +75,19 @@ class Evaluation:
         return [None if (value := record[part][name]) is None else float(value) for record in records]
 
     def by_question(self, fitness: Fitness) -> Mapping[str, float]:
-        """The fitness of each question that has a record, in the order of ``questions``."""
+        """Return the fitness by question, for those that have a record, in the order of ``questions``."""
         if fitness not in self._by_question:
             finished = (question for question in self.questions if question in self.records)
             self._by_question[fitness] = dict(zip(finished, self.values("fitness", fitness), strict=True))
         return self._by_question[fitness]
 
     def mean(self, name: str, fitness: Fitness | None = None) -> float | None:
-        """The mean of a value over the questions that have one; None unless all have a record."""
+        """Return the mean of a value over the questions that have one; None unless all questions have a record."""
         values = self.values(name, fitness) if self.complete else []
         return math.fsum(values) / len(values) if values else None
 
     def on(self, questions: tuple[str, ...]) -> Evaluation:
-        """The same evaluation on some of its questions."""
+        """Return the evaluation restricted to some of its questions."""
         if questions == self.questions:
             return self
         records = {question: self.records[question] for question in questions if question in self.records}
@@ -96,10 +96,10 @@ class Evaluation:
 
     @cached_property
     def phenotype(self) -> str:
-        """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
+        """Digest of all rankings and answers; candidates with equal digests behave the same."""
         state = blake2b(digest_size=16)
         for gene in self.candidate:
-            if gene.technique.family in CHUNK_SETTINGS:  # chunks of another size may have the same names
+            if gene.technique.family in CHUNK_SETTINGS:  # chunks of other sizes may have the same ids
                 state.update(f"{gene.technique.family} {gene}\n".encode())
         for question, record in sorted(self.records.items()):
             state.update("\0".join([question, *record["retrieved"], "", record.get("answer", ""), "\n"]).encode())
@@ -119,10 +119,10 @@ Evaluations = Mapping[tuple[str, tuple[str, ...]], Evaluation]
 
 
 def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
-    """An evaluation as the store has it, of a candidate that may come from an earlier run.
+    """Return an evaluation from the store, which may be of an earlier run.
 
     Raises:
-        SpaceError: its pipeline uses a technique or parameter that is not there any more.
+        SpaceError: the pipeline uses a technique or parameter that no longer exists.
         StoreError: the store does not have it.
     """
     described = store.evaluation(key)
@@ -135,7 +135,7 @@ def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evalu
 def evaluation_of(
     key: str, candidate: Candidate, questions: tuple[str, ...], rows: Mapping[str, ResultRow]
 ) -> Evaluation:
-    """An evaluation on ``questions`` from the rows that are there."""
+    """Return an evaluation on ``questions`` from stored rows by question, which may be incomplete."""
     there = [(question, rows[question]) for question in questions if question in rows]
     return Evaluation(
         key,
@@ -147,13 +147,13 @@ def evaluation_of(
 
 
 READING_SECONDS = 2e-5
-"""About what it takes to read a record from the store."""
+"""Approximate time to read a record from the store."""
 AT_ONCE = 3
-"""Evaluations that are held as they were read: two pipelines, say, that are compared question by question."""
+"""Maximum number of evaluations in the cache of records read from the store."""
 
 
 class Recallable(Mapping[str, Any]):
-    """A record that is stored, and may be let go: a mapping equal to it either way."""
+    """A stored record as a mapping, which is read from the store again after its eviction from memory."""
 
     __slots__ = ("_evaluation", "_question", "_record", "_records")
 
@@ -164,11 +164,11 @@ class Recallable(Mapping[str, Any]):
         self._records = records
 
     def let_go(self) -> None:
-        """Hold it no longer."""
+        """Release the record from memory."""
         self._record = None
 
     def _whole(self) -> Record:
-        record = self._record  # once: another thread may let it go in between
+        record = self._record  # read once: another thread may evict it in between
         return self._records.read(self._evaluation, self._question) if record is None else record
 
     def __getitem__(self, name: str) -> Any:
@@ -182,7 +182,7 @@ class Recallable(Mapping[str, Any]):
 
 
 class Records(dict[Hashable, MemoEntry[Recallable]]):
-    """Records that there is ``room`` for; of the others ``stored`` gives the rows of an evaluation by question."""
+    """Cache of records with the eviction policy ``room``; ``stored`` reads the rows of an evaluation by question."""
 
     def __init__(self, room: EvictionPolicy, stored: Callable[[str], Mapping[str, ResultRow]]) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
         register_cache(self._forget, key="an evaluation", entries=AT_ONCE)
 
     def keep(self, row: ResultRow) -> Recallable:
-        """The record of a row that is in the store: it may be let go from now on."""
+        """Add the record of a stored row, and return it in a form that can be evicted."""
         recallable = Recallable(row.value, row.evaluation, row.question, self)
         self._number += 1
         entry = self[self._number] = MemoEntry(recallable, READING_SECONDS, self._room.level)
@@ -204,13 +204,13 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
         self.pop(key).value.let_go()
 
     def read(self, evaluation: str, question: str) -> Record:
-        """A record that was let go.
+        """Read an evicted record.
 
         Raises:
-            StoreError: the store has lost it.
+            StoreError: the record is not in the store any more.
         """
         found = self._read.get(evaluation, {}).get(question)
-        if found is None:  # not read yet, or finished since
+        if found is None:  # not read yet, or computed since
             rows = self._stored(evaluation)
             while len(self._read) >= AT_ONCE:
                 self._read.pop(next(iter(self._read)), None)
@@ -219,7 +219,7 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
             found = records.get(question)
         if found is None:
             raise StoreError(
-                f"the cache has lost what came of question {question!r} (evaluation {evaluation}) during this search: "
+                f"the cache has lost the result of question {question!r} (evaluation {evaluation}) during this search: "
                 "the same command computes it again"
             )
         return found
@@ -229,5 +229,5 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
 
 
 def _record(key: Hashable, recallable: Recallable) -> tuple[Any, ...]:
-    """What of an entry takes memory."""
+    """Return the objects whose memory counts for an entry."""
     return (recallable._record,)

@@ -1,8 +1,7 @@
-"""Candidates × questions to scores, through the store.
+"""Evaluation of candidates on questions, with results cached in the store.
 
-What is stored is not computed again; what is computed is stored at once. A score is a number with a denominator: a
-candidate that lacks a record for one question has no mean over all of them, and `ranking` says what it may be compared
-with.
+Stored results are reused, and computed ones are stored within `REPORT_SECONDS`. A candidate without a record for every
+question has no mean; `ranking` defines how it is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, Reco
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
-from ragsmith.evaluation.latency import Clock, timed_seconds
+from ragsmith.evaluation.latency import Clock, measure_seconds
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.threads import (
     ANSWER,
@@ -33,7 +32,7 @@ from ragsmith.evaluation.threads import (
     Runner,
     ThreadRunner,
     TraceObserver,
-    state_of,
+    failure_record,
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
@@ -47,14 +46,14 @@ from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.types import Example
 
 Progress = Callable[[int, int], None]
-"""Called with questions finished and questions to do, of the current batch."""
+"""Callback with the number of finished questions and of all questions of the current batch."""
 
 
 class Evaluator:
-    """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing.
+    """Evaluates candidates on one data set. Workers start, and models are loaded, at the first missing result.
 
-    With ``ranks`` an evaluation is of the rankings alone: nothing is generated. By ``clock`` pipelines are timed, and
-    what has ended is stored every so often.
+    With ``ranks`` only rankings are evaluated, and nothing is generated. ``clock`` measures latency and the interval
+    at which results are stored.
     """
 
     def __init__(
@@ -71,9 +70,9 @@ class Evaluator:
         memory: int | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        """``memory`` is how many bytes all processes may have together; by default what the machine lets them have.
+        """``memory`` limits the bytes of all processes together; by default it is the available memory of the machine.
 
-        Missing results are computed by the actors of ``cluster``, if there is one, instead of ``workers``.
+        The actors of ``cluster``, if given, compute missing results instead of ``workers``.
         """
         self._setup = setup
         self._cluster = cluster
@@ -88,11 +87,11 @@ class Evaluator:
         self._runner: Runner | None = None
         self._engine: Engine | None = None
         self._stack = ExitStack()
-        self._fitter = Fitter(setup, store, self._started)
-        self._known: dict[str, dict[str, ResultRow]] = {}
+        self._fitter = Fitter(setup, store, self._get_runner)
+        self._rows: dict[str, dict[str, ResultRow]] = {}
         self._records = Records(self._memory, store.results_again)
-        self._met: dict[str, set[str]] = {}
-        self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the questions of each evaluation, by its key
+        self._requested: dict[str, set[str]] = {}
+        self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the sets of questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         self.computed = 0
         self.reused = 0
@@ -108,74 +107,74 @@ class Evaluator:
         memory = self._memory
         if kind is None and memory.limit and memory.needed:
             warnings.warn(
-                f"memory: a process had {memory.needed / MIB:,.0f} MiB with next to nothing remembered, and its share"
-                f" is {memory.limit / MIB:,.0f} MiB: what came out is the same, and comes sooner with more",
+                f"memory: a process used {memory.needed / MIB:,.0f} MiB with almost empty caches, and its share"
+                f" is {memory.limit / MIB:,.0f} MiB: results are the same, and are computed faster with more memory",
                 Notice,
                 stacklevel=2,
             )
 
     def work(self) -> ComputedWork | None:
-        """What was really done by models and stages; None if nothing had to be."""
+        """Return the computed calls of models and stages; None if all results were cached."""
         return self._runner.work() if self._runner else None
 
     def activity(self) -> ProviderActivity:
-        """What providers have done so far, and do now."""
+        """Return the past and current activity of providers."""
         return self._engine.gateway.activity() if self._engine else ProviderActivity()
 
     @property
     def evaluations(self) -> Evaluations:
-        """Every evaluation so far."""
+        """All evaluations so far."""
         return self._evaluations
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """The keys of what was begun and not brought to an end."""
+        """The keys of evaluations that were started and not finished."""
         ended = {key for key, _ in self._evaluations}
-        return tuple(key for key in self._met if key not in ended)
+        return tuple(key for key in self._requested if key not in ended)
 
     def key(self, candidate: Candidate) -> str:
-        """Under what the evaluation of a candidate is stored, which is fitted if it learns."""
+        """Return the key in the store of the evaluation of a candidate, which must be fitted if it learns."""
         return retrieval_key(self._setup, candidate) if self._ranks else evaluation_key(self._setup, candidate)
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
-        """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
+        """Return the evaluations of ``candidates`` on ``examples``, in order, after fitting what learns."""
         questions = tuple(example.id for example in ordered(examples))
         part, key_of = (RANKING, retrieval_key) if self._ranks else (ANSWER, evaluation_key)
-        return self._evaluated(candidates, questions, part, key_of, counts=True)
+        return self._evaluate(candidates, questions, part, key_of, counts=True)
 
     def rank(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
-        """The same of their rankings alone: their records have no answer, and the measures of rankings only.
+        """Evaluate rankings alone: records have no answer, and only the measures of rankings.
 
-        Candidates whose genes are equal up to the filter share theirs.
+        Candidates with equal genes up to the filter share their records.
         """
         questions = tuple(example.id for example in ordered(examples))
-        return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
+        return self._evaluate(candidates, questions, RANKING, ranking_key, counts=False)
 
     def seen(
-        self, wanted: Sequence[tuple[Candidate, Sequence[str]]], look: TraceObserver
+        self, wanted: Sequence[tuple[Candidate, Sequence[str]]], observer: TraceObserver
     ) -> Iterator[tuple[int, str, Any]]:
-        """What ``look`` sees in the traces of candidates on questions, by their ids, in any order: candidate by place.
+        """Yield candidate index, question id and result of ``observer`` for the traces of candidates on questions.
 
-        Nothing of it is kept here, nor counted as an answer. Candidates that learn are fitted; a question that fails
-        now is left out.
+        The order is arbitrary. Results are neither stored nor counted as answers. Candidates that learn must be fitted;
+        a question that fails is left out.
         """
         jobs = [(place, question) for place, (_, questions) in enumerate(wanted) for question in questions]
         if not jobs:
             return
-        for batch in self._started().run([candidate for candidate, _ in wanted], jobs, look):
+        for batch in self._get_runner().run([candidate for candidate, _ in wanted], jobs, observer):
             for finished in batch:
                 if finished.ok:
                     yield (*finished.job, finished.value)
 
     def timed(self, candidate: Candidate, question: str) -> float | Record:
-        """Seconds that a user waits for the answer to a question, or what failed.
+        """Return the seconds that a user waits for the answer to a question, or the failure.
 
-        It is asked here, alone, while no worker has anything to do.
+        The question is answered in this process, alone, while all workers are idle.
         """
-        runner = self._started()
-        runner.settle()  # processes that are just beginning would be in the way
+        runner = self._get_runner()
+        runner.settle()  # starting processes would disturb the measurement
         try:
-            seconds = timed_seconds(
+            seconds = measure_seconds(
                 Gateway(self._store, self._budget, self._failures),
                 self._budget,
                 self._clock,
@@ -184,12 +183,12 @@ class Evaluator:
                 question,
                 ranks=self._ranks,
             )
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a state, like that of an answer
-            return state_of(error, "timing")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  recorded as a failure
+            return failure_record(error, "timing")
         self.timings += 1
         return seconds
 
-    def _evaluated(
+    def _evaluate(
         self,
         candidates: Sequence[Candidate],
         questions: tuple[str, ...],
@@ -198,47 +197,47 @@ class Evaluator:
         *,
         counts: bool,
     ) -> list[Evaluation]:
-        """Evaluations of a ``part`` of candidates, by ``key_of``; one that ``counts`` is an evaluation of the run."""
+        """Return evaluations of a ``part``, keyed by ``key_of``; with ``counts`` they are registered for the run."""
         fitted = self._fitter.fit(candidates)
         keyed = [(key_of(self._setup, candidate), candidate) for candidate, _ in fitted]
-        unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
-        self._recall([key for key, _ in keyed])
+        unfitted = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
+        self._load([key for key, _ in keyed])
         distinct = list(dict(keyed).items())
         jobs = [
             (position, question)
             for position, (key, _) in enumerate(distinct)
             for question in questions
-            if question not in self._known[key]
+            if question not in self._rows[key]
         ]
         if counts:
-            self.reused += sum(self._newly_met(key, questions) for key, _ in distinct)
-        self._describe_new(distinct)
-        for key, failure in unfit.items():
-            new = [question for question in questions if question not in self._known[key]]
-            self._put([ResultRow(key, question, "failed", failure) for question in new])
-        able = [job for job in jobs if distinct[job[0]][0] not in unfit]
-        if able:
-            self._compute(distinct, able, part, counts=counts)
-        found = {key: self._gathered(key, candidate, questions) for key, candidate in distinct}
+            self.reused += sum(self._count_reused(key, questions) for key, _ in distinct)
+        self._store_descriptions(distinct)
+        for key, failure in unfitted.items():
+            new = [question for question in questions if question not in self._rows[key]]
+            self._store_rows([ResultRow(key, question, "failed", failure) for question in new])
+        ready = [job for job in jobs if distinct[job[0]][0] not in unfitted]
+        if ready:
+            self._compute(distinct, ready, part, counts=counts)
+        found = {key: self._collect(key, candidate, questions) for key, candidate in distinct}
         if counts:
             self._register(found)
         return [found[key] for key, _ in keyed]
 
-    def _newly_met(self, key: str, questions: Sequence[str]) -> int:
-        """How many of ``questions`` are met for the first time, and known already."""
-        met = self._met.setdefault(key, set())
+    def _count_reused(self, key: str, questions: Sequence[str]) -> int:
+        """Return the number of cached results among ``questions`` that this run has not requested before."""
+        met = self._requested.setdefault(key, set())
         new = [question for question in questions if question not in met]
         met.update(new)
-        return sum(question in self._known[key] for question in new)
+        return sum(question in self._rows[key] for question in new)
 
-    def _gathered(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
+    def _collect(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
         before = self._evaluations.get((key, questions))
         if before is not None and before.complete:
             return before
-        return evaluation_of(key, candidate, questions, self._known[key])
+        return evaluation_of(key, candidate, questions, self._rows[key])
 
     def _register(self, found: Mapping[str, Evaluation]) -> None:
-        """Keep evaluations; one on more questions takes the place of the one on some of them."""
+        """Register evaluations; one on a superset of the questions of another replaces it."""
         for key, evaluation in found.items():
             if any(set(evaluation.questions) < set(other) for other in self._parts.get(key, ())):
                 continue
@@ -249,15 +248,15 @@ class Evaluator:
             self._parts[key] = tuple(dict.fromkeys((*parts, evaluation.questions)))
             self._evaluations[key, evaluation.questions] = evaluation
 
-    def _recall(self, keys: Sequence[str]) -> None:
-        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+    def _load(self, keys: Sequence[str]) -> None:
+        new = [key for key in dict.fromkeys(keys) if key not in self._rows]
         stored = self._store.results_many(new)
         for key in new:
-            # a failure of an earlier run is tried again; one of this run is not
-            self._known[key] = {q: self._kept(row) for q, row in stored.get(key, {}).items() if row.state == "ok"}
+            # failures of earlier runs are retried; those of this run are not
+            self._rows[key] = {q: self._evictable(row) for q, row in stored.get(key, {}).items() if row.state == "ok"}
 
-    def _describe_new(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
-        """See to it that the store says what each evaluation is; a row that was damaged is written again."""
+    def _store_descriptions(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
+        """Store the description of each new evaluation; a damaged row is written again."""
         digest = self._setup.dataset.digest
         new = [
             EvaluationRow(
@@ -283,18 +282,18 @@ class Evaluator:
     def _compute(
         self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job], part: str, *, counts: bool
     ) -> None:
-        """Run ``jobs`` and store what comes of them: together, and what has ended for `REPORT_SECONDS` at once.
+        """Run ``jobs`` and store their results every `REPORT_SECONDS`, as a commit may take longer than an answer.
 
-        A commit takes longer than many an answer; of a process that is killed, so much has to be done again.
+        If the process is killed, the results of one interval are computed again.
         """
         done = 0
         ended: list[ResultRow] = []
         stored = self._clock()
         try:
-            for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
+            for batch in self._get_runner().run([candidate for _, candidate in distinct], jobs, part):
                 ended += [
-                    ResultRow(distinct[one.job[0]][0], one.job[1], "ok" if one.ok else "failed", one.value)
-                    for one in batch
+                    ResultRow(distinct[item.job[0]][0], item.job[1], "ok" if item.ok else "failed", item.value)
+                    for item in batch
                 ]
                 done += len(batch)
                 if counts:
@@ -302,25 +301,25 @@ class Evaluator:
                     self._progress(done, len(jobs))
                 if self._clock() - stored >= REPORT_SECONDS:
                     rows, ended = ended, []
-                    self._put(rows)
+                    self._store_rows(rows)
                     stored = self._clock()
         finally:
-            self._put(ended)
+            self._store_rows(ended)
 
-    def _put(self, rows: Sequence[ResultRow]) -> None:
+    def _store_rows(self, rows: Sequence[ResultRow]) -> None:
         for row in self._store.put_results(rows) if rows else ():
-            self._known[row.evaluation][row.question] = self._kept(row)
+            self._rows[row.evaluation][row.question] = self._evictable(row)
 
-    def _kept(self, row: ResultRow) -> ResultRow:
-        """A row as it is known to the end of the run."""
+    def _evictable(self, row: ResultRow) -> ResultRow:
+        """Return a row whose record can be evicted from memory."""
         return replace(row, value=self._records.keep(row)) if row.state == "ok" else row
 
-    def _started(self) -> Runner:
+    def _get_runner(self) -> Runner:
         if self._runner is None:
-            self._runner = self._stack.enter_context(self._start())
+            self._runner = self._stack.enter_context(self._create_runner())
         return self._runner
 
-    def _start(self) -> Runner:
+    def _create_runner(self) -> Runner:
         engine = self._setup.engine(self._store, self._budget, self._failures, room=self._memory)
         self._engine = engine
         if self._cluster is not None:
@@ -335,7 +334,7 @@ class Evaluator:
 
     @property
     def _processes(self) -> int:
-        """How many processes there are when something is computed: this one, and the workers if they are processes."""
+        """The number of processes during computation: this one, and workers that are processes."""
         if self._cluster is not None:
             return 1 + self._cluster.actors
         alone = self._workers <= 1 or self._setup.waits

@@ -1,7 +1,7 @@
-"""What a process needs to evaluate: a data set cut into chunks, and models by name.
+"""Experiment: a data set cut into chunks, and models by name, from which a process builds its engine.
 
-Small and picklable: a worker process receives an `Experiment` and builds its own engine from it. Models passed
-as objects stay in their process and are called from threads.
+An `Experiment` is small and picklable, and is sent to worker processes. Models passed as objects stay in their process
+and are called from threads.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ from ragsmith.techniques.listwise import General
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
-"""Characters; below this a chunk is hardly a sentence."""
+"""Minimum chunk size in characters; shorter chunks would hardly hold a sentence."""
 
 MANY_DOCUMENTS = 5_000
-"""It takes seconds to cut so many."""
+"""Number of documents from which chunking takes seconds, so that progress is reported."""
 
 FOLDS = 5
-"""Parts of the search questions that are held out in turn, for techniques that learn."""
+"""Number of cross-fitting folds of the search questions, for techniques that learn."""
 
 CHUNK_SIZE = 900
-"""Characters. The published law data has chunks of about 700; see `chunking`."""
+"""Default chunk size in characters. The published law data has chunks of about 700; see `chunking`."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
+    """A data set, its chunking, and the models that answer and score questions.
 
-    By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects. Chunks
-    begin with up to ``chunk_overlap`` characters of the one before. A drawn split keeps the
-    gold of search and test more than ``gap`` characters apart.
+    ``faithfulness`` is whether answers are checked claim by claim; by default if the judge costs nothing. ``given`` has
+    the models passed as objects, by role. ``chunk_overlap`` is the maximum number of characters that a chunk repeats
+    from the previous one. A drawn split keeps the gold of search and test more than ``gap`` characters apart.
 
-    Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
-    a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
-    searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
-    given or drawn. With ``of_rankings`` questions without evidence are in no part, as their rankings have no score.
-    ``weights`` are the general weights of signals; None uses those that ship for the class of the embedder.
+    ``searched`` has the options of chunking and models that are part of the search space; `of` returns the experiment
+    with the settings of a candidate. ``marked_by`` has the models that score answers and rankings in such an
+    experiment, as a candidate must not choose its own judge. ``fixed_split`` replaces the given or drawn split. With
+    ``requires_evidence``, questions without evidence are left out, as their rankings have no score. ``weights`` are
+    the general weights of signals; by default those shipped for the class of the embedder.
     """
 
     dataset: Dataset
@@ -77,25 +77,25 @@ class Experiment:
     gap: int = field(default=MAX_GAP, kw_only=True)
     searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
     marked_by: Experiment | None = field(default=None, kw_only=True)
-    of_rankings: bool = field(default=False, kw_only=True)
-    divided: Split | None = field(default=None, kw_only=True)
+    requires_evidence: bool = field(default=False, kw_only=True)
+    fixed_split: Split | None = field(default=None, kw_only=True)
     weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
 
     def scoring(self, fitness: Fitness) -> Experiment:
-        """The setup with the questions that have this fitness: all that have evidence, where it is about rankings."""
+        """Return the experiment with the questions that have this fitness: for rankings, those with evidence."""
         if not fitness.needs_evidence or all(example.evidence for example in self.dataset.examples):
             return self
-        return replace(self, of_rankings=True)
+        return replace(self, requires_evidence=True)
 
     def searching(self, settings: tuple[tuple[Gene, ...], ...]) -> Experiment:
-        """The setup of a search over ``settings``: its own are the first option of each.
+        """Return the experiment of a search over ``settings``, with the first option of each as the default.
 
         Raises:
-            UsageError: chunks would overlap by as much as they are long.
+            UsageError: an overlap is not smaller than every chunk size.
         """
         if settings == self.searched:
             return self
-        first = self._changed([genes[0] for genes in settings])
+        first = self._with_settings([genes[0] for genes in settings])
         found = replace(first, searched=settings)
         sizes, overlaps = (set(values) for values in zip(*found.cuts, strict=True))
         if max(overlaps) >= min(sizes):
@@ -106,18 +106,18 @@ class Experiment:
         return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.cuts) > 1 else found
 
     def of(self, candidate: Candidate) -> Experiment:
-        """The setup that a candidate asks for; this one where it says nothing of it, or the same."""
+        """Return the experiment with the settings of a candidate; this one if they are the same."""
         return self._at(candidate[GENES:])
 
     def _at(self, settings: tuple[Gene, ...]) -> Experiment:
         if settings not in self._variants:
-            found = self._changed(settings)
-            same = (found.cut, found.models) == (self.cut, self.models)
-            self._variants[settings] = self if same else replace(found, searched=(), marked_by=self)
+            variant = self._with_settings(settings)
+            same = (variant.cut, variant.models) == (self.cut, self.models)
+            self._variants[settings] = self if same else replace(variant, searched=(), marked_by=self)
         return self._variants[settings]
 
-    def _changed(self, settings: Sequence[Gene]) -> Experiment:
-        """The setup with other settings."""
+    def _with_settings(self, settings: Sequence[Gene]) -> Experiment:
+        """Return the experiment with other settings."""
         values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
         names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
         return replace(self, models=self.models.overridden(names) if names else self.models, **values)
@@ -128,20 +128,20 @@ class Experiment:
 
     @property
     def cut(self) -> int | list[Any]:
-        """What identifies how documents are cut: the size of chunks and, if they overlap, by how much and how."""
+        """The identity of the chunking: the chunk size and, with an overlap, the overlap and a code fingerprint."""
         if not self.chunk_overlap:
             return self.chunk_size
         return [self.chunk_size, self.chunk_overlap, fingerprint(cut_documents.__module__, cut_documents.__name__)]
 
     @property
     def cuts(self) -> list[tuple[int, int]]:
-        """Every size and overlap of chunks that is searched, or the one that is not."""
+        """All pairs of chunk size and overlap in the search space."""
         values = {genes[0].technique.family: [gene.parameters["value"] for gene in genes] for genes in self.searched}
         return list(product(*(values.get(name, [getattr(self, name)]) for name in CHUNK_SETTINGS)))
 
     @cached_property
     def corpus(self) -> Corpus:
-        """Documents and chunks."""
+        """The documents and their chunks."""
         documents = self.dataset.documents
         if len(documents) >= MANY_DOCUMENTS:
             log_progress(f"cutting {len(documents):,} documents")
@@ -149,7 +149,7 @@ class Experiment:
 
     @cached_property
     def loaded_models(self) -> Models:
-        """The models, which load their weights when first used."""
+        """The models, which load their weights at first use."""
         shared = (self.marked_by or self)._shared
         chunks = self.corpus.chunks
         languages = [chunk.language for chunk in chunks]
@@ -157,22 +157,22 @@ class Experiment:
 
     @cached_property
     def _shared(self) -> Shared:
-        """Models that depend on no corpus, and servers, for this setup and all that candidates ask for."""
+        """Models that do not depend on the corpus, and servers, shared by all variants."""
         return Shared()
 
     @property
     def variants(self) -> list[Experiment]:
-        """All setups that candidates may ask for."""
+        """The experiments of all combinations of searched settings."""
         return [self._at(chosen) for chosen in product(*self.searched)]
 
     @property
     def served(self) -> tuple[str, ...]:
-        """The names of all models that may be asked over a network, which may cost money."""
+        """The names of all models called over a network, which may cost money."""
         return tuple(dict.fromkeys(name for variant in self.variants for name in variant.loaded_models.served()))
 
     @property
     def workers(self) -> int:
-        """How many workers suit the models; see `ModelNames.workers`."""
+        """The default number of workers for the models; see `ModelNames.workers`."""
         return max(variant.models.workers() for variant in self.variants)
 
     @property
@@ -182,9 +182,9 @@ class Experiment:
 
     @cached_property
     def split(self) -> Split:
-        """The questions of the search and of the test."""
-        found = self.divided or split(self.dataset, gap=self.gap)
-        return found.with_evidence() if self.of_rankings else found
+        """The split into search and test questions."""
+        found = self.fixed_split or split(self.dataset, gap=self.gap)
+        return found.with_evidence() if self.requires_evidence else found
 
     @cached_property
     def examples(self) -> dict[str, Example]:
@@ -193,42 +193,42 @@ class Experiment:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The ids of all questions in the order in which candidates meet them: each beginning is a fair sample."""
+        """The ids of all questions in the order of evaluation, in which every prefix is a stratified sample."""
         parts = self.split
         return tuple(example.id for part in (parts.search, parts.test, parts.unused) for example in stratify(part))
 
     @cached_property
     def relevance(self) -> dict[str, Relevance]:
-        """The chunks relevant to each question, by the question's id."""
+        """The relevant chunks by question id."""
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
     def general(self, gene: Gene) -> General:
-        """What data sets on other documents teach of a gene's signals; nothing, where it learns and they do not.
+        """Return the general weights of the signals of a gene; an empty prior if it learns and there are none.
 
         Raises:
-            UsageError: they teach nothing, and it needs their weights.
+            UsageError: there are no weights, and the gene needs them.
         """
         if gene.learns and self.lacks(gene):
             return General.nothing(gene.technique.signals)
-        return self._others.of(gene.technique)
+        return self._general_weights.of(gene.technique)
 
     def lacks(self, gene: Gene) -> bool:
-        """Whether a gene has signals whose weights no data set on other documents teaches."""
-        return bool(gene.technique.signals) and not self._others.teaches(gene.technique)
+        """Return whether a gene has signals without general weights from data sets on other documents."""
+        return bool(gene.technique.signals) and not self._general_weights.teaches(gene.technique)
 
     @cached_property
-    def _others(self) -> GeneralWeights:
+    def _general_weights(self) -> GeneralWeights:
         known = self.weights or shipped(class_of(self.models))
         return known.without(known.overlapping(self.dataset.documents))
 
     @cached_property
     def folds(self) -> list[list[str]]:
-        """The ids of the calibration questions, in parts that are held out together; one where all hang together."""
+        """The ids of the calibration questions by fold; one fold if all questions are linked."""
         return [[example.id for example in part] for part in make_folds(self.dataset, self.calibration, FOLDS)]
 
     def modality(self, example: Example) -> str:
-        """The kind of text that holds a question's evidence: that of its relevant chunks, ``mixed``, or ``none``."""
+        """Return the modality of the relevant chunks of a question, ``mixed``, or ``none`` without evidence."""
         if not example.evidence:
             return "none"
         kinds = {self._modalities[chunk] for chunk in self.relevance[example.id].relevant}
@@ -240,7 +240,7 @@ class Experiment:
 
     @cached_property
     def calibration(self) -> tuple[Example, ...]:
-        """The questions that fitted techniques may learn from: those of the search split that have evidence."""
+        """The questions for fitting: those of the search split that have evidence."""
         return tuple(example for example in self.split.search if example.evidence)
 
     def engine(
@@ -252,7 +252,7 @@ class Experiment:
         gateway: Gateway | None = None,
         room: EvictionPolicy | None = None,
     ) -> Engine:
-        """A fresh engine, with a gateway of its own, which remembers in ``room``, unless one is given."""
+        """Return a new engine, with a new gateway whose cache has the eviction policy ``room``, unless one is given."""
         models = self.loaded_models
         gateway = gateway or Gateway(store, budget, failures, room)
         return Engine(
@@ -260,7 +260,7 @@ class Experiment:
         )
 
     def marking(self, engine: Engine) -> Engine:
-        """What marks what ``engine`` did: itself, unless others do."""
+        """Return the engine that scores the results of ``engine``: itself, unless ``marked_by`` is set."""
         if self.marked_by is None:
             return engine
         marking = Engine(engine.corpus, self.marked_by.loaded_models, engine.gateway)
@@ -269,14 +269,14 @@ class Experiment:
 
     @property
     def checks_claims(self) -> bool:
-        """Whether records have a faithfulness."""
+        """Whether answers are checked claim by claim."""
         if self.marked_by:
             return self.marked_by.checks_claims
         return self.models.embedded if self.faithfulness is None else self.faithfulness
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """The measures that records have: costly ones where the judge costs nothing, or they are asked for."""
+        """The measures of records; costly ones only if the judge costs nothing or they are requested."""
         if self.marked_by:
             return self.marked_by.measures
         free = self.models.embedded
@@ -286,7 +286,7 @@ class Experiment:
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """What identifies the models, by role; those that mark among them, where others work."""
+        """The ids of the models by role, with those that score under ``marked_by``."""
         ids = self.loaded_models.ids()
         if self.marked_by:
             marking = self.marked_by.loaded_models
@@ -297,38 +297,35 @@ class Experiment:
 
 
 class Engines:
-    """The engine of a setup, and those of all setups that candidates ask for, behind one gateway.
-
-    So what was asked of a model for one of them is known to all, and nothing is embedded twice.
-    """
+    """Engines for all variants of an experiment, which share one gateway and its cache of replies."""
 
     def __init__(self, setup: Experiment, engine: Engine) -> None:
         self._setup = setup
         self._gateway = engine.gateway
-        self._made = {id(setup): (engine, setup)}
+        self._engines = {id(setup): (engine, setup)}
 
     def of(self, candidate: Candidate) -> tuple[Engine, Experiment]:
-        """The engine that runs a candidate, and its setup."""
+        """Return the engine and the experiment of a candidate."""
         setup = self._setup.of(candidate)
-        if id(setup) not in self._made:
-            self._made[id(setup)] = setup.engine(gateway=self._gateway), setup
-        return self._made[id(setup)]
+        if id(setup) not in self._engines:
+            self._engines[id(setup)] = setup.engine(gateway=self._gateway), setup
+        return self._engines[id(setup)]
 
-    def copied(self, room: EvictionPolicy) -> Engines:
-        """Fresh engines, which remember in ``room``, with what these have built for whole collections."""
+    def copy_with(self, room: EvictionPolicy) -> Engines:
+        """Return new engines with the eviction policy ``room`` that share the indexes and graphs of these."""
         copy = Engines(self._setup, self._setup.engine(room=room))
-        for key, (built, setup) in self._made.items():
-            if key not in copy._made:
-                copy._made[key] = setup.engine(gateway=copy._gateway), setup
-            copy._made[key][0].share_collection(built)
+        for key, (built, setup) in self._engines.items():
+            if key not in copy._engines:
+                copy._engines[key] = setup.engine(gateway=copy._gateway), setup
+            copy._engines[key][0].share_collection(built)
         return copy
 
     def __iter__(self) -> Iterator[Engine]:
-        return iter([engine for engine, _ in self._made.values()])
+        return iter([engine for engine, _ in self._engines.values()])
 
 
 def ordered(examples: Sequence[Example]) -> list[Example]:
-    """Examples in the one order in which results are listed and averaged."""
+    """Return examples sorted by id, the order in which results are listed and averaged."""
     return sorted(examples, key=lambda example: example.id)
 
 
@@ -340,9 +337,7 @@ def prepare(
     faithfulness: bool | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Load and check everything a run needs before anything is computed.
-
-    Answers are checked claim by claim if ``faithfulness`` says so; by default where the judge costs nothing.
+    """Load the data set and validate all inputs of a run before any computation.
 
     Raises:
         UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.

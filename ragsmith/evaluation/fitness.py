@@ -1,15 +1,15 @@
-"""The fitness: the one number by which pipelines are ranked, made of the measures of a record.
+"""The fitness: the score by which pipelines are ranked, computed from the measures of a record.
 
-By default it is the paper's (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four measures
-of the ranking, and G, the mean of two measures of the answer. A user's fitness is a function in a file. It is
-computed for each question and then averaged, as the fitness of means differs unless it is linear.
+The default is that of the paper (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four
+measures of the ranking, and G, the mean of two measures of the answer. A custom fitness is a function in a file. The
+fitness is computed for each question and then averaged, as the fitness of means differs unless it is linear.
 
-Not every question has both parts. One without evidence has no R: its fitness is its G. Of one that the documents do not
-answer, G is 1 for declining and 0 for anything else. What a question has not is None, never 0; means of R and of G are
-over the questions that have them, and so is said how many these are. Every question that is counted has one fitness,
-whatever it is made of, so that differences between pipelines stay paired by question.
+A question without evidence has no R, and its fitness is G. For an unanswerable question, G is 1 for declining and 0
+otherwise. A missing value is None, never 0; means of R and of G are over the questions that have them, and are reported
+with their number. Every counted question has a fitness, so that differences between pipelines stay paired by question.
 
-Where retrieval alone is tuned it is R, or one's own function of the ranking's measures: then nothing is generated.
+If retrieval alone is tuned, the fitness is R, or a custom function of the measures of the ranking, and nothing is
+generated.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ragsmith.text.suggest import did_you_mean
 
 
 def reading(measures: Mapping[str, float]) -> float:
-    """The paper's, with a fifth measure in R, the precision of what is read: what is read for nothing costs something.
+    """Return the fitness of the paper with precision as a fifth measure in R, which penalizes irrelevant passages.
 
-    It is that of the context, by characters; where nothing is generated, that of the passages which pass the filter.
-    The paper's own four cannot rise when the last passages are dropped, so that by them a filter can only lose.
+    The precision is that of the context, by characters; without generation, that of the passages after the filter. The
+    four measures of the paper cannot rise when the last passages are dropped, so they never favour a filter.
     """
     parts = []
     if "retrieval" in measures:
@@ -49,35 +49,35 @@ def reading(measures: Mapping[str, float]) -> float:
 
 NAMED: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType({"reading": reading})
 PAPERS = "paper"
-"""What the formula of the paper is called among them, with its weights; it is what is used by default."""
+"""Name of the default fitness, the formula of the paper."""
 
 
 Measured = Mapping[str, float | None]
-"""The measures of a record by name; None where there was nothing to measure."""
+"""The measures of a record by name; None for a measure that does not apply."""
 
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
     "retrieval": ("recall", "map", "ndcg", "mrr"),
     "generation": ("judge", "similarity"),
 }
-"""Composite values, each the mean of some measures: R and G of the paper."""
+"""Composite values and the measures that they average: R and G of the paper."""
 
 QUALITY, RETRIEVAL = "quality", "retrieval"
 OBJECTIVES: Mapping[str, str] = {
     QUALITY: "what is found and what is answered",
     RETRIEVAL: "what is found, and nothing is generated",
 }
-"""What a fitness is about."""
+"""The objectives of a search, with a description."""
 
 HEADLINE: Mapping[str, str] = {"fitness": "F", "retrieval": "R", "generation": "G"}
-"""The values that are shown everywhere, and their symbols."""
+"""The main scores of reports, and their symbols."""
 
 
 REFUSAL = "refusal"
-"""The measure that is G of a question which the documents do not answer."""
+"""The measure used as G for unanswerable questions."""
 
 
 def composite(name: str, measures: Mapping[str, Any]) -> float | None:
-    """A composite value of one question, whose measures are all there; None where the question has no such part."""
+    """Return a composite value of one question from its ``measures``; None if it does not apply to the question."""
     members = COMPOSITES[name]
     values = [measures[member] for member in members]
     if None in values:
@@ -89,7 +89,7 @@ def composite(name: str, measures: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much retrieval and generation count in the paper's fitness; they are normalised to 1."""
+    """Weights of R and G in the fitness of the paper; they are normalised to a sum of 1."""
 
     retrieval: float = 0.5
     generation: float = 0.5
@@ -104,13 +104,11 @@ RETRIEVAL_ALONE = Weights(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Fitness:
-    """The paper's formula with ``weights``; or a ``function``: that of a ``file``, or one of `NAMED`.
+    """A fitness: the formula of the paper with ``weights``, or a ``function`` of a ``file`` or of `NAMED`.
 
-    ``objective`` is one of `OBJECTIVES`: see `about`.
-
-    ``digest`` identifies the contents of the file, which must not change while its results are compared. The function
-    gets a mapping of the measures that the question has, and of R and G as ``retrieval`` and ``generation``; it returns
-    a number, higher for better.
+    ``objective`` is one of `OBJECTIVES`; see `about`. ``digest`` identifies the contents of the file, which must not
+    change while results are compared. The function takes a mapping with the measures of a question, and R and G as
+    ``retrieval`` and ``generation``, and returns a number; higher is better.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -121,11 +119,11 @@ class Fitness:
 
     @classmethod
     def of(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
-        """The fitness that a user gives: weights, a name, ``FILE.py:function``, a function of a file, or nothing.
+        """Return the fitness specified by weights, a name, ``FILE.py:function``, a function of a file, or None.
 
         Raises:
-            UsageError: there is no such file or function, the function is in no file, or it gives no number for a
-                question of which each measure is 0.5.
+            UsageError: there is no such file or function, the function is not in a file, or it returns no number for a
+                question with all measures 0.5.
         """
         if isinstance(given, Fitness):
             return given
@@ -153,10 +151,10 @@ class Fitness:
         return found
 
     def about(self, objective: str) -> Fitness:
-        """The same with another objective: for retrieval alone it is R, or the function of what a ranking has.
+        """Return the fitness with another objective: for retrieval, R or the function of the measures of a ranking.
 
         Raises:
-            UsageError: the function asks for something else, or there are weights, which R alone has not.
+            UsageError: the function requires other measures, or there are weights, which do not apply to R alone.
         """
         if objective == self.objective:
             return self
@@ -170,18 +168,18 @@ class Fitness:
 
     @property
     def own(self) -> bool:
-        """Whether it is a function of the measures, and not the paper's formula."""
+        """Whether the fitness is a function of the measures instead of the formula of the paper."""
         return bool(self.function)
 
     def _try(self) -> None:
-        """Work it out for a question of which each measure is 0.5."""
+        """Compute the fitness of a question with all measures 0.5, to raise errors early."""
         ranked = [known.name for known in measures().values() if known.subject == "ranking"]
         known = [*COMPOSITES["retrieval"], *ranked] if self.ranks else [*measures(), *chain(*COMPOSITES.values())]
         self(dict.fromkeys(known, 0.5))
 
     @property
     def ranks(self) -> bool:
-        """Whether it is about rankings alone, so that no answer is needed."""
+        """Whether the fitness depends on rankings alone, so that no answer is needed."""
         return self.objective == RETRIEVAL
 
     @property
@@ -191,20 +189,20 @@ class Fitness:
 
     @property
     def made(self) -> str:
-        """What is made of each question."""
+        """The output that is evaluated: rankings or answers."""
         return "rankings" if self.ranks else "answers"
 
     @property
     def adds_up(self) -> bool:
-        """Whether it is a part that R has and a part that G has."""
+        """Whether the fitness is a sum of a share of R and a share of G."""
         return not self.own and not self.ranks
 
     @classmethod
     def read(cls, plain: Mapping[str, Any], folder: Path | None = None) -> Fitness:
-        """The fitness of a run or of an exported pipeline: what `plain` made. Paths are relative to ``folder``.
+        """Return the fitness from its dictionary, the inverse of `plain`; paths are relative to ``folder``.
 
         Raises:
-            ValueError: it is neither.
+            ValueError: the dictionary does not describe a fitness.
         """
         try:
             if plain.get("objective") == RETRIEVAL:
@@ -225,7 +223,7 @@ class Fitness:
             raise ValueError(f"fitness must have {form}") from error
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
-        """What a run or an exported pipeline keeps of it; the path is relative to ``folder`` if one is given."""
+        """Return a dictionary for a run or an exported pipeline; the path is relative to ``folder`` if one is given."""
         about = {"objective": self.objective} if self.ranks else {}
         if not self.own:
             return about or {"weights": asdict(self.weights)}
@@ -236,7 +234,7 @@ class Fitness:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What results depend on; the location of the file does not matter."""
+        """The properties that results depend on, without the location of the file."""
         if not self.own:
             return self.plain()
         code = {} if self.file else {"digest": fingerprint(NAMED[self.function].__module__, self.function)}
@@ -244,7 +242,7 @@ class Fitness:
 
     @property
     def formula(self) -> str:
-        """The formula in words."""
+        """A description of the formula."""
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
         if self.own:
@@ -255,10 +253,10 @@ class Fitness:
         return f"mean of R and G, weights {weights}"
 
     def __call__(self, measures: Measured) -> float:
-        """The fitness of one question.
+        """Return the fitness of one question.
 
         Raises:
-            UsageError: the file of the function is gone or has changed, or the function raises something or does not
+            UsageError: the file of the function is missing or has changed, or the function raises an error or does not
                 return a finite number.
         """
         found_parts = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
@@ -287,7 +285,7 @@ class Fitness:
         return found
 
     def combined(self, retrieval: float, generation: float) -> float:
-        """The paper's formula for R and G of a question; a function of one's own has none."""
+        """Return the weighted mean of R and G of a question, the formula of the paper."""
         r, g = self.weights.retrieval, self.weights.generation
         return (r * retrieval + g * generation) / (r + g)
 
@@ -297,13 +295,13 @@ class Fitness:
 
 
 def _module(file: str) -> ModuleType:
-    """The module of a file; one that was imported by name is not run again, for it would register measures twice."""
+    """Return the module of a file; an imported one is not run again, as it would register measures twice."""
     return imported_file(Path(file)) or load_file(file)
 
 
 @cache
 def _function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
-    """A function of a file whose code has this digest."""
+    """Return a function of a file; the code must have this digest."""
     module = _module(file)
     if fingerprint(module.__name__) != digest:
         raise UsageError(f"{file} has changed since pipelines were ranked by it: put it back, or search again")

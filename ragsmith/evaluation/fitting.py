@@ -1,9 +1,9 @@
-"""Fitting: a technique that learns does so on search questions, and never answers one with what it learned from it.
+"""Fitting of techniques that learn from search questions, with cross-fitting.
 
-Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned
-on all search questions; where one fitted technique follows another, both were fitted without the same fold. So a fitted
-pipeline's score means the same as any other's. The numbers are kept in the store, are part of the evaluation's key, and
-are in the report and the exported file; a pipeline that has them needs no labels.
+A search question is answered with parameters fitted on the other folds, and all other questions with parameters fitted
+on all search questions. If one fitted technique follows another, both are fitted without the same fold. So scores of
+fitted pipelines are comparable with others. The parameters are cached in the store, are part of the key of an
+evaluation, and are in the report and the exported file; a fitted pipeline needs no labels.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.listwise import General
 
-if TYPE_CHECKING:  # where observations are made and kept is no part of what is learned, nor of its fingerprint
+if TYPE_CHECKING:  # the runner and the store do not change fits or their fingerprint
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.evaluation.threads import Job, Runner
     from ragsmith.store.store import Store
 
 Failure = dict[str, Any]
-"""What is recorded for each question of a candidate that could not be fitted: ``stage`` and ``error``."""
+"""The record of each question of a candidate that could not be fitted: ``stage`` and ``error``."""
 
 
 TIERS = ("collection", "search", "question")
 IN_ORDER = sorted(range(len(FAMILIES)), key=lambda place: TIERS.index(FAMILIES[place].tier))
-"""The places of the families, so that what runs later learns from what ran before: retrieval before what searches."""
+"""Indices of the families in the order of fitting: techniques are fitted after those that run before them."""
 
 Observations = Mapping[str, Any]
-"""What was observed, by question."""
+"""Observations by question."""
 
 
 def solve(gene: Gene, observations: Observations, general: General | None = None) -> dict[str, Any]:
-    """A gene's numbers from ``observations``, and from the ``general`` weights of its signals, if it has any.
+    """Fit a gene to ``observations``, starting from the ``general`` weights of its signals, if it has any.
 
     Raises:
-        StageFailed: the technique cannot learn from them.
+        StageFailed: the technique cannot be fitted to the observations.
     """
     fitting = gene.technique.fitting
     assert fitting is not None
@@ -56,10 +56,10 @@ def solve(gene: Gene, observations: Observations, general: General | None = None
 
 
 def with_general(setup: Experiment, candidate: Candidate) -> Candidate:
-    """``candidate`` with the general weights of each gene that has signals and needs no question.
+    """Return ``candidate`` with general weights for each gene that has signals and does not learn.
 
     Raises:
-        UsageError: nothing was learned of a technique.
+        UsageError: there are no general weights for a technique.
     """
     return tuple(
         replace(gene, fit=Fit(solve(gene, {}, _general(setup, gene)))) if gene.unfitted and not gene.learns else gene
@@ -68,10 +68,10 @@ def with_general(setup: Experiment, candidate: Candidate) -> Candidate:
 
 
 def without_general(candidate: Candidate) -> Candidate:
-    """``candidate`` without general weights: on other documents those count that other data sets taught.
+    """Return ``candidate`` without general weights, which depend on the documents that it is evaluated on.
 
-    Else a pipeline would bring along what the very data set taught that it is now tried on. Of fitted weights, which
-    began with general ones, that part stays.
+    Otherwise the weights might have been learned from the data set of the evaluation. Fitted weights, which started
+    from general ones, are kept.
     """
     return tuple(replace(gene, fit=None) if gene.technique.signals and not gene.learns else gene for gene in candidate)
 
@@ -81,7 +81,7 @@ def _general(setup: Experiment, gene: Gene) -> General | None:
 
 
 class Fitter:
-    """Fits what candidates need on one data set, through the store."""
+    """Fits candidates on one data set, with fits cached in the store."""
 
     def __init__(self, setup: Experiment, store: Store, runner: Callable[[], Runner]) -> None:
         self._setup = setup
@@ -91,7 +91,7 @@ class Fitter:
         self._with_general: dict[Gene, Gene] = {}
 
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
-        """The candidates, fitted; or as they were, and why they could not be."""
+        """Return each candidate fitted, or unchanged with the failure of its fit."""
         found: list[tuple[Candidate, Failure | None]] = [(self._ready(candidate), None) for candidate in candidates]
         for place in IN_ORDER:
             wanted = {
@@ -112,14 +112,14 @@ class Fitter:
         return found
 
     def _ready(self, candidate: Candidate) -> Candidate:
-        """``candidate`` with its general weights, worked out once for each gene."""
+        """Return ``candidate`` with general weights, which are computed once for each gene."""
         for gene in candidate:
             if gene.unfitted and not gene.learns and gene not in self._with_general:
                 [self._with_general[gene]] = with_general(self._setup, (gene,))
         return tuple(self._with_general.get(gene, gene) for gene in candidate)
 
     def _key(self, candidate: Candidate, place: int) -> str:
-        """Identifies what a gene learns: itself, everything before it, the questions, and what it begins with."""
+        """Return the key of a fit: of the gene, all earlier ones, the questions, and the general weights."""
         earlier = IN_ORDER[: IN_ORDER.index(place) + 1]
         before = tuple(gene for i, gene in enumerate(candidate) if i in earlier)
         key = pipeline_key(self._setup.of(candidate), before)
@@ -128,7 +128,7 @@ class Fitter:
         return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"), *known)
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
-        """Have a fit, or a failure, for every key."""
+        """Load or compute a fit, or a failure, for every key."""
         new = [key for key in wanted if key not in self._known]
         for key, value in self._store.fits(new).items():
             self._known[key] = Fit.read(value)
@@ -136,7 +136,7 @@ class Fitter:
         if not new:
             return
         if len(self._setup.folds) < 2:
-            error = "it learns from search questions, and all of them hang together: add questions on other documents"
+            error = "it learns from search questions, and all of them are linked: add questions on other documents"
             self._known.update(dict.fromkeys(new, self._failure(wanted[new[0]][place], error)))
             return
         seen, failures = self._observe([wanted[key] for key in new], FAMILIES[place].name)
@@ -158,7 +158,7 @@ class Fitter:
 
     @cached_property
     def _parts(self) -> dict[int | None, list[str]]:
-        """For every fold, and for None, the questions that are learned from when it is held out."""
+        """The training questions when a fold is held out, by fold; all questions for None."""
         everyone = sorted(question for part in self._setup.folds for question in part)
         parts: dict[int | None, list[str]] = {None: everyone}
         for fold, part in enumerate(self._setup.folds):
@@ -168,10 +168,10 @@ class Fitter:
     def _observe(
         self, candidates: Sequence[Candidate], family: str
     ) -> tuple[dict[tuple[int, int | None], Observations], dict[int, Failure]]:
-        """What each candidate observes when each fold is held out; or the first failure, by question, of each.
+        """Return the observations by candidate and held-out fold, and the first failure of each failing candidate.
 
-        Genes before this one that are fitted themselves use the numbers learned without the same fold; otherwise the
-        held-out labels would leak through them.
+        Earlier fitted genes use the parameters fitted without the same fold; otherwise held-out labels would leak
+        through them.
         """
         faced = {
             (i, fold): tuple(gene.without(fold) for gene in candidate)

@@ -1,8 +1,8 @@
-"""Weights of signals that were learned on other data sets: as a file of numbers, and for the documents of one.
+"""General weights of signals, learned on other data sets.
 
-Of each data set the file has a sample of its documents' runs of words, and for each technique the gradient and the
-Hessian of its mean loss at the weights that fit all best. From these follow the weights without any of them: a data set
-whose documents overlap with those that are worked on is left out.
+For each data set, the file has a sample of the word n-grams of its documents and, for each technique, the gradient and
+the Hessian of the mean loss at the weights that fit all data sets best. They determine the weights without any of the
+data sets: one whose documents overlap with those of an experiment is left out.
 """
 
 from __future__ import annotations
@@ -25,59 +25,59 @@ from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
 STATIC, TRANSFORMER = "static", "transformer"
-"""Classes of embedders: one with a vector for each word, and all others, served ones among them."""
+"""Classes of embedders: static word vectors, and all others, including served ones."""
 SHIPPED = {
     STATIC: Path(__file__).with_suffix(".json"),
     TRANSFORMER: Path(__file__).with_name("general_weights_transformer.json"),
 }
-"""The files that ship. Cosines of a transformer are worth more than those of static vectors, so it has its own."""
+"""The shipped files by class: cosines of transformers are more informative than those of static vectors."""
 DIGITS = 6
-"""Significant digits that are kept of a number."""
+"""Number of significant digits in the file."""
 
 Name = str
 """A technique as ``family.name``."""
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
-    """The mean loss of a data set around the general weights: ``gradient`` and ``hessian`` there."""
+class LossExpansion:
+    """The ``gradient`` and ``hessian`` of the mean loss of a data set at the general weights."""
 
     gradient: Array
     hessian: Array
 
 
 @dataclass(frozen=True, eq=False)
-class Taught:
-    """What one data set teaches; ``questions`` counts those that teach anything, by technique, each once."""
+class DatasetContribution:
+    """The contribution of one data set; ``questions`` counts the informative questions by technique."""
 
     name: str
     sample: tuple[int, ...]
     questions: Mapping[Name, int]
-    slopes: Mapping[Name, Slope]
+    slopes: Mapping[Name, LossExpansion]
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralWeights:
-    """What ``datasets`` teach of the ``signals`` of techniques; ``weights`` are those around which their slopes are.
+    """General weights of the ``signals`` of techniques: the contributions of ``datasets``, expanded at ``weights``.
 
-    ``code`` has the fingerprint of each technique when it was learned.
+    ``code`` has the fingerprint of each technique at the time of learning.
     """
 
     signals: Mapping[Name, tuple[str, ...]]
     weights: Mapping[Name, Array]
-    datasets: tuple[Taught, ...]
+    datasets: tuple[DatasetContribution, ...]
     code: Mapping[Name, str] = field(default_factory=dict)
 
     def teaches(self, technique: Technique) -> bool:
-        """Whether any of the data sets teaches a technique its weights."""
+        """Return whether any of the data sets has weights for a technique."""
         name = f"{technique.family}.{technique.name}"
         return self.signals.get(name) == technique.signals and any(name in one.slopes for one in self.datasets)
 
     def of(self, technique: Technique) -> General:
-        """What the data sets teach of a technique.
+        """Return the general weights of a technique.
 
         Raises:
-            UsageError: they teach nothing of it, or its signals were others then.
+            UsageError: there are none, or they were learned for other signals.
         """
         name = f"{technique.family}.{technique.name}"
         if not self.teaches(technique):
@@ -91,29 +91,29 @@ class GeneralWeights:
         return self.general(name)
 
     def overlapping(self, documents: tuple[Document, ...]) -> tuple[str, ...]:
-        """The names of the data sets whose documents overlap with ``documents``."""
+        """Return the names of the data sets whose documents overlap with ``documents``."""
         sample = sample_shingles(documents)
         return tuple(one.name for one in self.datasets if estimate_containment(one.sample, sample) >= MIN_CONTAINMENT)
 
     def without(self, names: Sequence[str]) -> GeneralWeights:
-        """What is known without the data sets of these ``names``."""
+        """Return the general weights without the data sets of these ``names``."""
         return replace(self, datasets=tuple(one for one in self.datasets if one.name not in names))
 
     def general(self, name: Name) -> General:
-        """The weights of a technique that fit all data sets best, to second order, and the curvature of their loss."""
+        """Return the weights of a technique that fit all data sets best, to second order, and the curvature."""
         its = self.weights[name]
         used = [one for one in self.datasets if name in one.slopes]
         curvature, gradient = RIDGE * np.eye(len(its)), RIDGE * its
         for one in used:
             curvature = curvature + one.slopes[name].hessian / len(used)
             gradient = gradient + one.slopes[name].gradient / len(used)
-        # as many as would tell as much if all data sets had the same number: Kish's effective sample size
+        # Kish's effective sample size, as data sets have different numbers of questions
         questions = round(len(used) ** 2 / sum(1 / one.questions[name] for one in used)) if used else 1
         weights = its - np.linalg.solve(curvature, gradient)
         return General(self.signals[name], _kept(weights), _kept(curvature), questions)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, which `read` reads; of a Hessian, which is symmetric, the lower triangle row by row."""
+        """Return a dictionary for JSON; Hessians, which are symmetric, as lower triangles row by row."""
         return {
             "signals": {name: list(its) for name, its in self.signals.items()},
             "code": dict(self.code),
@@ -134,7 +134,7 @@ class GeneralWeights:
         }
 
     def write(self, path: Path) -> None:
-        """Write a file with a line for each data set."""
+        """Write a JSON file with a line for each data set."""
         plain = self.plain()
         lines = ",\n".join(json.dumps(one) for one in plain.pop("datasets"))
         head = "".join(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in plain.items())
@@ -142,17 +142,17 @@ class GeneralWeights:
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> GeneralWeights:
-        """From `plain`.
+        """Return the general weights from their dictionary, the inverse of `plain`.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: it is not what `plain` makes.
+            KeyError, TypeError, ValueError, AttributeError: the dictionary has another form.
         """
         signals = {str(name): tuple(map(str, its)) for name, its in plain["signals"].items()}
         weights = {name: _numbers(plain["weights"][name], len(its)) for name, its in signals.items()}
         taught = []
         for one in plain["datasets"]:
             slopes = {
-                name: Slope(
+                name: LossExpansion(
                     _numbers(one["gradient"][name], len(signals[name])),
                     _symmetric(one["hessian"][name], len(signals[name])),
                 )
@@ -161,24 +161,24 @@ class GeneralWeights:
             counts = {name: int(count) for name, count in one["questions"].items()}
             if min(counts.values(), default=1) < 1:
                 raise ValueError("a data set that teaches has one question at least")
-            taught.append(Taught(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
+            taught.append(DatasetContribution(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
         return cls(signals, weights, tuple(taught), {name: str(code) for name, code in plain["code"].items()})
 
 
 @cache
 def shipped(embedder: str = STATIC) -> GeneralWeights:
-    """The weights that ship with ragsmith for a class of embedders."""
+    """Return the shipped weights for a class of embedders."""
     return GeneralWeights.read(json.loads(SHIPPED[embedder].read_text(encoding="utf-8")))
 
 
 def class_of(models: ModelNames) -> str:
-    """The class of the embedder of ``models``."""
+    """Return the class of the embedder of ``models``."""
     declared = providers("embedder").get(models.for_role("embedder").kind)
     return TRANSFORMER if declared is None or declared.served or declared.heavy else STATIC
 
 
 def _kept(values: Array) -> Array:
-    """To nine significant digits: further ones depend on the machine, and all are part of keys."""
+    """Round to nine significant digits: further ones depend on the machine, and values are part of keys."""
     return np.array([float(f"{value:.9g}") for value in values.flat]).reshape(values.shape)
 
 

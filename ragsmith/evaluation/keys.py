@@ -1,8 +1,8 @@
-"""What makes a stored evaluation stale: a change in anything that its value depends on, and in nothing else.
+"""Keys of stored evaluations, which include everything that results depend on, and nothing else.
 
-These are the data, how it is cut, the genes (technique, code, parameters, fitted numbers), the models, and the code
-that makes and scores answers, with the versions of the libraries it uses. A change in any of them misses; how an
-error is worded, what a file is called and how models are reached are not among them.
+A key depends on the data, the chunking, the genes (technique, code, parameters, fitted parameters), the models, and the
+code that computes and scores answers, with the versions of its libraries. It does not depend on messages, file names or
+the addresses of models.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ CODE = (
         )
     ),
 )
-"""The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
+"""Functions and classes, by module, that results depend on besides techniques and models."""
 
 
 def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
-    """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
+    """Return the key of the records of ``candidate`` on the data set of ``setup``."""
     further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
     key = pipeline_key(setup.of(candidate), candidate[:GENES], setup.measures)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
 def ranking_key(setup: Experiment, candidate: Candidate) -> str:
-    """Identifies what the rankings of ``candidate`` depend on: its genes up to the filter, and the models they ask."""
+    """Return the key of the rankings of ``candidate``, from its genes up to the filter and their models."""
     setup, genes = setup.of(candidate), candidate[: FILTER + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
@@ -60,17 +60,17 @@ def ranking_key(setup: Experiment, candidate: Candidate) -> str:
 
 
 def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
-    """Identifies what every record of ``candidate`` depends on where retrieval alone is evaluated.
+    """Return the key of the records of ``candidate`` if retrieval alone is evaluated.
 
-    Rankings have a key of their own; the store names the pipeline that was ranked first.
+    Pipelines with equal rankings have different keys, so that the store describes each of them.
     """
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 
 
 def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure] = ()) -> str:
-    """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of the data set of ``setup``.
+    """Return the key of the outputs of ``genes``, a pipeline or its first stages, on the data set of ``setup``.
 
-    What is ``measured`` of it has models of its own.
+    The models of the ``measured`` values are included.
     """
     identities = [gene.identity for gene in genes]
     models = _asked(setup, genes, measured)
@@ -78,9 +78,9 @@ def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure
 
 
 def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
-    """What identifies the models that ``genes``, and measures of what they do, ask, by role.
+    """Return the ids by role of the models that ``genes`` and the measures use.
 
-    The embedder is that of the index; what another embedder marks goes by a role of its own.
+    The embedder is that of the index; an embedder used for scoring has its own role.
     """
     tools = {tool for gene in genes for tool in gene.technique.tools.values()}
     roles = {"embedder"} | ({"cross_encoder"} & tools)
@@ -95,5 +95,5 @@ def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> 
 
 @cache
 def code() -> tuple[str, ...]:
-    """Fingerprints of `CODE`, and the version of Unicode: it says which characters make a word."""
+    """Return the fingerprints of `CODE`, and the version of Unicode, which affects tokenization."""
     return (*(fingerprint(module, name) for module, name in CODE), unicodedata.unidata_version)

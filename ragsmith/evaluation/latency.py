@@ -1,8 +1,8 @@
-"""How long a user waits for an answer: a few questions, each asked alone, on models that are warm.
+"""Measurement of latency: the time to answer single questions with loaded models.
 
-The index, the vectors of the collection, and what was fitted are there before. Each question is asked once before it is
-timed: then models are loaded, and it makes no difference what other pipelines asked before. Nothing that was found or
-answered is remembered from that, but for the replies of chat models, which say themselves how long they took.
+The index, the vectors of the collection and fitted parameters are computed before. Each question is answered once as a
+warm-up, so that models are loaded and earlier pipelines have no influence. Results of the warm-up are not reused,
+except replies of chat models, which have a recorded duration.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ragsmith.pipelines.engine import Engine
     from ragsmith.pipelines.trace import Trace
 
-TIMED = 5
-"""Questions that a pipeline is timed on: the median of five passes over two at which the machine was busy."""
+TIMED_QUESTIONS = 5
+"""Number of timed questions: the median of five ignores two that were slow because the machine was busy."""
 
 Clock = Callable[[], float]
-"""Seconds since any moment."""
+"""A function that returns the seconds since an arbitrary moment."""
 
 
-def timed_seconds(
+def measure_seconds(
     warm: Gateway,
     budget: Budget | None,
     clock: Clock,
@@ -44,18 +44,17 @@ def timed_seconds(
     *,
     ranks: bool,
 ) -> float:
-    """Seconds by ``clock`` that the question of that id takes; ``engine`` has built what the collection needs.
+    """Return the seconds by ``clock`` to answer a question, given by its id, with the indexes of ``engine``.
 
-    What has to be asked for that goes through ``warm``, and is paid from ``budget``. With ``ranks`` a question has its
-    answer when it is ranked: nothing is generated.
+    Requests go through ``warm``, and are paid from ``budget``. With ``ranks`` only the ranking is timed.
 
     Raises:
-        StageFailed: a technique raised.
+        StageFailed: a technique raised an error.
     """
-    collection, asked = texts_of(engine, candidate), setup.examples[question].question
+    collection, asked = collection_texts(engine, candidate), setup.examples[question].question
 
     def answered(gateway: Gateway) -> Trace:
-        return answered_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=ranks)
+        return answer_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=ranks)
 
     try:
         answered(warm)
@@ -68,27 +67,27 @@ def timed_seconds(
     return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 
-def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:
-    """What a ``fresh`` engine makes of a question, on what ``engine`` has built for the whole collection."""
+def answer_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:
+    """Answer a question with a ``fresh`` engine that shares the indexes and graph of ``engine``."""
     fresh.share_collection(engine)
     return (fresh.rank if ranks else fresh.answer)(facing(candidate, question), Question(question))
 
 
-def texts_of(engine: Engine, candidate: Candidate) -> frozenset[str]:
-    """The texts that are embedded before the first question."""
+def collection_texts(engine: Engine, candidate: Candidate) -> frozenset[str]:
+    """Return the texts that are embedded before the first question."""
     index, _ = engine.prepare(candidate)
     return frozenset([*index.keys, *(entry.chunk.text for entry in index.entries)])
 
 
-def timed_on(order: Sequence[str], answered: Container[str]) -> list[str]:
-    """The questions that a pipeline is timed on: the first `TIMED` of those that it ``answered``."""
-    return list(islice((question for question in order if question in answered), TIMED))
+def select_timed_questions(order: Sequence[str], answered: Container[str]) -> list[str]:
+    """Return the questions for timing a pipeline: the first `TIMED_QUESTIONS` of those that it ``answered``."""
+    return list(islice((question for question in order if question in answered), TIMED_QUESTIONS))
 
 
-def this_machine() -> str:
-    """What kind of machine this is, as far as seconds depend on it: system, processor and how many may be used."""
+def describe_machine() -> str:
+    """Describe the system, the processor and the number of available cores of this machine."""
     processor = platform.processor() or platform.machine()
-    with suppress(OSError):  # only Linux says it here, and nowhere else
+    with suppress(OSError):  # the file exists on Linux only
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), processor)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,15 +1,14 @@
-"""Evaluations in processes, for models that compute: each has its own engine and its share of the questions.
+"""Runner of evaluations in worker processes, for models that compute.
 
-Processes share questions out, not candidates, because candidates share their stages within a question.
+Questions are distributed among processes instead of candidates, because candidates share stages within a question.
 
-Where this process can be forked, its workers are copies of it, made when there is a question for them: what was
-imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which receive what
-whole collections need.
+Where forking is safe, workers are forks of this process, created at the first question, and share its imported modules,
+models and indexes in memory. Elsewhere they are new interpreters, which receive indexes and entity graphs.
 
-What is built later is sent to copies, too, unless the collection is a large one: then they end, and others are made,
-so that a machine has it once. Much is only built for a question (words, what models know of a collection): of a large
-one this process answers a first question for every technique, and for every retrieval on every index, so that copies
-find that built as well.
+Indexes built later are sent to the workers. For a large collection, the workers are restarted as new forks instead, so
+that memory holds it once. Some structures are only built for a question, such as term statistics. For a large
+collection, this process answers the first question of every new technique, and of every retrieval on every index, so
+that forks share these structures too.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ from ragsmith.evaluation.threads import (
     Job,
     Part,
     Runner,
-    account,
     evaluate_job,
-    sendable,
+    measure_work,
+    to_picklable,
 )
 from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
@@ -59,17 +58,17 @@ from ragsmith.techniques.registry import load_techniques
 LARGE_ENTRIES = 20_000
 """An index with this many entries is not sent to running workers. A smaller one is sent in less time than new workers
 need to compute again what the running ones have cached."""
-HAND_OVER_SECONDS = 0.05
-"""How long a worker collects results before it sends them: each message wakes the parent, which needs a core."""
-PATIENCE_SECONDS = 1.0
-"""How long a worker may take to end by itself; one in the middle of a question is stopped."""
+SEND_SECONDS = 0.05
+"""Seconds for which a worker collects results before it sends them: each message wakes the parent process."""
+EXIT_SECONDS = 1.0
+"""Timeout in seconds for a worker to exit; a busy one is killed afterwards."""
 
 
 class ProcessRunner(Runner):
-    """``workers`` processes, each with engines of its own and its share of the questions.
+    """Runner with ``workers`` processes, each with its own engines and a share of the questions.
 
-    The calling process builds what a whole collection needs, once, and sends it. A worker that loses its parent
-    ends by itself: its pipe closes. Each has at most ``memory`` bytes.
+    The calling process builds indexes and entity graphs once. A worker exits when its parent ends, as its pipe closes.
+    ``memory`` limits the bytes of each process.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class ProcessRunner(Runner):
         memory: int | None = None,
         large_from: int = LARGE_ENTRIES,
     ) -> None:
-        """A collection of ``large_from`` chunks or more is in memory once, as far as processes can be copied."""
+        """Collections with at least ``large_from`` chunks are shared by forks instead of sent, where possible."""
         super().__init__(setup, engine)
         self._setup = setup
         self._count = workers
@@ -89,27 +88,27 @@ class ProcessRunner(Runner):
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._sent: set[Hashable] = set()
         self._has_large = self._outdated = self._settled = False
-        self._met: set[Hashable] = set()
+        self._built: set[Hashable] = set()
         self._announced: set[Hashable] = set()
-        self._before: list[ComputedWork] = []
+        self._earlier_work: list[ComputedWork] = []
         self._workers: list[tuple[BaseProcess, Connection]] = []
-        if not can_be_copied():
-            self._begin()  # at once: they import while this process builds what it will send
+        if not is_fork_safe():
+            self._start()  # early, so that they import while this process builds indexes
 
-    def _begin(self) -> None:
-        """Start the workers: copies of this process where there can be any."""
-        self._copied = can_be_copied()
-        context: Any = multiprocessing.get_context("fork" if self._copied else "spawn")
-        if not self._copied:
-            resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
-        source = (None, self.engines) if self._copied else (LoadedFiles(), self._setup)
+    def _start(self) -> None:
+        """Start the workers, as forks of this process where that is safe."""
+        self._forked = is_fork_safe()
+        context: Any = multiprocessing.get_context("fork" if self._forked else "spawn")
+        if not self._forked:
+            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede `signals_held`
+        source = (None, self.engines) if self._forked else (LoadedFiles(), self._setup)
         parents: list[Connection] = []
         with ExitStack() as stack:
             stack.callback(self._stop)
             for _ in range(self._count):
                 with signals_held():
                     ours, theirs = multiprocessing.Pipe()
-                    if self._copied:
+                    if self._forked:
                         parents.append(ours)
                     arguments = *source, parents, theirs, self._memory
                     process = context.Process(target=_serve, args=arguments, daemon=True)
@@ -123,33 +122,33 @@ class ProcessRunner(Runner):
 
     def _stop(self) -> None:
         for _process, connection in self._workers:
-            connection.close()  # a worker at rest ends by itself and cleans up
+            connection.close()  # an idle worker exits and cleans up
         for process, _connection in self._workers:
-            process.join(PATIENCE_SECONDS)
+            process.join(EXIT_SECONDS)
             process.kill()
             process.join()
         self._workers.clear()
 
-    def _end(self) -> None:
-        """End the workers, so that others can be made; what they did is not forgotten."""
-        self._before += self._accounts()
+    def _retire(self) -> None:
+        """Stop the workers before new ones are started, and keep their counts of work."""
+        self._earlier_work += self._collect_work()
         self._stop()
         self._outdated = self._settled = False
         gc.collect()
         release_free_memory()
 
     def settle(self) -> None:
-        """See `Runner.settle`: a worker answers when it has begun."""
+        """See `Runner.settle`: a worker replies once it has started."""
         if not self._settled:
-            self._accounts()
+            self._collect_work()
             self._settled = bool(self._workers)
 
     def work(self) -> ComputedWork:
         """See `Runner.work`."""
-        return sum([*self._before, *self._accounts()], start=super().work())
+        return sum([*self._earlier_work, *self._collect_work()], start=super().work())
 
-    def _accounts(self) -> list[ComputedWork]:
-        """What each worker did."""
+    def _collect_work(self) -> list[ComputedWork]:
+        """Return the work of each worker."""
         self._send_all(_account)
         return [_receive(connection) for _, connection in self._workers]
 
@@ -163,15 +162,15 @@ class ProcessRunner(Runner):
         """See `Runner.run`."""
         self._prepare(candidates)
         rest = list(jobs)
-        if self._has_large and can_be_copied():
-            for finished in self._first_of_new(candidates, jobs, part):
+        if self._has_large and is_fork_safe():
+            for finished in self._evaluate_first_jobs(candidates, jobs, part):
                 rest.remove(finished.job)
                 yield [finished]
         if self._outdated:
-            self._end()
+            self._retire()
         if not self._workers:
-            self._begin()
-            if not self._copied:  # what was built until now started a thread, so it has to be sent after all
+            self._start()
+            if not self._forked:  # a thread was started meanwhile, so indexes have to be sent
                 self._sent.clear()
                 self._prepare(candidates)
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -184,36 +183,36 @@ class ProcessRunner(Runner):
             waiting[connection] = sum(map(len, share.values()))
         yield from _collect(waiting)
 
-    def _first_of_new(
+    def _evaluate_first_jobs(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part
     ) -> Iterator[FinishedQuestion]:
-        """Answer here, one by one, the first job of each candidate that has something which none had before."""
+        """Evaluate in this process the first job of each candidate with a new technique or index."""
         first = {position: (position, question) for position, question in sorted(jobs, reverse=True)}
-        met = set(self._met)
+        met = set(self._built)
         new: list[tuple[Job, set[Hashable]]] = []
         for position in sorted(first):
-            derived = self._derives(candidates[position], part)
+            derived = self._derived_keys(candidates[position], part)
             if not derived <= met:
                 met |= derived
                 new.append((first[position], derived))
         if not new:
             return
         log_progress(
-            f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents"
+            f"answering a question with {len(new)} new pipelines, which builds the other structures that they need"
         )
         building = TaskProgress("new pipelines that answered", len(new))
         self._outdated = bool(self._workers)
         for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
             candidate = candidates[job[0]]
             yield evaluate_job(*self.engines.of(candidate), candidate, job, part)
-            self._met |= derived
+            self._built |= derived
             building.done(number)
 
-    def _derives(self, candidate: Candidate, part: Part) -> set[Hashable]:
-        """What names all that ``part`` of a candidate may build of its collection: retrieval for each index."""
+    def _derived_keys(self, candidate: Candidate, part: Part) -> set[Hashable]:
+        """Return identifiers of the structures that a ``part`` may build; those of retrieval depend on the index."""
         engine, _ = self.engines.of(candidate)
         found: set[Hashable] = set()
-        for gene in _run_for(candidate, part):
+        for gene in _genes_for(candidate, part):
             family, name = gene.technique.family, gene.technique.name
             index = candidate[0].identity if family == "retrieval" else ""
             found.add((id(engine), family, name, index))
@@ -221,11 +220,11 @@ class ProcessRunner(Runner):
 
     def _prepare(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
-            with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
+            with suppress(StageFailed):  # workers raise the same failure, and record it for each question
                 self._build(candidate)
 
     def _build(self, candidate: Candidate) -> None:
-        """Build what a candidate needs of its collection, and send the workers what they lack of it."""
+        """Build the index and entity graph of a candidate, and send them to the workers that lack them."""
         engine, setup = self.engines.of(candidate)
         retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
         searched = id(engine), retrieval, candidate[0]
@@ -240,14 +239,14 @@ class ProcessRunner(Runner):
         self._sent |= {name for name, part in built.items() if part is not None}
         if len(index.entries) >= self._large_from:
             self._has_large = True
-            if can_be_copied():
+            if is_fork_safe():
                 self._outdated = bool(self._workers)
                 return
         self._send_all(_install, candidate, *new)
 
 
-def _run_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
-    """The genes that run where ``part`` is made of a question, see `Runner.run`."""
+def _genes_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
+    """Return the genes that run for ``part``; see `Runner.run`."""
     genes = candidate[:GENES]
     if part == ANSWER or (not isinstance(part, str) and part.answers):
         return genes
@@ -270,10 +269,10 @@ def _send(connection: Connection, message: tuple[Any, ...]) -> None:
 
 
 def _receive(connection: Connection) -> Any:
-    """Return what a worker sends, or raise the error that ended it.
+    """Receive a message of a worker, and raise it if it is an error.
 
     Raises:
-        RagsmithError: the worker is lost, or cannot go on.
+        RagsmithError: the worker is lost, or has failed.
     """
     if isinstance(received := _read(connection), BaseException):
         raise received
@@ -281,7 +280,7 @@ def _receive(connection: Connection) -> Any:
 
 
 def _collect(waiting: dict[Any, int]) -> Iterator[list[FinishedQuestion]]:
-    """Yield results as they arrive; ``waiting`` has how many are expected on each connection.
+    """Yield results as they arrive; ``waiting`` has the number of expected results of each connection.
 
     An error of a worker is raised after the results that arrived before it.
     """
@@ -290,7 +289,7 @@ def _collect(waiting: dict[Any, int]) -> Iterator[list[FinishedQuestion]]:
         failure: BaseException | None = None
         for ready in wait_for(list(waiting), REPORT_SECONDS):
             connection = cast(Connection, ready)
-            # all other results that arrived meanwhile go with it
+            # add all results that have arrived meanwhile
             while waiting[connection] and not failure and (not batch or connection.poll()):
                 received = _read(connection)
                 if isinstance(received, BaseException):
@@ -306,20 +305,22 @@ def _collect(waiting: dict[Any, int]) -> Iterator[list[FinishedQuestion]]:
 
 
 def _read(connection: Connection) -> Any:
-    """Return what a worker sends, or the error that ended it."""
+    """Receive a message of a worker; return an error if the worker is lost."""
     try:
         return connection.recv()
     except (EOFError, OSError):
         return RagsmithError(LOST)
 
 
-def can_be_copied() -> bool:
-    """Whether a copy of this process goes on as this one would: no other thread may hold a lock, which stays locked in
-    the copy, and no client of a database is loaded, whose connections both would use.
+def is_fork_safe() -> bool:
+    """Return whether this process can be forked safely.
+
+    There must be no other thread, whose locks would stay locked in the fork, and no loaded database client, whose
+    connections would be shared.
     """
     if sys.platform != "linux" or not {"qdrant_client", "psycopg"}.isdisjoint(sys.modules):
         return False
-    return len(list(Path("/proc/self/task").iterdir())) == 1  # those of libraries among them
+    return len(list(Path("/proc/self/task").iterdir())) == 1  # including threads of libraries
 
 
 def _serve(
@@ -329,35 +330,37 @@ def _serve(
     connection: Connection,
     memory: int | None,
 ) -> None:
-    """Body of a worker process: call the functions that the parent sends, until it is gone.
+    """Run a worker process: call the functions that the parent sends, until the parent ends.
 
-    A copy of the parent has its engines as ``source``, and its ends of pipes; a new process has loaded the files of
-    the parent when it begins. An error that forbids to go on is sent to the parent.
+    A fork has the engines of the parent as ``source``, and closes the ends of its pipes in ``parents``. A new process
+    has loaded the user files of the parent when its arguments are unpickled. An error is sent to the parent.
     """
-    ignore_signals()  # the parent hears them, and ends its workers
+    ignore_signals()  # the parent handles them, and stops its workers
     disable_progress_log()
     for inherited in parents:
-        inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
-    os.environ["OMP_NUM_THREADS"] = "1"  # of what is not loaded yet: the threads of processes would fight for cores
+        inherited.close()  # otherwise the pipe would not close when the parent ends
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries not loaded yet: one thread for each process
     threadpool_limits(1)
-    with suppress(EOFError, OSError):  # the parent is gone, or needs no more
+    with suppress(EOFError, OSError):  # the parent has ended
         try:
             load_techniques()
             room = Memory(memory)
-            engines = source.copied(room) if isinstance(source, Engines) else Engines(source, source.engine(room=room))
+            engines = (
+                source.copy_with(room) if isinstance(source, Engines) else Engines(source, source.engine(room=room))
+            )
             gc.freeze()
-            gc.set_threshold(100_000, 20, 1_000)  # walking what is cached again and again took 7 % of the time
+            gc.set_threshold(100_000, 20, 1_000)  # collections of cached objects took 7 % of the time
             while True:
                 function, *arguments = connection.recv()
                 function(connection, engines, *arguments)
         except RagsmithError as error:  # such as a vector store that cannot be opened here
-            connection.send(sendable(error))
-            while True:  # what the parent sends before it reads that
+            connection.send(to_picklable(error))
+            while True:  # discard messages until the parent reads the error
                 connection.recv_bytes()
 
 
 def _account(connection: Connection, engines: Engines) -> None:
-    connection.send(account(engines))
+    connection.send(measure_work(engines))
 
 
 def _install(
@@ -377,14 +380,14 @@ def _evaluate(
     share: Mapping[str, Sequence[int]],
     part: Part,
 ) -> None:
-    able = [engines.of(candidate) for candidate in candidates]
+    prepared = [engines.of(candidate) for candidate in candidates]
     ended: list[FinishedQuestion] = []
     sent = monotonic()
     try:
         for question, positions in share.items():
             for position in positions:
-                ended.append(evaluate_job(*able[position], candidates[position], (position, question), part))
-            if monotonic() - sent >= HAND_OVER_SECONDS:
+                ended.append(evaluate_job(*prepared[position], candidates[position], (position, question), part))
+            if monotonic() - sent >= SEND_SECONDS:
                 handed_over, ended = ended, []
                 connection.send(handed_over)
                 sent = monotonic()

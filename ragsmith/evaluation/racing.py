@@ -1,29 +1,30 @@
-"""Racing: a candidate that is shown to be worse than the front-runners is dropped before it has answered all questions.
+"""Racing: a candidate that is shown to be worse than the best candidates is pruned before it answers all questions.
 
-All questions are ranked first, as rankings are cheap and candidates that differ only behind the filter share them; R is
+All questions are ranked first, as rankings are cheap and shared by candidates that differ only after the filter; R is
 then known. Answers follow in blocks of questions. After each block every candidate is compared, question by question,
-with the candidate at rank ``front`` of all that finished or still race. One that is shown to be worse is pruned, which
-is a state with the number of questions answered, not a score; all others answer every question (races: Maron and Moore
+with the candidate at rank ``front`` of all finished and running ones. One that is shown to be worse is pruned, which is
+a state with the number of questions answered, not a score; all others answer every question (races: Maron and Moore
 1994; paired by question: F-Race, Birattari et al. 2002).
 
 Two tests prune a candidate, each at a stated error rate.
 
 - Before the first answer: its G would have to exceed the upper end of a prediction interval for one more candidate,
-  given the means of all that finished. A technique that answers far better than any before it can be pruned wrongly.
-- After each block: a one-sided paired t test over questions on its R, which is known, plus its G so far. The questions
-  still to come are finite, so the variance of the mean shrinks to zero at the end.
+  given the means of all finished candidates. A technique that answers far better than all earlier ones can be pruned
+  wrongly.
+- After each block: a one-sided paired t test over questions on its R, which is known, plus its G so far. The number of
+  questions is finite, so the variance of the mean shrinks to zero at the end.
 
-Where ranking asks a model that costs something, questions are ranked in blocks as well, and the first test follows each
-block with an estimate of R and a wider interval. Answers still wait for all rankings: one more ranking is mostly one
-call and one more answer several, and candidates near the front that ranked as they answered took more answers than they
-saved rankings. A candidate that answers the first block in any case ranks as it answers, so that the whole fitness is
-compared on the questions answered.
+If ranking calls a model that costs something, questions are ranked in blocks as well, and the first test follows each
+block with an estimate of R and a wider interval. Answers still follow after all rankings: a ranking mostly takes one
+call and an answer several, and in experiments ranking and answering block by block took more answers than it saved
+rankings. A candidate that answers the first block in any case is ranked together with its answers, so that the whole
+fitness is compared on the questions answered.
 
-A user's fitness is no formula of R and G, and a fitness of retrieval has no G: nothing is then ranked first, and the
-second test compares the fitness question by question.
+A custom fitness is not a sum of R and G, and a fitness of retrieval has no G. Questions are then not ranked first, and
+the second test compares the fitness question by question.
 
-Decisions depend on values and on the order of the questions only, so a race that is repeated on stored results decides
-the same with any number of workers.
+Decisions depend only on scores and on the order of the questions, so a race repeated on stored results has the same
+decisions with any number of workers.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ if TYPE_CHECKING:  # how evaluations are computed does not change a decision or 
     from ragsmith.models.roles import Models
 
 USUAL = 4
-"""Prior degrees of freedom of the usual variance of differences (moderated t test).
+"""Prior degrees of freedom of the variance of differences (moderated t test).
 
-Two pipelines often answer alike on the first questions, which alone would suggest that they always do.
+Two pipelines often score the same on the first questions, so the sample variance alone would be too small.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Racing:
-    """How candidates are raced.
+    """Parameters of races.
 
     ``block`` is the number of questions between two tests. ``error`` bounds the probability that a candidate is pruned
     which would have ended as high as the reference: each of n tests has the level ``error`` / n (Bonferroni), and tests
@@ -80,11 +81,11 @@ class Racing:
             raise WrongOption("race_error", f"is {self.error}: give a probability above 0 and below 1")
 
     def looks(self, questions: int) -> tuple[int, ...]:
-        """The number of questions answered at each test; all of them at the last, which prunes no candidate."""
+        """Return the number of questions answered at each test; all at the last, which prunes no candidate."""
         return (*range(self.block, questions, self.block), questions) if questions else ()
 
     def level(self, questions: int) -> float:
-        """The level of each test: one before the first answer, and one after each block but the last."""
+        """Return the level of each test: one before the first answer, and one after each block but the last."""
         return self.error / max(1, len(self.looks(questions)))
 
 
@@ -93,7 +94,7 @@ class PartialScores:
     """Scores of a candidate by question, shape (questions,) each, in the order of the race.
 
     ``exact`` is the part of the fitness that is known before there are answers: the share of R on all questions or, if
-    the candidate is not fully ``ranked``, on those met so far. ``sampled`` is the rest on the questions answered so
+    the candidate is not fully ``ranked``, on those ranked so far. ``sampled`` is the rest on the questions answered so
     far. Unknown values and excluded questions are NaN.
     """
 
@@ -107,12 +108,12 @@ class PartialScores:
         return self.exact + self.sampled
 
     def value(self, answered: int | None = None) -> float:
-        """The mean of ``exact`` plus that of ``sampled`` over the first ``answered`` questions."""
+        """Return the mean of ``exact`` plus that of ``sampled`` over the first ``answered`` questions."""
         return _mean(self.exact) + _mean(self.sampled[:answered])
 
 
 class RaceState:
-    """The candidates that finished, and the tests that prune a candidate which is behind them."""
+    """The finished candidates, and the tests that prune a candidate."""
 
     def __init__(self, questions: int, racing: Racing) -> None:
         self._questions = questions
@@ -125,7 +126,7 @@ class RaceState:
         self._finished.append(scores)
 
     def futile(self, runners: Mapping[int, PartialScores]) -> list[int]:
-        """The ranked ``runners`` that would be behind even with the best answers to expect."""
+        """Return the ``runners`` that would be behind even with the upper bound of the predicted G."""
         n = len(self._finished)
         if n < max(2, self._racing.front):
             return []
@@ -148,7 +149,7 @@ class RaceState:
         return [number for number, found in runners.items() if is_behind(found)]
 
     def behind(self, answered: int, runners: Mapping[int, PartialScores]) -> list[int]:
-        """The ``runners`` that are shown to be behind after ``answered`` questions."""
+        """Return the ``runners`` that are shown to be behind after ``answered`` questions."""
         field = [*self._finished, *runners.values()]
         if answered >= self._questions or len(field) <= self._racing.front:
             return []
@@ -158,7 +159,7 @@ class RaceState:
     def prune(self, scores: PartialScores, answered: int) -> Pruned:
         """Estimate the fitness on all questions of a candidate that is pruned after ``answered`` questions.
 
-        The estimate corrects for how much easier the remaining questions were for candidates that finished.
+        The estimate is corrected by the mean difference on the remaining questions of finished candidates.
         """
         sampled = [found.sampled for found in self._finished]
         easier = [_mean(values) - _mean(values[:answered]) for values in sampled]
@@ -173,9 +174,7 @@ class RaceState:
         return Pruned(0, estimate, math.hypot(spread, self._retrieval(scores, reference)[1]))
 
     def _value(self, scores: PartialScores, answered: int) -> float:
-        """The value after ``answered`` questions, corrected for how much easier unranked questions were for the
-        others.
-        """
+        """Return the value after ``answered`` questions, corrected for unranked questions by finished candidates."""
         value = scores.value(answered)
         if scores.ranked or not self._finished:
             return value
@@ -188,7 +187,7 @@ class RaceState:
         return ranked[min(self._racing.front, len(ranked)) - 1]
 
     def _retrieval(self, scores: PartialScores, reference: PartialScores) -> tuple[float, float, int]:
-        """The share of R in the fitness, its standard error and degrees of freedom; 0 error where R is known."""
+        """Return the share of R in the fitness, its standard error and degrees of freedom; error 0 if R is known."""
         if scores.ranked:
             return _mean(scores.exact), 0.0, 0
         known = np.count_nonzero(~np.isnan(scores.exact))
@@ -196,12 +195,12 @@ class RaceState:
         return _mean(reference.exact) + ahead, error, degrees
 
     def _is_behind(self, scores: PartialScores, reference: PartialScores, answered: int) -> bool:
-        """Whether a candidate is behind, by a t test with moderated variance (Smyth 2004)."""
+        """Return whether a candidate is behind, by a t test with moderated variance (Smyth 2004)."""
         ahead, error, degrees = self._difference(scores, reference, answered)
         return degrees > 0 and ahead < -student_quantile(1 - self._level, degrees) * error
 
     def _difference(self, scores: PartialScores, reference: PartialScores, answered: int) -> tuple[float, float, int]:
-        """The mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
+        """Return the mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
         if not (scores.ranked and reference.ranked):
             return self._paired(attrgetter("whole"), scores, reference, answered)
         ahead, error, degrees = self._paired(attrgetter("sampled"), scores, reference, answered)
@@ -210,9 +209,9 @@ class RaceState:
     def _paired(
         self, part: Callable[[PartialScores], Vector], scores: PartialScores, reference: PartialScores, met: int
     ) -> tuple[float, float, int]:
-        """The mean difference in a part, its standard error and degrees of freedom; 0 degrees where it is unknown.
+        """Return the mean difference in a part, its standard error and degrees of freedom; 0 degrees if unknown.
 
-        The finite-population correction reduces the error to 0 when all questions are met.
+        The finite-population correction reduces the error to 0 when all questions are evaluated.
         """
         differences = part(scores) - part(reference)
         differences = differences[~np.isnan(differences)]
@@ -225,7 +224,7 @@ class RaceState:
         return _mean(differences), math.sqrt(variance * left / n), degrees
 
     def _variance(self, part: Callable[[PartialScores], Vector], reference: PartialScores) -> float:
-        """The mean variance of the differences between finished candidates and the reference; 0 if none finished."""
+        """Return the mean variance of differences between finished candidates and the reference; 0 if none finished."""
         seen = [part(found) - part(reference) for found in self._finished if found is not reference]
         known = [values[~np.isnan(values)] for values in seen]
         usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
@@ -239,9 +238,9 @@ def _mean(values: Vector) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """The result of a candidate. The evaluation of one that was ``dropped`` covers the questions it answered.
+    """The result of a candidate; the evaluation of a pruned one (``dropped``) covers the questions that it answered.
 
-    ``behaviour`` is equal for candidates with equal outputs on every question they met.
+    ``behaviour`` is equal for candidates with equal outputs on all evaluated questions.
     """
 
     evaluation: Evaluation
@@ -250,18 +249,18 @@ class RaceResult:
 
     @classmethod
     def of_finished(cls, evaluation: Evaluation) -> RaceResult:
-        """The result of a candidate that met every question."""
+        """Return the result of a candidate that was evaluated on every question."""
         return cls(evaluation, evaluation.phenotype)
 
 
 def costly_kinds(models: Models) -> frozenset[str]:
-    """The kinds of tools that cost money or time with each new request."""
+    """Return the kinds of tools that cost money or time with each new request."""
     asked = {"language_model": models.technique_model, "cross_encoder": models.cross_encoder}
     return frozenset(kind for kind, model in asked.items() if is_costly(model))
 
 
 def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
-    """Whether ranking a question with ``candidate`` asks tools of a ``costly`` kind.
+    """Return whether ranking a question with ``candidate`` calls tools of a ``costly`` kind.
 
     Requests made once for a collection do not count, nor those before a fitted gene, which learns from the rankings of
     all questions. Retrieval is fitted before any request.
@@ -407,7 +406,7 @@ class Races:
         return Terms.of([*self._finished, *evaluations], self._fitness, self._max_failure_rate)
 
     def _partial_scores(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
-        """The partial scores of a candidate; a failed question counts as the lowest score.
+        """Return the partial scores of a candidate; a failed question counts as the lowest score.
 
         Without separate rankings (``ranked``) they are taken from the answers.
         """
@@ -428,9 +427,7 @@ class Races:
         return PartialScores(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
-        """The share of R in the fitness of a question; 0 if the fitness is not a sum or has no R, None if not
-        ranked.
-        """
+        """Return the share of R in the fitness of a question; 0 if there is none, None if not ranked."""
         if not self._fitness.adds_up:
             return 0.0
         if ranked is None or question not in ranked.records:

@@ -1,10 +1,9 @@
-"""The order of candidates, and the terms on which they are compared where some questions failed.
+"""Ranking of candidates, with failed questions.
 
-No candidate gains by failing. A question that failed for every pipeline is excluded for all. On the others a failure
-counts, for the order, as the lowest score there is: a pipeline that ranks above another would also do so with the worst
-score wherever it failed. A good pipeline with bad luck may be ranked too low, so the leader is compared, on the
-questions that both finished, with every candidate that failed somewhere. If one of them is shown to be better there,
-the best candidate is not known, and there is no winner.
+No candidate gains by failing. A question that failed for every pipeline is excluded for all. Any other failure is
+ranked as the lowest score, so a pipeline that ranks above another would also do so with the lowest score on its failed
+questions. This may rank a good pipeline too low, so the leader is compared with every candidate that has failures, on
+the questions that both finished. If one of them is shown to be better there, there is no winner.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
 from ragsmith.pipelines.genes import label
 
 MAX_FAILURE_RATE = 0.1
-"""Default of the share of the counted questions that a candidate may fail on."""
+"""Default maximum share of the counted questions that a candidate may fail on."""
 
 MAX_EXCLUDED = 0.5
-"""The share of excluded questions beyond which the rest decides nothing."""
+"""Maximum share of excluded questions with which a winner is chosen."""
 
 LEVEL = 0.05
-"""Level of the paired test that the leader must not lose."""
+"""Level of the paired test of the leader against candidates with failures."""
 
 TELLING = 0.25
-"""The share of the leader's questions that another candidate must have finished for its higher mean to count
-untested.
+"""Minimum share of the leader's questions that a candidate must have finished for its higher mean to count without a
+test.
 """
 
 
@@ -52,7 +51,7 @@ class Terms:
     def of(
         cls, evaluations: Sequence[Evaluation], fitness: Fitness, max_failure_rate: float = MAX_FAILURE_RATE
     ) -> Terms:
-        """The terms for ``evaluations``, all of them on the same questions."""
+        """Return the terms for ``evaluations``, which are on the same questions."""
         questions = evaluations[0].questions if evaluations else ()
         partial = [evaluation for evaluation in evaluations if evaluation.failures]
         if not partial:
@@ -74,16 +73,16 @@ class Terms:
         return len(self.counted) > 0 and len(self.excluded) <= MAX_EXCLUDED * questions
 
     def missed(self, evaluation: Evaluation) -> int:
-        """The number of counted questions on which a candidate has no record."""
+        """Return the number of counted questions without a record of a candidate."""
         return 0 if evaluation.complete else sum(question not in evaluation.records for question in self.counted)
 
     def admit(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate finished enough questions."""
+        """Return whether a candidate finished enough questions."""
         # divided, not multiplied: 0.29 * 100 is a little less than 29
         return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.max_failure_rate
 
     def score(self, evaluation: Evaluation) -> float | None:
-        """The mean fitness with failures as the lowest score; None if the candidate is incomplete."""
+        """Return the mean fitness with failures as the lowest score; None if the candidate is incomplete."""
         if evaluation.complete and not self.excluded:
             return evaluation.mean("fitness", self.fitness)
         if not self.admit(evaluation):
@@ -93,16 +92,16 @@ class Terms:
 
 
 def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    """The questions that all evaluations have finished, in their order."""
+    """Return the questions that all evaluations have finished, in order."""
     questions = evaluations[0].questions if evaluations else ()
     return tuple(q for q in questions if all(q in evaluation.records for evaluation in evaluations))
 
 
 def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Evaluation]:
-    """The candidates that are not incomplete, best first, one for each phenotype.
+    """Return the candidates with a score, best first, one for each phenotype.
 
-    Ties go to fewer model calls, then to fewer techniques, then to the name, so that an option without effect is not
-    part of the winner. A named ``winner`` comes first and represents its phenotype.
+    Ties are broken by fewer model calls, then fewer techniques, then the name, so that the winner has no option without
+    effect. A named ``winner`` represents its phenotype, and comes first.
     """
 
     def place(score: float, evaluation: Evaluation) -> tuple[float, float, int, str]:
@@ -118,24 +117,24 @@ def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
 
 
 def best(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
-    """The first candidate of `ranked`, with phenotypes compared for ties only."""
+    """Return the first candidate of `ranked`; phenotypes are computed for ties only."""
     scored = [(round(score, 12), e) for e in evaluations if (score := terms.score(e)) is not None]
     highest = max((score for score, _ in scored), default=None)
     return next(iter(ranked([e for score, e in scored if score == highest], terms)), None)
 
 
 def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
-    """The candidate that is most clearly better than ``leader`` on the questions that both finished; None if none is.
+    """Return the candidate with the smallest p of being better than ``leader`` on common questions; None if none is.
 
-    Incomplete candidates count. Where too few questions are shared for a test, the mean decides, unless they are fewer
-    than the share `TELLING` of the leader's questions.
+    Incomplete candidates are included. With too few common questions for a test, the mean decides, unless they are
+    fewer than the share `TELLING` of the leader's questions.
     """
     found: tuple[float, float, str] | None = None
     above = None
     own = leader.by_question(fitness)
     for other in others:
         if all(question in other.records for question in own):
-            continue  # it finished all that the leader did, and ranks below it
+            continue  # it finished all questions of the leader, and ranks below it
         theirs = other.by_question(fitness)
         both = [question for question in own if question in theirs]
         gain = math.fsum(theirs[question] - own[question] for question in both)

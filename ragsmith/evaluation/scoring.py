@@ -1,7 +1,7 @@
-"""What one answer is worth: the record of one candidate on one question.
+"""Scoring: the record of one candidate on one question.
 
-The ranking is scored on the chunks that pass the filter, the answer as it is delivered. This module runs the registered
-measures; it knows none of them by name.
+The ranking is scored on the chunks after the filter, and the answer after post-generation. This module runs all
+registered measures, and names none of them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from ragsmith.models.usage import NO_USAGE, Meter
 from ragsmith.pipelines.trace import Trace
 from ragsmith.types import Example, get_ids
 
-if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
+if TYPE_CHECKING:  # not part of the fingerprint of records
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.pipelines.engine import Engine
 
 T = TypeVar("T")
 
 Values = dict[str, float | None]
-"""Measures by name; None where there was nothing to measure."""
+"""Measures by name; None for a measure that does not apply."""
 
 
 def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
-    """The record of what a candidate did with a question: its measures, what was retrieved and answered, what it cost.
+    """Return the record of a trace: its measures, retrieved chunks, answer, citations and usage.
 
-    What judging it costs is not the candidate's. ``stages`` has a digest of the output of each stage. Nothing in a
-    record is measured in seconds, so equal runs give equal records. ``cut`` marks an answer that reached
-    its limit on tokens.
+    The usage does not include the costs of judging. ``stages`` has a digest of the output of each stage. A record has
+    no durations, so equal runs give equal records. ``cut`` marks an answer that reached its limit on tokens.
     """
     total = _total(trace)
     prompt = trace.prompt
@@ -59,7 +58,7 @@ def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) ->
 
 
 def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
-    """The record of what a candidate found for a question, its measures of rankings only."""
+    """Return the record of a ranking, with the measures of rankings only."""
     case = Case(
         question=example.question,
         reference=example.answer,
@@ -80,7 +79,7 @@ def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Exa
 
 
 def _asked(engine: Engine) -> dict[str, Any]:
-    """The models that measures use, by role; their cost is not the candidate's."""
+    """Return the models of measures by role; their usage is not counted for the candidate."""
     gateway, models = engine.gateway, engine.models
     return {
         "judge": gateway.language_model(models.judge, Meter(), "judge"),
@@ -97,7 +96,7 @@ def _total(trace: Trace) -> Meter:
 
 
 def _usage(total: Meter) -> dict[str, int]:
-    """What was asked of models, as a record has it."""
+    """Return the usage counts of a record."""
     return {
         "calls": total.calls,
         "texts_embedded": total.texts_embedded,
@@ -111,13 +110,13 @@ def _stages(trace: Trace) -> dict[str, str]:
     return {family: output.fingerprint for family, output in trace.outputs.items()}
 
 
-# --- measures are computed once for all that they read ---------------------------------------------------------------
+# --- memo of measures by the stage outputs that they read -------------------------------------------------------------
 
 REMEMBERED_CASES = 1 << 14
-"""Below 1 KB each: what was measured of what some stages gave for a question."""
+"""Maximum number of memoized cases, of less than 1 KB each."""
 
 _SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant", "answerable", "has"))
-"""What all cases of a question have in common."""
+"""Attributes with the same value in all cases of a question."""
 _MADE_BY = {
     "hits": ("passage_filter",),
     "ranking": ("passage_filter",),
@@ -130,10 +129,10 @@ _ALL_STAGES = tuple(sorted({stage for stages in _MADE_BY.values() for stage in s
 
 
 class MeasureMemo:
-    """What the measures said of cases that one engine made, so that equal ones need not be measured again.
+    """Memo of measures, which are computed once for cases with equal stage outputs.
 
-    Pipelines often agree: in the ranking, or the answer. Which stages a measure depends on is seen while it runs, as it
-    depends on nothing but what it reads: where that is equal, it would read the same again, and say the same.
+    Pipelines often agree in the ranking or the answer. The stages that a measure depends on are recorded while it reads
+    a case; it has the same value for any case with equal outputs of these stages.
     """
 
     def __init__(self) -> None:
@@ -142,7 +141,7 @@ class MeasureMemo:
         self._lock = threading.Lock()
 
     def known(self, question: str, numbers: Mapping[str, Hashable]) -> Values:
-        """What is known already of a case with these outputs, each by its stage and its number."""
+        """Return the memoized measures of a case, given by the number of the output of each stage."""
         found: Values = {}
         for stages in self._read:
             found.update(self._known.get((question, stages, *map(numbers.get, stages)), ()))
@@ -151,7 +150,7 @@ class MeasureMemo:
     def keep(
         self, question: str, numbers: Mapping[str, Hashable], read: Collection[str], name: str, value: Any
     ) -> None:
-        """Remember the value of a measure that read what the stages ``read`` gave."""
+        """Store the value of a measure that depends on the outputs of the stages ``read``."""
         stages = tuple(sorted(read))
         with self._lock:
             if stages not in self._read:
@@ -162,7 +161,7 @@ class MeasureMemo:
 
 
 def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example) -> Values:
-    """Each of ``measures`` of ``case``, which ``trace`` led to."""
+    """Return ``measures`` of ``case``, the case of ``trace``."""
     marks = engine.companion(MeasureMemo)
     numbers = {family: output.number for family, output in trace.outputs.items()}
     found = marks.known(example.id, numbers)
@@ -178,7 +177,7 @@ def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: 
 
 
 class _Noting(Case):
-    """A case that notes the stages that made what is read of it."""
+    """A case that records the stages whose outputs are read."""
 
     noted: set[str]
 

@@ -1,4 +1,4 @@
-"""Signals that ask a process to end: Ctrl-C, a supervisor that stops a service, a terminal that is closed."""
+"""Handling of termination signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNALS = tuple(
 
 
 def ignore_signals() -> None:
-    """Ignore requests to end from here on, those that came while they were blocked included."""
+    """Ignore termination signals, including those that arrived while they were blocked."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -25,7 +25,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def signals_handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Call ``handler`` on requests to end until the block is left; in the main thread only."""
+    """Call ``handler`` on termination signals within the block; in the main thread only."""
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
@@ -36,17 +36,17 @@ def signals_handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Requests to end wait until the block is left; a process started in it begins with these signals blocked.
+    """Defer termination signals to the end of the block; a process started in it has these signals blocked.
 
-    Blocking alone would not make them wait: another thread may receive the signal, and Python would still run its
-    handler in the main thread. A handler that was not installed from Python could not be put back, and is left alone.
+    Blocking alone would not defer them: another thread may receive the signal, and Python would still run its
+    handler in the main thread. A handler that was not installed from Python could not be restored, and is not replaced.
     """
     held: list[int] = []
     handlers: dict[int, Any] = {}
     try:
         with _blocked():
             try:
-                if threading.current_thread() is threading.main_thread():  # handlers belong to it, and run in it only
+                if threading.current_thread() is threading.main_thread():  # handlers can be set in it only
                     for number in SIGNALS:
                         if signal.getsignal(number) is not None:
                             handlers[number] = signal.signal(number, lambda received, frame: held.append(received))
@@ -61,7 +61,7 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def _blocked() -> Iterator[None]:
-    """Block the signals in this thread, where the system can."""
+    """Block the signals in this thread, if the system supports it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,7 +1,7 @@
-"""What a difference between two pipelines is worth: intervals, paired tests, corrections for many comparisons.
+"""Statistics of paired differences: intervals, paired tests, and corrections for multiple comparisons.
 
-All functions take one value for each question. A value that is not a finite number is an error here, never left out:
-decide beforehand which questions count. All randomness comes from ``seed``, so the same values give the same result.
+All functions take one value for each question. A value that is not finite raises an error and is never left out, so the
+caller decides which questions count. All randomness comes from ``seed``, so the same values give the same result.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ragsmith.caches import bounded_cache
 Vector = NDArray[np.float64]
 
 EXACT_UP_TO = 20
-"""Non-zero differences; their 2**20 sign patterns are enumerated, more are sampled."""
+"""Maximum number of non-zero differences whose sign patterns are enumerated; for more, patterns are sampled."""
 
 FEWEST_DIFFERENCES = 6
-"""With fewer the smallest two-sided p, 2**(1 - 5) = 0.06, cannot reach 0.05 whatever the values."""
+"""Minimum number of differences for a test: with five, the smallest two-sided p is 2**(1 - 5) = 0.06."""
 
-_CACHED_CELLS = 4_000_000  # of one matrix of resamples: 32 MB, 400 questions × 10,000
-_QUICK_CELLS = 160_000  # of signs as numbers that are worked on at once, as the processor's cache holds them
+_CACHED_CELLS = 4_000_000  # of a matrix of resamples: 32 MB, 400 questions × 10,000
+_QUICK_CELLS = 160_000  # of a block of signs that fits into the cache of a processor
 
 
 class Verdict(StrEnum):
-    """What may be said of the first pipeline of a pair."""
+    """Verdicts on the first pipeline of a pair."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two pipelines on the same ``n`` questions; differences are first minus second.
+    """Comparison of two pipelines on the same ``n`` questions; differences are first minus second.
 
     ``low`` and ``high`` bound the mean difference (bootstrap), ``p`` is two-sided (sign flips) and raw, ``nonzero``
     counts the questions on which the two differ.
@@ -88,9 +88,9 @@ def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int 
 
 @bounded_cache(1024, key="a probability and degrees of freedom")
 def student_quantile(probability: float, degrees: int) -> float:
-    """The value that Student's t with so many ``degrees`` of freedom is below with this ``probability``.
+    """Return a quantile of Student's t with ``degrees`` of freedom.
 
-    By bisection of the distribution function (Abramowitz and Stegun 26.7.3 and 26.7.4, exact for whole degrees).
+    Computed by bisection of the distribution function (Abramowitz and Stegun 26.7.3 and 26.7.4, exact for integers).
     """
     if not 0 < probability < 1 or degrees < 1:
         raise ValueError(f"student_quantile: {probability} has to lie between 0 and 1, degrees {degrees} above 0")
@@ -106,14 +106,14 @@ def student_quantile(probability: float, degrees: int) -> float:
 
 
 def mean_at_most(values: Sequence[float], *, level: float = 0.95) -> float:
-    """The upper end of a one-sided Student interval of the mean of ``values``, of which there are two at least."""
+    """Return the upper end of a one-sided Student interval of the mean of at least two ``values``."""
     sample = _finite(values, "mean_at_most")
     error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
     return float(sample.mean()) + student_quantile(level, len(sample) - 1) * error
 
 
 def student_share(t: float, degrees: int) -> float:
-    """The probability that Student's t with so many ``degrees`` of freedom is below ``t``."""
+    """Return the distribution function of Student's t with ``degrees`` of freedom at ``t``."""
     if t < 0:
         return 1 - student_share(-t, degrees)
     theta = math.atan(t / math.sqrt(degrees))
@@ -137,12 +137,12 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
 
 
 def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
-    """First minus second, 0 where they differ by rounding only; ``where`` names the caller in an error."""
+    """Return first minus second, 0 if they differ by rounding only; ``where`` names the caller in an error."""
     first, second = _finite(a, where), _finite(b, where)
     if len(first) != len(second):
         raise ValueError(f"{where}: {len(first)} values against {len(second)}; give both pipelines the same questions")
     differences = first - second
-    # A difference of rounding errors is none; it would count as evidence for its sign.
+    # A rounding error must not count as evidence for its sign.
     differences[np.abs(differences) <= 1e-12 * np.maximum(np.abs(first), np.abs(second))] = 0.0
     return differences
 
@@ -153,10 +153,10 @@ def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> 
     nonzero = sample[sample != 0]
     if not len(nonzero):
         return 1.0
-    # Sums that are equal on paper differ by rounding, and equal sums have to count.
+    # Mathematically equal sums may differ by rounding, and have to be counted.
     observed = abs(nonzero.sum()) - 1e-12 * np.abs(nonzero).sum()
     if len(nonzero) <= EXACT_UP_TO:
-        sums = nonzero[:1]  # the first sign stays: a pattern and its opposite are equally far from 0
+        sums = nonzero[:1]  # the first sign is fixed: a pattern and its opposite are equally far from 0
         for difference in nonzero[1:]:
             sums = np.concatenate((sums + difference, sums - difference))
         return float((np.abs(sums) >= observed).mean())

@@ -1,6 +1,6 @@
-"""Where evaluations run: threads for models that are waited for; this one, or processes, for models that compute.
+"""Runners of evaluations: threads for remote models; one thread, or processes, for models that compute.
 
-All yield finished questions as they come, in any order; nothing that follows depends on that order.
+Results are yielded as they arrive, in any order; nothing depends on that order.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
 PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
-"""Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
+"""Seconds to wait for requests in flight when a run stops by itself, and on Ctrl-C."""
 
-JOBS_A_THREAD = 4
+JOBS_PER_THREAD = 4
 """Jobs submitted at a time for each thread: tracking a whole batch would cost more than the work."""
 
 REPORT_SECONDS = 0.5
-"""So often a runner says at least what has ended, if only that nothing has: what it says is stored within this time."""
+"""Maximum seconds between two batches of results, which may be empty; results are stored within this time."""
 
 ANSWER, RANKING = "answer", "ranking"
-"""What is made of a question: an answer, or the ranking alone, up to the filter."""
+"""Parts of a pipeline: up to the answer, or up to the filter, which gives the ranking."""
 
 Job = tuple[int, str]
 """A candidate's position in the batch, and a question's id."""
@@ -51,7 +51,7 @@ Job = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class FinishedQuestion:
-    """A job that ended: ``value`` is a record or an observation, or says what failed."""
+    """The result of a job: ``value`` is a record or an observation or, if not ``ok``, a failure."""
 
     job: Job
     ok: bool
@@ -60,7 +60,7 @@ class FinishedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ComputedWork:
-    """What was really done, for the run's account."""
+    """Computed calls and stages, for the statistics of a run."""
 
     calls: dict[str, CallCounts]
     stages_requested: int
@@ -74,15 +74,15 @@ class ComputedWork:
 
 
 class TraceObserver(Protocol):
-    """A function of traces. It is sent to worker processes, and its results are sent back."""
+    """A function of traces; it and its results must be picklable, for worker processes."""
 
     @property
     def answers(self) -> bool:
-        """Whether pipelines are run to their answer, or up to the filter."""
+        """Whether pipelines run up to the answer instead of the filter."""
         ...
 
     def __call__(self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example) -> Any:
-        """See what ``candidate`` did with ``example``; ``setup`` and ``engine`` are the candidate's."""
+        """Observe the trace of ``candidate`` on ``example``; ``setup`` and ``engine`` are those of the candidate."""
         ...
 
 
@@ -93,30 +93,30 @@ Part = str | TraceObserver
 def evaluate_job(
     engine: Engine, setup: Experiment, candidate: Candidate, job: Job, part: Part = ANSWER
 ) -> FinishedQuestion:
-    """Run one candidate on one question: the one place where an exception becomes a state."""
+    """Run a candidate on a question; exceptions are recorded as failures here only."""
     example: Example = setup.examples[job[1]]
     question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
     try:
-        able = facing(candidate, example.question)
+        prepared = facing(candidate, example.question)
         if not isinstance(part, str):
-            trace = (engine.answer if part.answers else engine.rank)(able, question, gold)
-            return FinishedQuestion(job, True, part(engine, setup, able, trace, example))
+            trace = (engine.answer if part.answers else engine.rank)(prepared, question, gold)
+            return FinishedQuestion(job, True, part(engine, setup, prepared, trace, example))
         if part == ANSWER:
-            trace = engine.answer(able, question, gold)
+            trace = engine.answer(prepared, question, gold)
             return FinishedQuestion(job, True, scored(setup.marking(engine), setup, trace, example))
         if part == RANKING:
-            trace = engine.rank(able, question, gold)
+            trace = engine.rank(prepared, question, gold)
             return FinishedQuestion(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
-        return FinishedQuestion(job, True, engine.observe(able, part, question, gold))
+        return FinishedQuestion(job, True, engine.observe(prepared, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
-        return FinishedQuestion(job, False, state_of(error, "scoring"))
+        return FinishedQuestion(job, False, failure_record(error, "scoring"))
 
 
-def state_of(error: BaseException, stage: str) -> dict[str, Any]:
-    """What is kept of an error, which happened in ``stage`` unless it says so itself.
+def failure_record(error: BaseException, stage: str) -> dict[str, Any]:
+    """Return the record of an error, which is attributed to ``stage`` unless it names its own.
 
     Raises:
-        RagsmithError: it is nothing that a question can help.
+        RagsmithError: the error is not specific to a question, and ends the run.
     """
     cause = error.cause if isinstance(error, StageFailed) else error
     if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
@@ -129,8 +129,8 @@ def state_of(error: BaseException, stage: str) -> dict[str, Any]:
     }
 
 
-def sendable(error: BaseException) -> BaseException:
-    """``error`` in a form that can be pickled: its message if the error itself cannot."""
+def to_picklable(error: BaseException) -> BaseException:
+    """Return ``error`` if it can be pickled, else an error with its message."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  pickling a foreign error may raise anything
@@ -139,8 +139,8 @@ def sendable(error: BaseException) -> BaseException:
     return error
 
 
-def account(engines: Iterable[Engine]) -> ComputedWork:
-    """What engines did, which have one gateway."""
+def measure_work(engines: Iterable[Engine]) -> ComputedWork:
+    """Return the work of engines that share a gateway."""
     each = list(engines)
     asked, computed = sum(engine.requested for engine in each), sum(engine.stages.computed for engine in each)
     return ComputedWork(each[0].gateway.counts(), asked, computed)
@@ -149,8 +149,8 @@ def account(engines: Iterable[Engine]) -> ComputedWork:
 class Runner:
     """Evaluates jobs in this thread, one after the other; other runners derive from it.
 
-    A context manager, so that whatever was started is stopped. ``engines`` are those of this process, one for each
-    setup that candidates ask for; they have built what whole collections need.
+    A context manager that stops its workers. ``engines`` are those of this process, which build indexes and entity
+    graphs.
     """
 
     def __init__(self, setup: Experiment, engine: Engine) -> None:
@@ -171,27 +171,27 @@ class Runner:
         """Wait until all workers have started, so that starting them does not disturb a measurement."""
 
     def work(self) -> ComputedWork:
-        """What was done so far."""
-        return account(self.engines)
+        """Return the work so far."""
+        return measure_work(self.engines)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[FinishedQuestion]]:
-        """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
+        """Evaluate ``jobs`` and yield batches of results, which are empty after `REPORT_SECONDS` without a result.
 
-        The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
-        its gene, which is to be fitted, observes on the question; or what a `TraceObserver` sees. Jobs go question by
-        question, as candidates share stages within one.
+        A value is the record of an answer or, for the part `RANKING`, of a ranking; the observation of the gene of a
+        family, for fitting; or the result of a `TraceObserver`. Jobs are ordered by question, as candidates share
+        stages within one.
         """
-        able = [self.engines.of(candidate) for candidate in candidates]
+        prepared = [self.engines.of(candidate) for candidate in candidates]
         for job in sorted(jobs, key=lambda job: (job[1], job[0])):
-            yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part)]
+            yield [evaluate_job(*prepared[job[0]], candidates[job[0]], job, part)]
 
 
 def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] | None) -> None:
-    """End threads that ask through ``gateway``; after an error of some ``kind`` nothing more is sent.
+    """Stop the threads that use ``gateway``; after an error of some ``kind``, no further requests are sent.
 
-    What is in flight is then soon given up, sooner after Ctrl-C.
+    Requests in flight are then cancelled after a short wait, which is shorter after Ctrl-C.
     """
     if kind is not None:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -202,17 +202,16 @@ def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] 
 
 
 class ThreadRunner(Runner):
-    """One engine for each setup that candidates ask for, ``workers`` questions in flight.
+    """Runner with ``workers`` threads, for models that spend their time waiting for replies.
 
-    Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
-    what another is asking. On the way out through an error, or Ctrl-C, nothing more is sent, and what is in flight soon
-    given up.
+    Jobs are ordered by candidate: questions of one candidate share few requests, so threads rarely wait for the same
+    reply. After an error or Ctrl-C no further requests are sent; see `close`.
     """
 
     def __init__(self, setup: Experiment, engine: Engine, workers: int) -> None:
         super().__init__(setup, engine)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
-        self._ahead = JOBS_A_THREAD * workers
+        self._ahead = JOBS_PER_THREAD * workers
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -224,11 +223,11 @@ class ThreadRunner(Runner):
     ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
-        able = [self.engines.of(candidate) for candidate in candidates]
+        prepared = [self.engines.of(candidate) for candidate in candidates]
         futures: set[Future[FinishedQuestion]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):
-                futures.add(self._pool.submit(evaluate_job, *able[job[0]], candidates[job[0]], job, part))
+                futures.add(self._pool.submit(evaluate_job, *prepared[job[0]], candidates[job[0]], job, part))
             if not futures:
                 return
             done, futures = wait(futures, REPORT_SECONDS, return_when=FIRST_COMPLETED)

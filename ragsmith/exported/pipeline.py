@@ -142,7 +142,7 @@ class Pipeline:
         saw_all = exported.saw_all(data)
         return cls(
             exported.candidate(),
-            replace(setup, divided=search_only_split(data)) if saw_all else setup,
+            replace(setup, fixed_split=search_only_split(data)) if saw_all else setup,
             fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),

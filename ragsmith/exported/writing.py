@@ -19,7 +19,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.latency import timed_on
+from ragsmith.evaluation.latency import select_timed_questions
 from ragsmith.evaluation.ranking import common
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
@@ -226,7 +226,7 @@ def _pipeline_yaml(
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
     if (seconds := stored_latencies(store, record, [winner]).get(winner.key)) is not None:
-        asked = len(timed_on(split.order, winner.records))
+        asked = len(select_timed_questions(split.order, winner.records))
         about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
         about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.latency import this_machine, timed_on, timed_seconds
+from ragsmith.evaluation.latency import describe_machine, measure_seconds, select_timed_questions
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.names import ModelName
@@ -100,8 +100,10 @@ def with_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSett
     asked = [names.for_role(role) for names in each for role in LATENCY_ROLES]
     options = {digest(model.name, _latency_options(model)) for model in asked}
     stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
-    measuring = digest(sorted(options), sorted(stores), fingerprint(timed_seconds.__module__, timed_seconds.__name__))
-    return replace(settings, machine=settings.machine or this_machine(), measuring=measuring)
+    measuring = digest(
+        sorted(options), sorted(stores), fingerprint(measure_seconds.__module__, measure_seconds.__name__)
+    )
+    return replace(settings, machine=settings.machine or describe_machine(), measuring=measuring)
 
 
 def _latency_options(model: ModelName) -> dict[str, Any]:
@@ -145,7 +147,7 @@ TIMINGS = "latency"
 
 def stored_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
     """Return the median seconds of the pipelines of a run that were timed on all their questions, by key."""
-    asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
+    asked = {one.key: select_timed_questions(record.split.order, one.records) for one in evaluations}
     machine = record.settings.measured_on
     rows = store.latencies(asked, machine) if machine else {}
     found = {key: median_seconds(rows[key], asked[key]) for key in rows}

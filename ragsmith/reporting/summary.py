@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
-from ragsmith.evaluation.latency import TIMED
+from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting.values import TITLES, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
@@ -74,7 +74,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     if record.settings.weighs:
         lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
         if record.settings.timed:
-            lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
+            lines[-1] += f" (latency: the median of {TIMED_QUESTIONS} questions, on {record.settings.machine})"
         lines += [_format_pipeline(None, row) for row in report.front]
     lines += [*_simplification_lines(report), *_failure_lines(report)]
     if besides := describe_extra_evaluations(report):

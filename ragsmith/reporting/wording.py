@@ -11,7 +11,7 @@ from ragsmith.comparison.questions import FEWEST_GROUPS, times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
-from ragsmith.evaluation.latency import TIMED
+from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
@@ -162,8 +162,8 @@ def _describe_latency(settings: RunSettings) -> str:
     if not settings.timed:
         return ""
     return (
-        f" latency<=0.5 picks one by its seconds: latency is the median over {TIMED} questions, one at a time, with "
-        "loaded models. Replies of chat models count with their duration in the search. "
+        f" latency<=0.5 picks one by its seconds: latency is the median over {TIMED_QUESTIONS} questions, one at a "
+        "time, with loaded models. Replies of chat models count with their duration in the search. "
         f"Measured on {settings.machine}."
     )
 

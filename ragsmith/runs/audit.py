@@ -13,7 +13,7 @@ from itertools import combinations
 from random import Random
 
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.baselines import SHOWS_IN, OptionActivity, Probe, baseline, probes_of, with_needed
+from ragsmith.evaluation.baselines import OBSERVED_STAGES, OptionActivity, Probe, baseline, probes_of, with_required
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, ordered
@@ -160,7 +160,7 @@ def option_pairs(space: Space) -> list[OptionPair]:
         for genes in combinations(dict.fromkeys(options), 2):
             around = plain
             for gene in genes:
-                around = with_needed(around, gene, space)
+                around = with_required(around, gene, space)
             one, other = ((*around[:place], gene, *around[place + 1 :]) for gene in genes)
             if space.allows(one) and space.allows(other):
                 found.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
@@ -171,7 +171,7 @@ def _compare_pair(trial: OptionPair, one: Evaluation, other: Evaluation) -> Pair
     both = [(one.records[q], other.records[q]) for q in one.questions if q in one.records and q in other.records]
     if not both:
         return PairFinding(trial.family, *trial.names, 0, None, None)
-    stage = SHOWS_IN.get(trial.family, trial.family)
+    stage = OBSERVED_STAGES.get(trial.family, trial.family)
     outputs = sum(a["stages"][stage] != b["stages"][stage] for a, b in both)
     results = sum((a["retrieved"], a["answer"]) != (b["retrieved"], b["answer"]) for a, b in both)
     return PairFinding(trial.family, *trial.names, len(both), outputs / len(both), results / len(both))

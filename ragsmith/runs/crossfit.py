@@ -122,7 +122,7 @@ class Crossfit:
         if settings.time_limit is not None:
             left = settings.time_limit - (self._now() - self._started)
             settings = replace(settings, time_limit=max(left, 1e-9))
-        parts = replace(self._setup, divided=split)
+        parts = replace(self._setup, fixed_split=split)
         return self._run_on(parts, settings=settings, callbacks=callbacks, within=within)
 
     def _test_fold(self, number: int, split: Split) -> _FoldOutcome:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
+from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, collection_texts, select_timed_questions
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
@@ -273,7 +273,7 @@ def _build_plan(
     counted = add_counts(*(one.search for one in found), *(one.control for one in found))
     lines = costs.lines(counted, sampled)
     again = {asked: count for asked, count in timed.counts.items() if asked[0] not in timed.chat}
-    questions = timed.pipelines * min(TIMED, len(setup.split.search)) / len(samples)
+    questions = timed.pipelines * min(TIMED_QUESTIONS, len(setup.split.search)) / len(samples)
     if questions:  # the number of timed questions of a pipeline does not depend on the number of questions
         times = costs.lines(again, costs.questions * timed.questions / questions)
         lines += tuple(replace(line, request=f"{line.request}, timed") for line in times)
@@ -448,11 +448,11 @@ class _Rehearser:
         timed, candidate = (evaluation.key, evaluation.questions), evaluation.candidate
         if timed not in self._calls:  # rehearsals have the same pipelines, on other questions
             engine = self._engine(rehearsed.of(candidate))
-            gateway = TimingGateway(self._gateway, texts_of(engine, candidate))
-            for question in timed_on(rehearsed.order, evaluation.records):
+            gateway = TimingGateway(self._gateway, collection_texts(engine, candidate))
+            for question in select_timed_questions(rehearsed.order, evaluation.records):
                 fresh = Engine(engine.corpus, self._timed_models[id(engine)], gateway)
                 text = rehearsed.examples[question].question
-                answered_alone(fresh, engine, candidate, text, ranks=self._settings.fitness.ranks)
+                answer_alone(fresh, engine, candidate, text, ranks=self._settings.fitness.ranks)
                 self.timed.questions += 1
             self.timed.pipelines += 1
             self._calls[timed] = fmean(evaluation.values("calls"))

@@ -12,7 +12,7 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.latency import timed_on
+from ragsmith.evaluation.latency import select_timed_questions
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import ProviderActivity
@@ -158,7 +158,7 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     decided = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     if settings.verdict == HELD_OUT:
         del decided["verdict"], decided["folds"]
-    divided = setup.divided
+    divided = setup.fixed_split
     parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
     chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
     code = [*(fingerprint(*part) for part in DECIDING_CODE), *(STRATEGIES.parse(name).code for name in chosen)]
@@ -193,13 +193,13 @@ class Latencies:
         self._failed: dict[tuple[str, str], LatencyRow] = {}
 
     def of(self, evaluation: Evaluation) -> float | None:
-        """Return the median over the questions of `timed_on`, or None if one fails.
+        """Return the median over the questions of `select_timed_questions`, or None if one fails.
 
         A question that failed in an earlier run is tried again, one that failed in this run is not.
         """
         key = evaluation.key
         rows = self._store.latencies([key], self._machine)[key]
-        questions = timed_on(self._order, evaluation.records)
+        questions = select_timed_questions(self._order, evaluation.records)
         for question in questions:
             if question not in rows or rows[question].state == "failed":
                 rows[question] = self._failed.get((key, question)) or self._measure(evaluation, question)

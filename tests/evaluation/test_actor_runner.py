@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actor_runner import ATTEMPTS, ActorRunner, refuse_vectors, reply_to
+from ragsmith.evaluation.actor_runner import MAX_LOSSES, ActorRunner, answer_request, refuse_vectors
 from ragsmith.evaluation.actors import Mailbox, NodeSetup
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
@@ -57,8 +57,8 @@ def test_every_job_ends_once_whoever_is_lost(tiny_setup: Experiment) -> None:
 
 def test_jobs_that_are_lost_with_every_actor_that_has_them_end_the_search(tiny_setup: Experiment) -> None:
     with (
-        leading(tiny_setup, Actor(evaluate=[LOST] * ATTEMPTS)) as runner,
-        pytest.raises(RagsmithError, match=rf"lost with the process that had them, {ATTEMPTS} times"),
+        leading(tiny_setup, Actor(evaluate=[LOST] * MAX_LOSSES)) as runner,
+        pytest.raises(RagsmithError, match=rf"lost with their process {MAX_LOSSES} times"),
     ):
         ran(runner, jobs(tiny_setup))
 
@@ -67,32 +67,32 @@ def test_losses_of_one_batch_are_not_held_against_the_next(tiny_setup: Experimen
     actor = Actor()
     wanted = jobs(tiny_setup)
     with leading(tiny_setup, actor) as runner:
-        for _ in range(ATTEMPTS + 1):
+        for _ in range(MAX_LOSSES + 1):
             actor.script("evaluate", LOST)
             assert ran(runner, wanted) == wanted
-    assert sum(method == "evaluate" for method, _ in actor.calls) == 2 * (ATTEMPTS + 1)
+    assert sum(method == "evaluate" for method, _ in actor.calls) == 2 * (MAX_LOSSES + 1)
 
 
 def test_an_actor_that_is_lost_whenever_it_gets_ready_ends_the_search(tiny_setup: Experiment) -> None:
-    dying = Actor(ready=[LOST] * ATTEMPTS)
+    dying = Actor(ready=[LOST] * MAX_LOSSES)
     with (
         leading(tiny_setup, dying) as runner,
-        pytest.raises(RagsmithError, match=rf"lost {ATTEMPTS} times while it got ready .* --workers"),
+        pytest.raises(RagsmithError, match=rf"lost {MAX_LOSSES} times during its startup .* --workers"),
     ):
         ran(runner, jobs(tiny_setup))
-    assert [method for method, _ in dying.calls] == ["there", "ready"] * ATTEMPTS
+    assert [method for method, _ in dying.calls] == ["ping", "ready"] * MAX_LOSSES
 
 
 def test_an_actor_may_be_unavailable_for_as_long_as_it_is_being_started(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup)
-    with leading(tiny_setup, Actor(there=[LOST] * (ATTEMPTS + 1), ready=[LOST])) as runner, warnings.catch_warnings():
+    with leading(tiny_setup, Actor(ping=[LOST] * (MAX_LOSSES + 1), ready=[LOST])) as runner, warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         assert ran(runner, wanted) == wanted
 
 
 def test_losses_before_an_actor_was_ready_are_not_held_against_it_afterwards(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup)
-    ready = ["", *[LOST] * (ATTEMPTS - 1), "", LOST, ""]
+    ready = ["", *[LOST] * (MAX_LOSSES - 1), "", LOST, ""]
     with leading(tiny_setup, Actor(ready=ready, evaluate=[LOST, LOST])) as runner:
         assert ran(runner, wanted) == wanted
 
@@ -106,14 +106,14 @@ def test_a_node_that_cannot_be_used_is_named(tiny_setup: Experiment) -> None:
 
 
 def test_it_is_said_once_that_no_actor_has_room(tiny_setup: Experiment) -> None:
-    unavailable = Actor(there=[LOST, LOST, LOST, LOST])
+    unavailable = Actor(ping=[LOST, LOST, LOST, LOST])
     with leading(tiny_setup, unavailable) as runner, pytest.warns(Notice, match="to have room for an actor") as said:
         ran(runner, jobs(tiny_setup))
     assert len(said) == 1
 
 
 def test_it_settles_when_all_actors_are_ready(tiny_setup: Experiment) -> None:
-    actors = Actor(), Actor(there=[LOST])
+    actors = Actor(), Actor(ping=[LOST])
     with leading(tiny_setup, *actors) as runner:
         runner.settle()
         assert [actor.calls[-1][0] for actor in actors] == ["ready", "ready"]
@@ -123,7 +123,7 @@ def test_it_settles_when_all_actors_are_ready(tiny_setup: Experiment) -> None:
 
 
 def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Experiment) -> None:
-    with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
+    with leading(tiny_setup, Actor(), Actor(ping=[PENDING])) as runner:
         runner.settle()
         assert ran(runner, jobs(tiny_setup)) == jobs(tiny_setup)
 
@@ -203,7 +203,7 @@ def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_
     chosen = "language_model", ModelName("given:an object")
     given = Task(task, "{what}", str, str)
     packed = pickle.dumps(RemoteRequest("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
-    said = pickle.loads(reply_to(Gateway(), {chosen: Says()}, packed))
+    said = pickle.loads(answer_request(Gateway(), {chosen: Says()}, packed))
     assert said[0] == is_answer
     assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
 

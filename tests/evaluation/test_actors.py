@@ -23,7 +23,7 @@ from fault_server import FaultServer
 from ray_nodes import LOOPBACK_ALONE, Nodes, TooBusy
 
 from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
-from ragsmith.evaluation.actors import unfit
+from ragsmith.evaluation.actors import find_mismatch
 from ragsmith.evaluation.cluster import Cluster, is_at, read_engine
 from ragsmith.evaluation.experiment import Experiment
 
@@ -144,10 +144,10 @@ def test_a_search_with_one_data_set_among_several_refuses_a_wrong_engine_at_once
 def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Experiment) -> None:
     from ragsmith.digest import program  # noqa: PLC0415  it reads the whole package
 
-    assert unfit(program(), tiny_setup.model_ids, lambda: tiny_setup) == ""
-    assert "another version" in unfit("0" * 16, tiny_setup.model_ids, lambda: tiny_setup)
+    assert find_mismatch(program(), tiny_setup.model_ids, lambda: tiny_setup) == ""
+    assert "another version" in find_mismatch("0" * 16, tiny_setup.model_ids, lambda: tiny_setup)
     others = {**tiny_setup.model_ids, "embedder": "another"}
-    assert "other models under the same names" in unfit(program(), others, lambda: tiny_setup)
+    assert "other models under the same names" in find_mismatch(program(), others, lambda: tiny_setup)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: E
 def test_an_error_can_be_sent_whatever_it_is_made_of(error: Exception) -> None:
     import pickle  # noqa: PLC0415
 
-    from ragsmith.evaluation.threads import sendable  # noqa: PLC0415
+    from ragsmith.evaluation.threads import to_picklable  # noqa: PLC0415
 
-    sent = pickle.loads(pickle.dumps(sendable(error)))
+    sent = pickle.loads(pickle.dumps(to_picklable(error)))
     assert str(sent) == str(error)
     assert isinstance(sent, RagsmithError) == isinstance(error, RagsmithError)
     assert isinstance(sent, UsageError) == isinstance(error, UsageError)

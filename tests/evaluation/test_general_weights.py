@@ -25,9 +25,9 @@ from ragsmith.evaluation.general_weights import (
     SHIPPED,
     STATIC,
     TRANSFORMER,
+    DatasetContribution,
     GeneralWeights,
-    Slope,
-    Taught,
+    LossExpansion,
     class_of,
     shipped,
 )
@@ -111,8 +111,8 @@ def test_where_losses_are_quadratic_leaving_data_sets_out_is_exact() -> None:
     draw = np.random.default_rng(1)
     roots = draw.normal(size=(4, 3, 3))
     bends, lowest, at = roots @ roots.transpose(0, 2, 1), draw.normal(size=(4, 3)), draw.normal(size=3)
-    slopes = [Slope(bend @ (at - low), bend) for bend, low in zip(bends, lowest, strict=True)]
-    taught = [Taught(str(n), (), {"x.y": 5}, {"x.y": slope}) for n, slope in enumerate(slopes)]
+    slopes = [LossExpansion(bend @ (at - low), bend) for bend, low in zip(bends, lowest, strict=True)]
+    taught = [DatasetContribution(str(n), (), {"x.y": 5}, {"x.y": slope}) for n, slope in enumerate(slopes)]
     known = GeneralWeights({"x.y": NAMES}, {"x.y": at}, tuple(taught))
     for left in ([0, 1, 2, 3], [1, 2, 3], [0, 3], [2]):
         curvature = RIDGE * np.eye(3) + bends[left].mean(axis=0)
@@ -141,9 +141,9 @@ def test_a_data_set_that_teaches_nothing_of_a_technique_does_not_count() -> None
 def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Experiment) -> None:
     island, town = tiny_setup.dataset.documents, example_documents()
     technique = retrieval["listnet"]
-    slopes = [Slope(np.full(15, n), np.eye(15)) for n in (1.0, -1.0)]
+    slopes = [LossExpansion(np.full(15, n), np.eye(15)) for n in (1.0, -1.0)]
     taught = [
-        Taught(name, sample_shingles(documents), {"retrieval.listnet": 9}, {"retrieval.listnet": slope})
+        DatasetContribution(name, sample_shingles(documents), {"retrieval.listnet": 9}, {"retrieval.listnet": slope})
         for name, documents, slope in zip(("island", "town"), (island, town), slopes, strict=True)
     ]
     known = GeneralWeights({"retrieval.listnet": technique.signals}, {"retrieval.listnet": np.zeros(15)}, tuple(taught))

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, packed, parts_of, with_part
+from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, pack_part, parts_of, with_part
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.index import Index
@@ -37,7 +37,7 @@ def index(tiny_setup: Experiment, embedder: Embedder) -> Index:
 
 def sent(index: Index, part: IndexPart, to: Index | None) -> Index:
     """The part, as another process has it."""
-    return with_part(to, part, pickle.loads(pickle.dumps(packed(index, part))))
+    return with_part(to, part, pickle.loads(pickle.dumps(pack_part(index, part))))
 
 
 def put_together(index: Index) -> Index:
@@ -66,10 +66,10 @@ def test_what_is_put_together_finds_the_same(index: Index, embedder: Embedder) -
 def test_no_array_that_comes_of_vectors_is_sent_twice(index: Index, embedder: Embedder) -> None:
     starts = 8 * len(index.entries)  # where entries begin, which a store has, too
     of_vectors = [part for part in parts_of(index) if embedder.id in part[1]]
-    buffers = [array for part in of_vectors for array in packed(index, part)[1] if len(array) > starts]
+    buffers = [array for part in of_vectors for array in pack_part(index, part)[1] if len(array) > starts]
     assert len(buffers) > 3
     assert not any(np.shares_memory(one, other) for i, one in enumerate(buffers) for other in buffers[:i])
-    of_store = packed(index, (DERIVED, f"vector store {embedder.id}"))[1]
+    of_store = pack_part(index, (DERIVED, f"vector store {embedder.id}"))[1]
     assert sum(map(len, of_store)) < index.vectors(embedder).nbytes / 10
 
 

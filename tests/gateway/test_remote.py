@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fault_server import FaultServer
 
-from ragsmith.evaluation.actor_runner import asked_in_one_place
+from ragsmith.evaluation.actor_runner import collect_remote_models
 from ragsmith.evaluation.actors import NodeSetup
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answer_remote
@@ -27,7 +27,7 @@ def test_roles_with_one_id_and_other_options_each_have_their_own_model(
         )
         setup = Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size)
         engine = setup.engine()
-        remote, here = asked_in_one_place(setup, engine)
+        remote, here = collect_remote_models(setup, engine)
         node = NodeSetup(setup.dataset, models, setup.chunk_size, remote=remote).loaded_models
         there = RemoteGateway(lambda request: answer_remote(engine.gateway, here, request))
         for model, word in ((node.language_model, "this"), (node.judge, "that")):

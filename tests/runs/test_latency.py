@@ -23,7 +23,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.latency import TIMED, this_machine
+from ragsmith.evaluation.latency import TIMED_QUESTIONS, describe_machine
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
@@ -174,15 +174,15 @@ def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tup
     for key, by_question in found.items():
         genes = {gene.technique.name for gene in by_key[key].candidate}
         expected = ANSWER + IMAGINED * ("hyde" in genes) + RERANKED * ("cross_encoder" in genes)
-        assert [row.value for row in by_question.values()] == pytest.approx([expected] * TIMED)
-        assert set(by_question) == set(world.setup.order[:TIMED])
+        assert [row.value for row in by_question.values()] == pytest.approx([expected] * TIMED_QUESTIONS)
+        assert set(by_question) == set(world.setup.order[:TIMED_QUESTIONS])
 
 
 def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tuple[Store, RunOutcome, World]) -> None:
     _, _, world = finished
     assert len(world.chat.prompts) == len(set(world.chat.prompts))
     twice = {text for text in world.words.asked if world.words.asked.count(text) > 1}
-    asked = {world.setup.examples[question].question for question in world.setup.order[:TIMED]}
+    asked = {world.setup.examples[question].question for question in world.setup.order[:TIMED_QUESTIONS]}
     assert asked <= twice
     assert not twice & {chunk.text for chunk in world.setup.corpus.chunks}
 
@@ -196,9 +196,9 @@ def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tupl
     assert domain.front[-1].latency_seconds == ANSWER
     lines = summary_lines(domain, columns=1000)
     head = next(line for line in lines if line.startswith("front of quality, latency"))
-    assert f"the median of {TIMED} questions, on {SETTINGS.machine}" in head
+    assert f"the median of {TIMED_QUESTIONS} questions, on {SETTINGS.machine}" in head
     assert "1.000 s  " in lines[lines.index(head) + len(domain.front)]
-    assert f"{TIMED} questions, one at a time" in front_explained(domain)
+    assert f"{TIMED_QUESTIONS} questions, one at a time" in front_explained(domain)
     assert "unless it finds nothing or has no latency. " in front_explained(domain)
     assert "latency_seconds" in ranking_csv(domain).splitlines()[0].split(",")
 
@@ -230,7 +230,7 @@ def test_another_machine_is_another_search(finished: tuple[Store, RunOutcome, Wo
     elsewhere = replace(SETTINGS, machine="another")
     assert Run(world.setup, space, store, elsewhere).key != outcome.key
     here = Run(world.setup, space, store, replace(SETTINGS, machine=None))
-    assert here.key == Run(world.setup, space, store, replace(SETTINGS, machine=this_machine())).key
+    assert here.key == Run(world.setup, space, store, replace(SETTINGS, machine=describe_machine())).key
 
 
 @pytest.mark.parametrize("objectives", [("quality",), ("quality", "calls")])
@@ -275,7 +275,7 @@ def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, RunOutcome, 
         able = [row for row in domain.ranking if row.latency_seconds is not None and row.latency_seconds <= most]
         assert written["expected"]["search"]["fitness"] == max(row.level for row in able)
         assert written["run"]["latency_seconds"] <= most
-        assert (written["run"]["latency_questions"], written["run"]["machine"]) == (TIMED, SETTINGS.machine)
+        assert (written["run"]["latency_questions"], written["run"]["machine"]) == (TIMED_QUESTIONS, SETTINGS.machine)
     with pytest.raises(UsageError, match=r"the fastest pipeline of this search takes 1\.000 s a question"):
         winner_yaml(store, outcome.key, world.setup, Path(), "latency<=0.5")
 
@@ -285,7 +285,7 @@ def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
 ) -> None:
     found = plan(world.setup, space, store, SETTINGS, sample=1000)
     assert found.genomes is not None
-    assert 2 * TIMED < found.timed <= TIMED * found.genomes
+    assert 2 * TIMED_QUESTIONS < found.timed <= TIMED_QUESTIONS * found.genomes
     timed = {line.request: line for line in found.lines if line.request.endswith(", timed")}
     assert set(timed) == {"embed queries, timed", "score a list of passages, timed"}
     for line in timed.values():
@@ -387,7 +387,7 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
         return with_machine(replace(SETTINGS, machine=None), [setup]).measured_on
 
     plain = measured()
-    assert plain.startswith(f"{this_machine()}, ")
+    assert plain.startswith(f"{describe_machine()}, ")
     others = measured(device="cuda"), measured(batch_size=8), measured("qdrant:here"), measured(dimensions=None)
     assert len({plain, *others}) == 4
     assert others[-1] == plain

@@ -21,7 +21,7 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
+from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import export_yaml
@@ -174,8 +174,10 @@ def known(tiny_setup: Experiment) -> GeneralWeights:
     """The island and a data set that is made up disagree on every weight."""
     taught = []
     for name, sample, value in (("island", sample_shingles(tiny_setup.dataset.documents), 5.0), ("made up", (), -1.0)):
-        slopes = {technique: Slope(np.full(len(its), -value), np.eye(len(its))) for technique, its in SIGNALS.items()}
-        taught.append(Taught(name, sample, dict.fromkeys(SIGNALS, 9), slopes))
+        slopes = {
+            technique: LossExpansion(np.full(len(its), -value), np.eye(len(its))) for technique, its in SIGNALS.items()
+        }
+        taught.append(DatasetContribution(name, sample, dict.fromkeys(SIGNALS, 9), slopes))
     return GeneralWeights(SIGNALS, {name: np.zeros(len(its)) for name, its in SIGNALS.items()}, tuple(taught))
 
 

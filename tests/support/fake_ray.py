@@ -3,7 +3,7 @@
 ray = FakeRay([Actor(), Actor()])           # handed out in this order, as actors are made
 ActorRunner(setup, engine, FakeCluster(ray))
 
-An `Actor` is there and ready at once, and finishes all that it is given; `Actor(evaluate=[LOST, LOST])` is lost the
+An `Actor` is running and ready at once, and finishes all that it is given; `Actor(evaluate=[LOST, LOST])` is lost the
 first two times that it evaluates. What is `PENDING` never ends.
 """
 
@@ -61,7 +61,7 @@ class Actor:
         script = self._scripts.get(method)
         return script.popleft() if script else getattr(self, method)(*arguments)
 
-    def there(self) -> None:
+    def ping(self) -> None:
         return None
 
     def ready(self, packed: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
+from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion
 from ragsmith.techniques.listwise import RIDGE
 from ragsmith.techniques.reranking import listnet as reranking
 from ragsmith.techniques.retrieval import listnet as retrieval
@@ -26,8 +26,10 @@ def weighing(*, questions: int = 100, **chosen: Mapping[str, float]) -> GeneralW
         name: np.array([chosen.get(name.partition(".")[0], {}).get(signal, 0.0) for signal in its])
         for name, its in SIGNALS.items()
     }
-    slopes = {name: Slope(-RIDGE * its, (1 - RIDGE) * np.eye(len(its))) for name, its in weights.items()}
-    return GeneralWeights(SIGNALS, weights, (Taught("made up", (), dict.fromkeys(SIGNALS, questions), slopes),))
+    slopes = {name: LossExpansion(-RIDGE * its, (1 - RIDGE) * np.eye(len(its))) for name, its in weights.items()}
+    return GeneralWeights(
+        SIGNALS, weights, (DatasetContribution("made up", (), dict.fromkeys(SIGNALS, questions), slopes),)
+    )
 
 
 def random_questions(
