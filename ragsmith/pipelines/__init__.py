@@ -1,1 +1,1 @@
-"""A pipeline is one technique of each family; here genes become pipelines, and pipelines answer questions."""
+"""Pipelines, which have one technique of each family: search spaces, genes, and the engine that runs them."""

@@ -1,7 +1,7 @@
-"""A candidate and a question to an answer: a memoised fold over the families.
+"""The engine that runs candidates on questions, with memoised stages.
 
-A stage is remembered by what ran (technique, code, parameters, tools) and by the *values* it read, not by the genome
-that led there: candidates share all they can, and where two paths produce equal values they join again.
+The cache key of a stage consists of the technique, its code, parameters and tools, and the values of its inputs.
+Candidates therefore share stages even if different earlier stages produce equal values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ragsmith.techniques.generation import generate
 from ragsmith.techniques.registry import TOOLS, Family, Signals
 from ragsmith.types import Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries, Question, Rankings
 
-if TYPE_CHECKING:  # how models are reached and counted is no part of what a pipeline does, nor of its fingerprint
+if TYPE_CHECKING:  # the gateway does not change results and is not part of the fingerprint
     from ragsmith.gateway.gateway import Gateway
     from ragsmith.models.roles import Models
 
@@ -49,15 +49,15 @@ class _Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """What is the same whatever the question: where a candidate searches, and its stages, each with its gene."""
+class _RunPlan:
+    """The parts of a run that do not depend on the question: the bound search, and the stages with their genes."""
 
     search: StageOutput
     stages: tuple[tuple[Family[Any], Gene], ...]
 
 
-class _Known:
-    """A value as a key, hashed once."""
+class _HashedKey:
+    """A key with a cached hash."""
 
     __slots__ = ("_hash", "value")
 
@@ -69,11 +69,11 @@ class _Known:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known) and self._hash == other._hash and bool(self.value == other.value)
+        return isinstance(other, _HashedKey) and self._hash == other._hash and bool(self.value == other.value)
 
 
 class _Search:
-    """A bound retrieval, remembered by query; ``meter`` adds up what its rankings cost, each query once."""
+    """A bound retrieval, cached by query; ``meter`` sums the usage of its rankings, each query once."""
 
     def __init__(self, engine: Engine, bound: _Binding) -> None:
         self._engine = engine
@@ -97,7 +97,7 @@ class _Search:
 
 
 class Engine:
-    """Runs candidates over one corpus with one set of models; ``open_store`` says where an index has its vectors."""
+    """Runs candidates over a corpus with a set of models; ``open_store`` opens the vector stores of indexes."""
 
     def __init__(self, corpus: Corpus, models: Models, gateway: Gateway, open_store: OpenStore = ExactVectors) -> None:
         self.corpus = corpus
@@ -112,15 +112,15 @@ class Engine:
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()
-        self._held: WeakValueDictionary[_Known, StageOutput] = WeakValueDictionary()
+        self._held: WeakValueDictionary[_HashedKey, StageOutput] = WeakValueDictionary()
         self._numbers = count(1)
-        self._ways: dict[Candidate, _Way] = {}
+        self._ways: dict[Candidate, _RunPlan] = {}
         self._corpus = StageOutput(corpus, 0)
         self._lock = threading.Lock()
 
     @decides_no_value
     def companion(self, kind: type[T]) -> T:
-        """The one object of class ``kind`` that holds what is derived from outputs by their numbers in this engine."""
+        """Return the single instance of ``kind`` that caches values by the numbers of outputs of this engine."""
         with self._lock:
             if kind not in self._companions:
                 self._companions[kind] = kind()
@@ -129,11 +129,11 @@ class Engine:
 
     @decides_no_value
     def share_companions(self, other: Engine) -> None:
-        """Use the companions of an engine whose outputs this one measures."""
+        """Share the companions of another engine with the same outputs."""
         self._companions = other._companions
 
     def index(self, gene: Gene) -> Index:
-        """The index of a pre-embedding gene."""
+        """Return the index of a pre-embedding gene."""
 
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
@@ -144,7 +144,7 @@ class Engine:
         return self._indexes.get(gene.identity, build)
 
     def entity_graph(self) -> EntityGraph:
-        """The entity graph of the corpus."""
+        """Return the entity graph of the corpus."""
 
         def build() -> EntityGraph:
             model = self.gateway.language_model(self.models.technique_model, self.collection_usage)
@@ -154,9 +154,9 @@ class Engine:
         return self._graph.get("graph", build)
 
     def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
-        """Build what ``candidate`` needs once for the whole collection.
+        """Build the index and entity graph that ``candidate`` needs.
 
-        Retrieval is asked for nothing: what it derives from the index is then there before any question.
+        Retrieval is called without queries, so that the values it derives from the index are computed in advance.
         """
         index = self.index(candidate[0])
         for gene in candidate:
@@ -169,19 +169,19 @@ class Engine:
         return index, self.entity_graph() if needs_graph else None
 
     def install_index(self, gene: Gene, index: Index) -> None:
-        """Take over an index that another process prepared, or one with vectors that this one lacks."""
+        """Install an index of another process, or one with vectors that this one lacks."""
         self._indexes.get(gene.identity, lambda: index).take_vectors(index)
 
     def install_graph(self, graph: EntityGraph) -> None:
-        """Take over a graph that another process built."""
+        """Install a graph of another process."""
         self._graph.get("graph", lambda: graph)
 
     def share_collection(self, other: Engine) -> None:
-        """Build what is needed for the whole collection together with another engine on the same corpus and models."""
+        """Share indexes and graphs with another engine on the same corpus and models."""
         self._indexes, self._graph, self._warm = other._indexes, other._graph, other._warm
 
     def take_over(self, other: Engine, candidate: Candidate) -> None:
-        """Take over what another engine on the same corpus has built for the whole collection."""
+        """Install the index and graph of another engine on the same corpus."""
         index, graph = other.prepare(candidate)
         self.install_index(candidate[0], index)
         if graph is not None:
@@ -191,7 +191,7 @@ class Engine:
         """Run ``candidate`` on ``question``; ``gold`` is for techniques of analysis only.
 
         Raises:
-            StageFailed: a technique raised; the cause is kept.
+            StageFailed: a technique raised an exception, which is the cause.
         """
         trace, _ = self._run(candidate, question, gold)
         with self._lock:
@@ -199,10 +199,10 @@ class Engine:
         return trace
 
     def rank(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
-        """Run ``candidate`` on ``question`` up to its filter: nothing is read, and nothing generated.
+        """Run ``candidate`` on ``question`` up to its filter, without augmentation or generation.
 
         Raises:
-            StageFailed: a technique raised; the cause is kept.
+            StageFailed: a technique raised an exception, which is the cause.
         """
         trace, _ = self._run(candidate, question, gold, before="passage_augment")
         with self._lock:
@@ -210,54 +210,54 @@ class Engine:
         return trace
 
     def retrieve(self, candidate: Candidate, question: Question) -> Passages:
-        """The passages around what ``candidate`` finds for ``question``: nothing is compressed, nothing generated.
+        """Return the augmented passages of ``candidate`` for ``question``, without compression or generation.
 
         Raises:
-            StageFailed: a technique raised; the cause is kept.
+            StageFailed: a technique raised an exception, which is the cause.
         """
         trace, _ = self._run(candidate, question, None, before="passage_compress")
         passages: Passages = trace.outputs["passage_augment"].value
         return passages
 
     def observe(self, candidate: Candidate, family: str, question: Question, gold: Gold) -> Any:
-        """What the gene of ``family``, which is not fitted yet, observes on a calibration question.
+        """Return the observation of the unfitted gene of ``family`` on a calibration question.
 
         Raises:
-            StageFailed: a technique raised; the cause is kept.
+            StageFailed: a technique raised an exception, which is the cause.
         """
         gene = next(gene for gene in candidate if gene.technique.family == family)
         fitting = gene.technique.fitting
         if fitting is None:
             raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
-        return self._asked(fitting.observe, candidate, gene, question, gold)
+        return self._call_observer(fitting.observe, candidate, gene, question, gold)
 
     def signals(self, candidate: Candidate, family: str, question: Question) -> Signals:
-        """The signals that the gene of ``family`` orders candidates by, by chunk id; none where it has no signals.
+        """Return the ranking signals of the gene of ``family`` by chunk id; empty if it has none.
 
         Raises:
-            StageFailed: a technique raised; the cause is kept.
+            StageFailed: a technique raised an exception, which is the cause.
         """
         gene = next(gene for gene in candidate if gene.technique.family == family)
         fitting = gene.technique.fitting
         if fitting is None or fitting.signals is None:
             return {}
-        found: Signals = self._asked(fitting.signals, candidate, gene, question, None)
+        found: Signals = self._call_observer(fitting.signals, candidate, gene, question, None)
         return found
 
-    def _asked(
+    def _call_observer(
         self, function: Callable[..., Any], candidate: Candidate, gene: Gene, question: Question, gold: Gold | None
     ) -> Any:
-        """Call a function of a technique (observe, signals) on the inputs of the technique, with the tools it names."""
+        """Call a function of a technique (observe, signals) with the inputs and tools of the technique."""
         family = gene.technique.family
-        arguments = self._observed(candidate, family, question)
+        arguments = self._inputs(candidate, family, question)
         tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(function, TOOLS).items()}
         named = inspect.signature(function).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in named}
         with failing_as(family, gene.technique.name):
             return function(*arguments, **tools, **parameters)
 
-    def _observed(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
-        """What a gene of ``family`` learns from: what it would read. Retrieval is asked for the question as it is."""
+    def _inputs(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
+        """Return the inputs of the gene of ``family``; those of retrieval have the original question as query."""
         if family == "retrieval":
             return [self.prepare(candidate)[0], (question.text,)]
         _, reads = self._run(candidate, question, None, before=family)
@@ -266,7 +266,7 @@ class Engine:
     def _run(
         self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
     ) -> tuple[Trace, list[StageOutput]]:
-        """Run the stages before the family ``before``, or all; also return what the next one would read."""
+        """Run the stages before the family ``before``, or all; also return the inputs of the next one."""
         way = self._way(candidate)
         held = {"question": StageOutput(question, question.text), "corpus": self._corpus, "search": way.search}
         trace = Trace()
@@ -281,8 +281,8 @@ class Engine:
                 trace.outputs["generation"] = held["answer"]
         return trace, []
 
-    def _way(self, candidate: Candidate) -> _Way:
-        """What a candidate does with any question; what it needs once for the collection is there then."""
+    def _way(self, candidate: Candidate) -> _RunPlan:
+        """Return the plan of a candidate for any question, after building its index and graph."""
         way = self._ways.get(candidate)
         if way is None:
             index, _ = self.prepare(candidate)
@@ -290,7 +290,7 @@ class Engine:
             bound = _Binding(genes["retrieval"], index)
             search = StageOutput(bound, ("search", bound.gene.identity, index.id))
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
-            way = self._ways[candidate] = _Way(search, stages)
+            way = self._ways[candidate] = _RunPlan(search, stages)
         return way
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
@@ -335,8 +335,8 @@ class Engine:
         return self.stages.get((identity, *[read.number for read in reads]), run)
 
     def _hold(self, value: Any) -> StageOutput:
-        """``value``, or an equal one that is alive; a number is never reused."""
-        known = _Known(_content(value))
+        """Return the output of an equal value that is alive, or a new one; numbers are never reused."""
+        known = _HashedKey(_content(value))
         with self._lock:
             held = self._held.get(known)
             if held is None:
@@ -362,9 +362,9 @@ class Engine:
 
 
 def _content(value: Any) -> Any:
-    """The cache key of a stage value. Rankings are compared by their columns, whether or not hits were made.
+    """Return the cache key of a stage value; rankings are compared by their columns, without creating hits.
 
-    A chunk is as good as its id to be hashed by, and they are compared as a whole.
+    Chunks are hashed by their ids and compared as a whole.
     """
     if isinstance(value, LazyHits):
         return (value.scale, value.found, value.scores) if value else ()
@@ -377,10 +377,10 @@ def _content(value: Any) -> Any:
 
 @contextmanager
 def failing_as(family: str, technique: str) -> Iterator[None]:
-    """Whatever is raised is a failure of this stage, unless one inside it has said already that it was its own."""
+    """Convert exceptions into the `StageFailed` of this stage, except those of inner stages."""
     try:
         yield
     except StageFailed:
         raise
-    except (Exception, SystemExit) as error:  # a technique of a user's own may try to end the program
+    except (Exception, SystemExit) as error:  # a user-defined technique may call sys.exit
         raise StageFailed(family, technique, error) from error

@@ -1,4 +1,4 @@
-"""A gene is a technique with its parameters and, where it was fitted, its numbers; a candidate has one a family."""
+"""Genes, which are techniques with parameters and fitted numbers, and candidates, which have one gene per family."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from ragsmith.techniques.registry import Parameter, Technique
 from ragsmith.text.suggest import did_you_mean
 
 CHUNK_SETTINGS = ("chunk_size", "chunk_overlap")
-"""Settings in characters: they decide what a chunk is."""
+"""Settings of the chunker, in characters."""
 
 ROLES = ("embedder", "cross_encoder", "language_model")
-"""Settings that are the model of a role."""
+"""Settings of models by role."""
 
 SETTINGS = (*CHUNK_SETTINGS, *ROLES)
 """The settings that a space may search over, in the order of their genes."""
 
 GENES = len(FAMILIES)
-"""Number of genes that every candidate has; hyperparameter genes follow."""
+"""Number of genes of families; hyperparameter genes follow."""
 
 Value = int | str | Mapping[str, Any]
-"""Characters; or a model by name, or by its name and the options that shape its results."""
+"""A number of characters, or a model as a name or as a name with options."""
 
 
 def _nothing() -> None:
-    """What a setting does by itself."""
+    """Do nothing: the function of a hyperparameter gene."""
 
 
 @dataclass(frozen=True)
 class HyperparameterGene(Technique):
-    """An option of a further gene, in the place of a technique: its one parameter is the ``value``."""
+    """An option of a hyperparameter gene; its only parameter is the ``value``."""
 
     value: Value = 0
 
     @classmethod
     def of(cls, name: str, value: Value) -> HyperparameterGene:
-        """The setting ``name`` at ``value``."""
+        """Create the gene option of the setting ``name``."""
         return cls(name, _nothing, "", value=value)
 
     @property
     def name(self) -> str:
-        """The value in words."""
+        """The value as text."""
         if not isinstance(self.value, Mapping):
             return str(self.value)
         options = ", ".join(f"{option}={value}" for option, value in self.value.items() if option != "model")
@@ -57,24 +57,23 @@ class HyperparameterGene(Technique):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The one parameter, which is never another."""
+        """The only parameter, which cannot be changed."""
         return {"value": self.value}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a gene learned on calibration questions.
+    """The numbers of a gene fitted on calibration questions, with cross-fitting.
 
-    ``numbers`` were learned on all of them. A question that was among them is never answered with these: ``held_out``
-    has for each fold the marks of its questions, by their wording, and the numbers learned without them. So it is
-    independent of the data set of the question.
+    ``numbers`` were fitted on all questions. For each fold, ``held_out`` has the digests of its questions and the
+    numbers fitted without them, which are used to answer these questions in any data set.
     """
 
     numbers: Mapping[str, Any]
     held_out: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()
 
     def fold(self, question: str) -> int | None:
-        """The fold of ``held_out`` that the text of a question is in; None where nothing was learned from it."""
+        """Return the index of the fold of ``held_out`` that contains a question, or None."""
         return self._folds.get(mark(question))
 
     @cached_property
@@ -82,16 +81,16 @@ class Fit:
         return {question: i for i, (questions, _) in enumerate(self.held_out) for question in questions}
 
     def plain(self) -> dict[str, Any]:
-        """The gene as in an exported file."""
+        """Return the fit as in an exported file."""
         folds = [{"questions": list(questions), "numbers": dict(numbers)} for questions, numbers in self.held_out]
         return {"numbers": dict(self.numbers), "held_out": folds}
 
     @classmethod
     def read(cls, value: Any) -> Fit:
-        """From `plain`.
+        """Create a fit from the output of `plain`.
 
         Raises:
-            ValueError: it is not what `plain` makes.
+            ValueError: the structure is invalid.
         """
         try:
             folds = tuple((tuple(fold["questions"]), dict(fold["numbers"])) for fold in value["held_out"])
@@ -102,13 +101,13 @@ class Fit:
 
 @bounded_cache(1 << 14, key="a question")
 def mark(question: str) -> str:
-    """A digest of the wording of a question, regardless of case and spacing: 12 hexadecimal digits."""
+    """Return a digest of the text of a question, ignoring case and spacing: 12 hexadecimal digits."""
     return digest("question", " ".join(question.casefold().split()))[:12]
 
 
 @dataclass(frozen=True)
 class Gene:
-    """A technique with all its parameters; ``fit`` is None where nothing is fitted, or not yet."""
+    """A technique with all its parameters; ``fit`` is None for a gene that is not fitted."""
 
     technique: Technique
     parameters: Mapping[str, Parameter]
@@ -120,36 +119,36 @@ class Gene:
 
     @property
     def changed(self) -> dict[str, Parameter]:
-        """The parameters that are not at their defaults."""
+        """The parameters that differ from their defaults."""
         return {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
 
     @cached_property
     def identity(self) -> str:
-        """Digest of technique, code, parameters and fitted numbers."""
+        """The digest of technique, code, parameters and fitted numbers."""
         fitted = [self.fit.plain()] if self.fit else []
         technique = self.technique
         return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *fitted)
 
     @cached_property
     def learns(self) -> bool:
-        """Whether its numbers are fitted on questions."""
+        """Whether the technique is fitted on questions."""
         return self.technique.learns(self.parameters)
 
     @property
     def unfitted(self) -> bool:
-        """Whether it lacks its numbers, without which it cannot run: those fitted on questions, or general ones."""
+        """Whether the gene requires fitted or general numbers that it does not have."""
         return self.fit is None and (self.learns or bool(self.technique.signals))
 
     def facing(self, question: str) -> Gene:
-        """The gene that may answer ``question``: its numbers were learned without it."""
+        """Return the gene with numbers fitted without ``question``."""
         return self if self.fit is None else self.without(self.fit.fold(question))
 
     def without(self, fold: int | None) -> Gene:
-        """The gene with the numbers that were learned without a fold, or on all questions, and no others."""
+        """Return the gene with only the numbers fitted without ``fold``, or on all questions for None."""
         if self.fit is None:
             return self
         if fold not in self._parts:
-            # general numbers were learned without any fold
+            # general numbers have no folds
             whole = fold is None or not self.fit.held_out
             self._parts[fold] = replace(self, fit=Fit(self.fit.numbers if whole else self.fit.held_out[fold or 0][1]))
         return self._parts[fold]
@@ -174,18 +173,18 @@ class Gene:
 
 
 Candidate = tuple[Gene, ...]
-"""One gene for each family, in the order of `FAMILIES`; behind them those of `SETTINGS` that a space searches over."""
+"""One gene per family in the order of `FAMILIES`, followed by those of `SETTINGS` in the space."""
 
 
 def facing(candidate: Candidate, question: str) -> Candidate:
-    """The candidate that may answer ``question``: whatever is fitted in it was fitted without that question."""
+    """Return the candidate with all genes fitted without ``question``."""
     if not any(gene.fit for gene in candidate):
         return candidate
     return tuple(gene.facing(question) for gene in candidate)
 
 
 def configuration(candidate: Candidate) -> dict[str, Any]:
-    """A pipeline as plain data: family to technique, all its parameters, and what was fitted."""
+    """Return a candidate as a dict: technique, parameters and fitted numbers by family."""
     return {
         gene.technique.family: {
             "technique": gene.technique.name,
@@ -197,10 +196,10 @@ def configuration(candidate: Candidate) -> dict[str, Any]:
 
 
 def label(candidate: Candidate) -> str:
-    """A pipeline in words: what differs from the plainest one (vector search, nothing else).
+    """Return a label of a candidate: its differences from plain vector search.
 
-    A name that techniques of several families have is said with the family: ``hybrid`` retrieval, ``hybrid`` reranking.
-    Settings that were searched over are always said.
+    Names of techniques of several families are qualified: ``retrieval hybrid``, ``reranking hybrid``. Settings in the
+    space are always included.
     """
     plain = {"none", "top_k", "listing"}
     parts = []
@@ -222,7 +221,7 @@ def make_gene(
     where: str = "",
     fit: Fit | None = None,
 ) -> Gene:
-    """A gene by name, parameters checked and defaults applied; that of a setting has its value for a parameter."""
+    """Create a gene by name with validated parameters and defaults; the parameter of a setting is its value."""
     if family_name in SETTINGS:
         setting = HyperparameterGene.of(family_name, (parameters or {})["value"])
         return Gene(setting, setting.defaults)
@@ -236,15 +235,15 @@ def make_gene(
 
 @bounded_cache(1 << 14, key="a pickled gene")
 def _unpickled(pickled: bytes) -> Gene:
-    """A gene of another process, the same one each time: it remembers its identity, and its parts by fold."""
+    """Restore a pickled gene; cached, so that its identity and folds are computed once."""
     return make_gene(*pickle.loads(pickled))
 
 
 def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:
-    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``, and ``fitted`` if it was.
+    """Create a candidate from dicts by family: ``{"technique": name, "parameters": {...}}``, optionally ``fitted``.
 
     Raises:
-        SpaceError: a family is missing or unknown, or a technique or parameter is not known.
+        SpaceError: a family is missing, or a family, technique or parameter is unknown.
     """
     for name in pipeline:
         if name not in SETTINGS:
@@ -258,7 +257,7 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
 
 
 def _problem_of_weights(numbers: Mapping[str, Any], gene: Gene) -> str:
-    """What is wrong with the fitted numbers of a gene that has signals; "" where nothing is."""
+    """Return the problem of the fitted weights of a gene with signals, or ""."""
     weights = numbers.get("weights")
     wanted = [name for name in gene.technique.signals if name != gene.parameters.get("without")]
     if not isinstance(weights, Mapping):
@@ -296,10 +295,9 @@ SAME = "changes nothing"
 
 
 def difference(candidate: Candidate, reference: Candidate) -> str:
-    """Say what makes ``candidate`` of ``reference``, by family in their order: ``removes reranking cross_encoder``.
+    """Describe the changes from ``reference`` to ``candidate`` by family: ``removes reranking cross_encoder``.
 
-    A gene is added, removed or replaced; ``changes nest: aggregate mean_all → mean_present`` where only parameters
-    differ.
+    If only parameters differ: ``changes nest: aggregate mean_all → mean_present``.
     """
     pairs = zip(candidate, reference, strict=True)
     return "; ".join(_change(gene, before) for gene, before in pairs if gene != before) or SAME
@@ -326,7 +324,7 @@ def _values(gene: Gene, before: Gene) -> str:
 
 
 def _name(gene: Gene) -> str:
-    """The technique, with its family where two have one of that name."""
+    """Return the name of the technique, qualified by its family if it is ambiguous."""
     name = gene.technique.name
     alone = sum(name in family.techniques for family in FAMILIES) == 1
     return name if alone else f"{gene.technique.family} {name}"

@@ -12,7 +12,7 @@
     constraints:
       - forbid: {pre_embedding: hype, retrieval: bm25}
 
-A genome is one small number per family: the position of its option. Every family must be listed. A space may also
+A genome has the index of an option for each family. Every family must be listed. A space may also
 search over chunking and models; these genes follow those of the families:
 
     corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
@@ -35,15 +35,15 @@ from ragsmith.text.suggest import did_you_mean
 
 Genome = tuple[int, ...]
 Constraint = Mapping[str, frozenset[str]]
-"""Family to technique names; a candidate that matches all of it is not feasible."""
+"""Technique names by family; a candidate that matches all of them is infeasible."""
 
 ENUMERABLE = 2_000_000
-"""Above this many genomes, feasible ones are counted by family instead of one by one only if nothing is forbidden."""
+"""Maximum number of combinations of constrained families that are enumerated to count feasible genomes."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """The options of every family, then those of the settings it searches over, and what may not go together."""
+    """A search space: the options of every family and of hyperparameters, and constraints."""
 
     name: str
     description: str
@@ -57,21 +57,21 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each gene is of: the families, and settings."""
+        """The names of the genes: families and settings."""
         return (*(family.name for family in FAMILIES), *(genes[0].technique.family for genes in self.settings))
 
     @property
     def settings(self) -> tuple[tuple[Gene, ...], ...]:
-        """The options of the settings that are searched over."""
+        """The options of settings that are part of the space."""
         return self.options[GENES:]
 
     def settled(self, candidate: Candidate) -> Candidate:
-        """``candidate`` with the first option of each setting that it says nothing of."""
-        said = {gene.technique.family for gene in candidate}
-        return (*candidate, *(genes[0] for genes in self.settings if genes[0].technique.family not in said))
+        """Return ``candidate`` with the first option of each missing setting."""
+        present = {gene.technique.family for gene in candidate}
+        return (*candidate, *(genes[0] for genes in self.settings if genes[0].technique.family not in present))
 
     def of_families(self) -> Space:
-        """The space without settings to search over."""
+        """Return the space without settings."""
         return replace(self, options=self.options[:GENES]) if self.settings else self
 
     @property
@@ -81,7 +81,7 @@ class Space:
 
     @cached_property
     def feasible_size(self) -> int:
-        """Number of genomes that no constraint forbids, counted over the families that constraints name."""
+        """The number of feasible genomes."""
         if not self.forbidden:
             return self.size
         named = [i for i, f in enumerate(FAMILIES) if any(f.name in c for c in self.forbidden)]
@@ -93,19 +93,19 @@ class Space:
 
     @cached_property
     def digest(self) -> str:
-        """Identifies options and constraints, whatever the space is called and in whatever order it lists families."""
+        """The digest of options and constraints, independent of the name and of the order of families."""
         constraints = sorted(sorted((k, sorted(v)) for k, v in c.items()) for c in self.forbidden)
         return digest("space", [[gene.identity for gene in options] for options in self.options], constraints)
 
     def candidate(self, genome: Genome) -> Candidate:
-        """The pipeline of a genome."""
+        """Return the candidate of a genome."""
         return tuple(options[i] for options, i in zip(self.options, genome, strict=True))
 
     def genome(self, candidate: Candidate) -> Genome:
-        """The genome of a pipeline.
+        """Return the genome of a candidate.
 
         Raises:
-            SpaceError: the space does not have one of its options.
+            SpaceError: the space lacks an option of the candidate.
         """
         try:
             return tuple(options.index(gene) for options, gene in zip(self.options, candidate, strict=True))
@@ -113,18 +113,18 @@ class Space:
             raise SpaceError(f"space {self.name!r} does not contain {label(candidate)}") from None
 
     def is_feasible(self, genome: Genome) -> bool:
-        """Whether no constraint forbids ``genome``."""
+        """Return whether ``genome`` satisfies all constraints."""
         return self.allows(self.candidate(genome))
 
     def allows(self, candidate: Candidate) -> bool:
-        """Whether no constraint, and no technique in it, forbids ``candidate``, be it in the space or not."""
+        """Return whether ``candidate`` satisfies all constraints of the space and of its techniques."""
         names = {gene.technique.family: gene.technique.name for gene in candidate}
         if not all(names[family] in needed for gene in candidate for family, needed in gene.technique.after.items()):
             return False
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
 
     def without(self, unable: Callable[[Gene], bool]) -> Space:
-        """The space without the options that ``unable`` holds of; the same space where it holds of none.
+        """Return the space without the options for which ``unable`` returns True; the same space if there are none.
 
         Raises:
             SpaceError: a family has no option left.
@@ -138,7 +138,7 @@ class Space:
         return replace(self, options=left)
 
     def adding(self, family: str, technique: str) -> Space:
-        """The space with every option of a technique that it does not have; the same space where it has one."""
+        """Return the space with all options of a technique; the same space if it has any of them."""
         place = FAMILIES.index(family_named(family, "options"))
         if any(gene.technique.name == technique for gene in self.options[place]):
             return self
@@ -149,10 +149,10 @@ class Space:
         return replace(self, options=options)
 
     def leaving_out(self, names: Sequence[str]) -> Space:
-        """The space without what ``names`` list: ``FAMILY``, of which ``none`` is left, or ``FAMILY.OPTION``.
+        """Return the space without ``names``: ``FAMILY``, which leaves ``none``, or ``FAMILY.OPTION``.
 
         Raises:
-            SpaceError: the space has no such option, or nothing would be left.
+            SpaceError: an option is unknown, or no candidate would be left.
         """
         space = self
         for name in names:
@@ -161,8 +161,7 @@ class Space:
 
     def _leaving_out(self, name: str) -> Space:
         family, dot, option = name.partition(".")
-        its = family_named(family, "--without")
-        options = self.options[FAMILIES.index(its)]
+        options = self.options[FAMILIES.index(family_named(family, "--without"))]
         known = {gene.technique.name for gene in options}
         if not dot and "none" not in known:
             raise SpaceError(f"--without {family}: a pipeline needs one; leave single options out, as {family}.OPTION")
@@ -181,9 +180,9 @@ class Space:
         return left
 
     def of_rankings(self) -> Space:
-        """The space of what rankings depend on; in each family behind the filter there is what does least.
+        """Return the space of rankings, with a single minimal option for each family after the filter.
 
-        Constraints that name such a family say nothing of rankings, and go.
+        Constraints on those families are removed, as they do not affect rankings.
         """
         behind = FAMILIES[FILTER + 1 :]
         least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
@@ -193,5 +192,5 @@ class Space:
         return replace(self, options=options, forbidden=forbidden)
 
     def genomes(self) -> Iterator[Genome]:
-        """Every feasible genome, in order."""
+        """Yield all feasible genomes in lexicographic order."""
         return (g for g in itertools.product(*map(range, self.sizes)) if self.is_feasible(g))

@@ -1,7 +1,4 @@
-"""An engine that measures how long each stage of a pipeline takes for a question.
-
-Results do not depend on it.
-"""
+"""An engine that measures the time of each stage of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,25 +15,25 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Gold, Question
 
 START = "start"
-"""Models opened, documents cut, index built: once, before the first question."""
+"""Loading of models, chunking and indexing, once before the first question."""
 
 WHOLE = "in all"
-"""From the question to the answer; a cold pipeline includes the start."""
+"""The time from the question to the answer; includes the start for a cold pipeline."""
 
-_ASKED = [family.name for family in FAMILIES if family.tier != "collection"]
-STAGES = (START, *_ASKED[:-1], "generation", _ASKED[-1])
-"""The timed stages in the order of a pipeline; retrieval is counted apart from the expansion that calls it."""
+_QUESTION_FAMILIES = [family.name for family in FAMILIES if family.tier != "collection"]
+STAGES = (START, *_QUESTION_FAMILIES[:-1], "generation", _QUESTION_FAMILIES[-1])
+"""The timed stages in order; retrieval is timed separately from the expansion that calls it."""
 
 WARM, COLD = "warm", "cold"
 """Whether models and index are loaded when a question arrives."""
 
 Clock = Callable[[], float]
-"""Seconds since any moment."""
+"""Returns seconds since a fixed time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Seconds that a question took by stage and in all, on a ``warm`` or ``cold`` pipeline."""
+    """The time of a question in seconds, by stage and in total, on a ``warm`` or ``cold`` pipeline."""
 
     question: str
     state: str
@@ -52,8 +49,8 @@ class Timed(Engine):
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def ask(self, candidate: Candidate, question: Question) -> dict[str, float]:
-        """Return the seconds by stage and in all that ``candidate`` takes for ``question``."""
-        self._way(candidate)  # what is built once is not timed
+        """Return the seconds that ``candidate`` takes for ``question``, by stage and in total."""
+        self._way(candidate)  # building the collection is not timed
         self.seconds.clear()
         started = self._clock()
         self.answer(candidate, question)

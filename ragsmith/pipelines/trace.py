@@ -23,7 +23,7 @@ class StageOutput:
 
     @property
     def fingerprint(self) -> str:
-        """Short digest of what the value says: see `stage_fingerprint`."""
+        """A short digest of the value: see `stage_fingerprint`."""
         if self._fingerprint is None:
             self._fingerprint = stage_fingerprint(self.value)
         return self._fingerprint
@@ -31,32 +31,32 @@ class StageOutput:
 
 @dataclass(slots=True)
 class Trace:
-    """What a candidate did with a question, stage by stage."""
+    """The outputs and usage of a candidate for a question by stage."""
 
     outputs: dict[str, StageOutput] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
 
     @property
     def hits(self) -> Hits:
-        """What passed the filter: retrieval is scored on this."""
+        """The hits after the filter, on which retrieval is scored."""
         hits: Hits = self.outputs["passage_filter"].value
         return hits
 
     @property
     def prompt(self) -> Prompt:
-        """What the generator read."""
+        """The prompt of the generator."""
         prompt: Prompt = self.outputs["prompt_maker"].value
         return prompt
 
     @property
     def answer(self) -> Answer:
-        """What is delivered."""
+        """The final answer."""
         answer: Answer = self.outputs["post_generation"].value
         return answer
 
 
 def stage_fingerprint(value: Any) -> str:
-    """Short digest of what a stage's output says: chunk ids in order, or texts."""
+    """Return a short digest of the output of a stage: of chunk ids in order, or of texts."""
     parts: Sequence[str]
     if isinstance(value, LazyHits):
         parts = value.ids
