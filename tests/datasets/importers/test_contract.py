@@ -86,7 +86,7 @@ def test_it_is_described_and_refuses_what_is_in_another_layout(importer: Importe
     with pytest.raises(DatasetError):
         importer.read(tmp_path)
     if not importer.takes_documents:
-        with pytest.raises(UsageError, match="brings its own documents"):
+        with pytest.raises(UsageError, match="has its own documents"):
             importer.read(tmp_path, load_dataset("law"))
 
 
