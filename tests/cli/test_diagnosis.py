@@ -71,7 +71,7 @@ def test_what_lacks_is_evaluated_on_search_questions_and_kept_for_the_report(
     shown = ragsmith(*asked)
     assert shown.code == 0
     assert "Contribution of each part" in shown.out
-    assert "These questions chose this pipeline, so each part" in " ".join(shown.out.split())
+    assert "These questions were used to select" in " ".join(shown.out.split())
     again = json.loads(ragsmith(*asked, "--json").out)
     assert again["plan"]["answers"] == 0
     assert {one["kind"] for one in again["parts"]} == {"out", "swap"}
@@ -115,7 +115,7 @@ def test_of_a_recommended_pipeline_it_is_not_said_that_the_questions_chose_it(
     assert ragsmith("recommend", tiny_folder, "-o", named, "--calls", 1).code == 0
     shown = ragsmith("ablate", named, "--space", tiny_space, "--workers", 1, "--cache", tmp_path / "c.sqlite")
     said = " ".join(shown.out.split())
-    assert (shown.code, "Each part of this pipeline was taken out" in said, "chose" in said) == (0, True, False)
+    assert (shown.code, "Each part of this pipeline was replaced" in said, "select" in said) == (0, True, False)
 
 
 def test_naive_rag_has_nothing_to_take_out(

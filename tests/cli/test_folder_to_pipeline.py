@@ -126,9 +126,9 @@ def test_a_document_is_shown_before_there_are_questions(ragsmith: Command, tmp_p
     ("arguments", "said"),
     [
         (["ferri"], "has no document 'ferri'; did you mean 'ferry'? known: ferry, lighthouse"),
-        (["ferry", "--start", "9", "--end", "5"], "[9, 5) is no part of 'ferry': give --start and --end from 0 to"),
-        (["ferry", "--end", "999999"], "[0, 999999) is no part of 'ferry'"),
-        (["ferry", "--start", "-1"], "[-1, 424) is no part of 'ferry'"),
+        (["ferry", "--start", "9", "--end", "5"], "[9, 5) is not a range of 'ferry': give --start and --end from 0 to"),
+        (["ferry", "--end", "999999"], "[0, 999999) is not a range of 'ferry'"),
+        (["ferry", "--start", "-1"], "[-1, 424) is not a range of 'ferry'"),
         (["--start", "3"], "--start and --end are offsets in a document: name one after the data set"),
     ],
 )

@@ -214,7 +214,7 @@ def test_in_words(home: Path) -> None:
     run = CliRunner().invoke(load(), ["index", "build", "winner.yaml"], catch_exceptions=False)
     assert run.stdout.splitlines() == [
         "3 documents, 3 chunks",
-        "against what the pipeline was found on: none added, changed or removed",
+        "changes against the documents that the pipeline was found on: none added, changed or removed",
     ]
     status = CliRunner().invoke(load(), ["index", "status"], catch_exceptions=False).stdout
     assert "vectors" in status

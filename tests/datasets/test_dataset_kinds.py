@@ -182,7 +182,7 @@ def test_without_questions_it_says_what_to_type(nested: Path) -> None:
         ragsmith.load_dataset(nested)
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(
-        f"questions.jsonl: is missing; draft questions with  ragsmith dataset draft {nested} --llm MODEL ,"
+        f"questions.jsonl: is missing; draft questions with `ragsmith dataset draft {nested} --llm MODEL"
     )
 
 

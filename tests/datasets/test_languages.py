@@ -149,7 +149,7 @@ def test_languages_that_the_embedder_does_not_know_are_said(recwarn: pytest.Warn
     ):
         warn_unsupported_languages(Resources().setup(found))
     with pytest.warns(
-        Notice, match=r"^of 4 documents 1 in sw: the embedder given:.* knows English, German, Turkish alone"
+        Notice, match=r"^of 4 documents 1 in sw: the embedder given:.* supports English, German, Turkish only"
     ):
         warn_unsupported_languages(Resources(models={"embedder": OneOfMany()}).setup(found))
     recwarn.clear()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragsmith.api.asking import LARGE, ask
+from ragsmith.api.asking import MIN_STORED_CHARACTERS, ask
 from ragsmith.api.comparing import evaluate
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
@@ -226,7 +226,9 @@ def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     ask(small, QUESTIONS[0], cache=cache)
     assert artifact_cache_for(cache).listed() == []
     draw = random.Random(9)
-    long = Document("long", "long", "\n\n".join(document("x", draw).text for _ in range(1 + LARGE // 300)))
+    long = Document(
+        "long", "long", "\n\n".join(document("x", draw).text for _ in range(1 + MIN_STORED_CHARACTERS // 300))
+    )
     many = tmp_path / "many"
     many.mkdir()
     path = winner(many, folder_of(collection({"long": long}), many / "documents"), retrieval="bm25")

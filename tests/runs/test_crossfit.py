@@ -113,7 +113,7 @@ def test_what_is_drafted_is_what_is_tested(done: tuple[Path, RunOutcome]) -> Non
         data = replace(about.data, drafted=about.record.tested[:5])
         found = read_report(store, replace(about, data=data))
         [note] = [note for note in found.notes if "drafted" in note]
-    assert note.startswith("A machine drafted 5 of the 24 questions, which are tested in folds. Such questions show")
+    assert note.startswith("A machine drafted 5 of the 24 questions, which are tested in folds. Such questions measure")
     assert {comparison.of for comparison in found.comparisons} == {"retrieval"}
 
 

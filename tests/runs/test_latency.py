@@ -242,7 +242,7 @@ def test_nothing_is_timed_unless_it_is_weighed(
     outcome = searched(world, space, store, settings)
     assert store.statistics()["tables"]["latency"]["rows"] == 0
     assert recorded(store, outcome).settings.machine is None
-    with pytest.raises(UsageError, match="measured no latency: one with --objectives quality,latency does"):
+    with pytest.raises(UsageError, match="measured no latency: search with --objectives quality,latency"):
         winner_yaml(store, outcome.key, world.setup, Path(), "latency<=2")
 
 

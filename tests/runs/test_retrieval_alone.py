@@ -101,7 +101,7 @@ def test_rankings_are_those_of_a_full_evaluation(
 def test_report_and_winner_say_what_was_not_searched(found: tuple[Result, Store, Path]) -> None:
     result, _, _ = found
     report = next(file for file in result.files if file.suffix == ".md").read_text()
-    assert "Retrieval alone was tuned" in report
+    assert "Only retrieval was tuned" in report
     assert "without an LLM" not in report
     winner = next(file for file in result.files if file.suffix == ".yaml")
     text = winner.read_text()

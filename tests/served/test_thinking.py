@@ -110,7 +110,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
         assert all("CutReply" in said and "--score-cut-answers" in said for said in named.values())
         results = store.results_many([row.key for row in store.evaluations(tiny_setup.dataset.digest)])
         assert not any("cut" in row.value for rows in results.values() for row in rows.values())
-        assert not [note for note in load_report(store, "island").notes if "were cut" in note]
+        assert not [note for note in load_report(store, "island").notes if "were truncated" in note]
         before = set(results)
         time.sleep(1.1)  # the latest search is reported, and starts differ by seconds
         search(server, cut_answers=True)
@@ -122,7 +122,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
         store, about.run, about.digest, about.record
     ).keys  # evaluations of the ablation are not among them
     cut = sum(row.value.get("cut", False) for key in named_by_run for row in results[key].values())
-    [note] = [note for note in load_report(store, "island").notes if "were cut" in note]
+    [note] = [note for note in load_report(store, "island").notes if "were truncated" in note]
     assert note.startswith(f"{cut} answers")
     assert cut >= len({question for _, question in named})
 

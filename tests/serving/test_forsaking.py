@@ -41,7 +41,7 @@ def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
         until = time.monotonic() + PATIENCE
         while len(server.log) < 2 and time.monotonic() < until:
             time.sleep(0.005)
-        stops["Who steers the ferry?"].ask()
+        stops["Who steers the ferry?"].cancel()
         for thread in threads:
             thread.join(PATIENCE)
         asked = [request for request in server.log if endpoint(request.path, request.body or {}) == "chat"]

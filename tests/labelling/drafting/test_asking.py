@@ -240,7 +240,7 @@ def test_the_command_says_what_it_will_take_and_what_came_of_it(
     assert "--max-calls 30" in plain["paused"]
     ended = ragsmith(*command)
     assert ended.code == 0
-    assert "drafts have to pass" in ended.err.splitlines()[0]
+    assert "drafts are needed" in ended.err.splitlines()[0]
     assert "8 in all" in ended.out
     assert f"{len(sent(server)):,} requests sent so far" in ended.out
     assert set(sent(server).values()) == {1}
