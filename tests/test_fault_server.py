@@ -21,7 +21,7 @@ from ragsmith.measures.faithfulness import supporting
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.post_generation.reflection_revising import make_revision_task
-from ragsmith.techniques.reranking.llm import ranking_of
+from ragsmith.techniques.reranking.llm import make_ranking_task
 from ragsmith.text.blocks import numbered
 
 PASSAGES = (
@@ -56,7 +56,7 @@ def tasks() -> list[Task[Any]]:
     names = [m.name for m in pkgutil.walk_packages(ragsmith.__path__, "ragsmith.") if not m.name.startswith(NO_TASKS)]
     found = {v for name in names for v in vars(importlib.import_module(name)).values() if isinstance(v, Task)}
     return sorted(
-        found | {answer_task(2), make_revision_task(2), ranking_of(2), supporting(2)}, key=lambda task: task.name
+        found | {answer_task(2), make_revision_task(2), make_ranking_task(2), supporting(2)}, key=lambda task: task.name
     )
 
 

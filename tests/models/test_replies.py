@@ -30,26 +30,35 @@ from ragsmith.techniques.post_generation.abstain import HELD
 from ragsmith.techniques.post_generation.reflection_revising import REVIEW, make_revision_task
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
-from ragsmith.techniques.pre_embedding.raptor import SUMMARISE as SUMMARISE_CLUSTER
+from ragsmith.techniques.pre_embedding.raptor import SUMMARISE_CLUSTER
 from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE
-from ragsmith.techniques.query_expansion.hyde import IMAGINE
-from ragsmith.techniques.query_expansion.iterative import NOTE
-from ragsmith.techniques.query_expansion.modality_hyde import CODE, TABLE
+from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
+from ragsmith.techniques.query_expansion.iterative import WRITE_NOTE
+from ragsmith.techniques.query_expansion.modality_hyde import IMAGINE_CODE, IMAGINE_TABLE
 from ragsmith.techniques.query_expansion.multi_prose import IMAGINE_FRAMED
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.query_expansion.rag_fusion import RELATE
-from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES
+from ragsmith.techniques.query_expansion.srr import JUDGE_SUFFICIENCY, REFORMULATE, SUB_QUERIES
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK
-from ragsmith.techniques.reranking.llm import ranking_of
+from ragsmith.techniques.reranking.llm import make_ranking_task
 from ragsmith.text.blocks import numbered
 
-ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), ranking_of(3), supporting(2)
+ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
-    *(DECOMPOSE, IMAGINE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
-    *(CONTROL, REFORMULATE, SUB_QUERIES, NOTE, JUDGE_EVIDENCE, IMAGINE_FRAMED, CODE, TABLE),
+    *(DECOMPOSE, IMAGINE_PASSAGE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
+    *(
+        JUDGE_SUFFICIENCY,
+        REFORMULATE,
+        SUB_QUERIES,
+        WRITE_NOTE,
+        JUDGE_EVIDENCE,
+        IMAGINE_FRAMED,
+        IMAGINE_CODE,
+        IMAGINE_TABLE,
+    ),
     *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT, HELD, CLOSED_BOOK, ROUND_TRIP, SELF_CONTAINED),
 )
 

@@ -44,7 +44,7 @@ from ragsmith.runs.run_context import Latencies
 from ragsmith.runs.token_estimates import estimate_tokens
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
-from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
 
 ANSWER, IMAGINED, RERANKED = 1.0, 0.25, 0.5
 """Seconds of a reply, of one to hyde, and of a reranked list."""
@@ -301,8 +301,8 @@ def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
 def test_replies_that_are_asked_for_together_are_waited_for_together() -> None:
     meter, chat = Meter(), Chat()
     view = Gateway().language_model(chat, meter)
-    view.run_all(IMAGINE, [{"question": "When?"}, {"question": "Where?"}])
-    view.run(IMAGINE, question="Who?")
+    view.run_all(IMAGINE_PASSAGE, [{"question": "When?"}, {"question": "Where?"}])
+    view.run(IMAGINE_PASSAGE, question="Who?")
     assert meter.total().calls == 3
     assert meter.total().seconds == 2 * IMAGINED
 
@@ -312,7 +312,7 @@ def test_no_more_are_waited_for_together_than_may_be_in_flight(at_once: int, sec
     meter, chat = Meter(), Chat()
     chat.seconds = 1.0
     chat.provider = SimpleNamespace(policy=Policy(in_flight=at_once))
-    Gateway().language_model(chat, meter).run_all(IMAGINE, [{"question": f"Where is {i}?"} for i in range(20)])
+    Gateway().language_model(chat, meter).run_all(IMAGINE_PASSAGE, [{"question": f"Where is {i}?"} for i in range(20)])
     assert meter.total().seconds == seconds
 
 
@@ -320,7 +320,9 @@ def test_a_free_slot_takes_the_next_that_waits() -> None:
     meter, chat = Meter(), Chat()
     chat.by_prompt = {"one": 3.0, "two": 1.0, "three": 1.0, "four": 2.0}
     chat.provider = SimpleNamespace(policy=Policy(in_flight=2))
-    Gateway().language_model(chat, meter).run_all(IMAGINE, [{"question": f"Where is {n}?"} for n in chat.by_prompt])
+    Gateway().language_model(chat, meter).run_all(
+        IMAGINE_PASSAGE, [{"question": f"Where is {n}?"} for n in chat.by_prompt]
+    )
     assert meter.total().seconds == 4.0  # one takes 3, and the others, at the same time, 1, 1 and 2
 
 
@@ -331,9 +333,9 @@ def test_a_model_that_does_not_say_how_long_it_took_is_timed(store: Store) -> No
     )
     meters = Meter(), Meter()
     for meter in meters:  # the second time from the store
-        Gateway(store).language_model(silent, meter).run(IMAGINE, question="When?")
+        Gateway(store).language_model(silent, meter).run(IMAGINE_PASSAGE, question="When?")
     assert 0 < meters[0].total().seconds == meters[1].total().seconds
-    Gateway(store).language_model(chat, meters[0]).run(IMAGINE, question="When?")
+    Gateway(store).language_model(chat, meters[0]).run(IMAGINE_PASSAGE, question="When?")
     assert meters[0].total().seconds == meters[1].total().seconds + IMAGINED
 
 

@@ -5,7 +5,7 @@ from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Share
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import read_sentences
-from ragsmith.techniques.query_expansion.srr import read_decision
+from ragsmith.techniques.query_expansion.srr import parse_decision
 from ragsmith.text.declining import NOT_FOUND, declines
 from ragsmith.types import Answer, Prompt, Question
 
@@ -38,7 +38,7 @@ def is_held_offline(model: OfflineModel, *, sample: int, question: str, context:
     return bool(sentences) and float(model.relevance(question, sentences).max()) >= least
 
 
-HELD = Task(name="answer_held", prompt=PROMPT, parse=read_decision, offline=is_held_offline, max_tokens=256)
+HELD = Task(name="answer_held", prompt=PROMPT, parse=parse_decision, offline=is_held_offline, max_tokens=256)
 
 
 @post_generation(paper="https://aclanthology.org/2020.acl-main.503", choices={"least": (0.3, 0.4, 0.5)})

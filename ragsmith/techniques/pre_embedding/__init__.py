@@ -1,4 +1,4 @@
-"""A pre-embedding decides by which texts, its keys, a chunk is found.
+"""Pre-embedding techniques choose the texts (keys) by which a chunk is indexed.
 
-What is read once it is found is the chunk itself, so nothing a key says ever reaches the generator.
+Retrieval returns the chunk itself, so the generator never sees keys.
 """

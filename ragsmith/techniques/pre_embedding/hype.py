@@ -1,4 +1,4 @@
-"""HyPE: index a chunk by questions it answers (Vake et al. 2025; offline after doc2query, Nogueira et al. 2019)."""
+"""HyPE: index a chunk by questions that it answers (Vake et al. 2025; similar to doc2query, Nogueira et al. 2019)."""
 
 import re
 
@@ -19,19 +19,19 @@ _AMOUNT = re.compile(
 _OPENING = re.compile(r"^(?:However|Moreover|Therefore|Thus|Also|Instead|Then|But|And|In addition|For example),?\s+")
 
 
-def questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int) -> tuple[str, ...]:
-    """Turn the passage's most salient sentences into questions by moving the verb (Heilman & Smith 2009).
+def generate_questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int) -> tuple[str, ...]:
+    """Turn the most salient sentences of a passage into questions by moving the verb (Heilman & Smith 2009).
 
-    A sentence is salient when it is like the whole passage and unlike those chosen before (MMR). One without a verb
-    that can move is asked about by its terms of highest idf.
+    Salient sentences are selected by maximal marginal relevance to the whole passage. A sentence without an auxiliary
+    verb becomes a question about its terms of highest idf.
     """
     sentences = tuple(s for s in model.sentences(passage) if len(model.terms(s)) > 1) or (passage,)
     chosen = [sentences[i] for i in model.select(passage, sentences, n)] or [passage]
-    made = [_invert(sentence) or _about(model, sentence) for sentence in chosen]
-    return tuple(dict.fromkeys(made))[:n]
+    questions = [_move_verb(sentence) or _ask_about_terms(model, sentence) for sentence in chosen]
+    return tuple(dict.fromkeys(questions))[:n]
 
 
-def _invert(sentence: str) -> str | None:
+def _move_verb(sentence: str) -> str | None:
     """Turn ``The dues are doubled in 1620.`` into ``When are the dues doubled?``; None without an early auxiliary."""
     sentence = _OPENING.sub("", sentence).rstrip(" .;:")
     timeless = _TIME.sub("", sentence, count=1)
@@ -40,17 +40,18 @@ def _invert(sentence: str) -> str | None:
         return None
     subject, rest = timeless[: verb.start()].strip(), timeless[verb.end() :].strip()
     if timeless != sentence:
-        asked = "When"
+        question_word = "When"
     elif amount := _AMOUNT.search(rest):
-        asked, rest = "How much or how many", " ".join((rest[: amount.start()] + rest[amount.end() :]).split())
+        question_word, rest = "How much or how many", " ".join((rest[: amount.start()] + rest[amount.end() :]).split())
     else:
-        asked = "What" if verb[1].lower() in {"is", "are", "was", "were"} else "When and why"
+        question_word = "What" if verb[1].lower() in {"is", "are", "was", "were"} else "When and why"
     first = subject.split()[0]
     subject = subject[0].lower() + subject[1:] if first.lower() in STOP_WORDS else subject
-    return f"{asked} {verb[1].lower()} {subject} {rest}?"
+    return f"{question_word} {verb[1].lower()} {subject} {rest}?"
 
 
-def _about(model: OfflineModel, sentence: str) -> str:
+def _ask_about_terms(model: OfflineModel, sentence: str) -> str:
+    """Return a question about the six content words of a sentence with the highest idf."""
     content = content_words(sentence)
     best = set(sorted(content, key=lambda word: (-max(map(model.idf, model.terms(word)), default=0.0), word))[:6])
     return f"What is said about {' '.join(word for word in content if word in best) or sentence.strip()}?"
@@ -65,7 +66,7 @@ ASK_QUESTIONS = Task(
         "without it: name people, things and rules instead of pointing at them. One question a line, and nothing else."
     ),
     parse=parse_questions,
-    offline=questions_offline,
+    offline=generate_questions_offline,
 )
 
 
@@ -76,11 +77,11 @@ ASK_QUESTIONS = Task(
 def hype(chunks: Chunks, *, language_model: LanguageModel, n: Count = 3, keep_text: bool = True) -> Entries:
     """Index every chunk by ``n`` questions that it answers.
 
-    Helps when questions and documents use different words. Costs one call a chunk, once a corpus. The paper indexes the
-    questions alone; then a fact that no question is about cannot be found, so by default the text is a key as well.
+    Helps when questions and documents use different words. Costs one call per chunk and corpus. The paper indexes only
+    the questions; as a fact that no question covers could then not be found, the text is also a key by default.
     """
-    asked = language_model.run_all(ASK_QUESTIONS, [{"passage": chunk.text, "n": n} for chunk in chunks])
+    questions = language_model.run_all(ASK_QUESTIONS, [{"passage": chunk.text, "n": n} for chunk in chunks])
     return tuple(
-        IndexEntry((chunk.text, *found[:n]) if keep_text else found[:n], chunk)
-        for chunk, found in zip(chunks, asked, strict=True)
+        IndexEntry((chunk.text, *own[:n]) if keep_text else own[:n], chunk)
+        for chunk, own in zip(chunks, questions, strict=True)
     )

@@ -1,4 +1,4 @@
-"""No pre-embedding: a chunk is found by its own text."""
+"""No pre-embedding: a chunk is indexed by its own text."""
 
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.types import Chunks, Entries, IndexEntry

@@ -1,4 +1,4 @@
-"""Prompt makers decide the order in which the generator is shown its passages.
+"""Prompt makers order the passages in the prompt of the generator.
 
-A prompt holds every passage, as numbered blocks: once, unless a technique is there to repeat some.
+Every passage is a numbered block and is shown once, unless the technique repeats some.
 """

@@ -1,4 +1,4 @@
-"""A query expansion decides what is searched with: it gets the question and a search, and returns one list of hits.
+"""Query expansion techniques choose the queries: each gets the question and a search function, and returns a ranking.
 
-The question itself never changes; later families read it as it was asked.
+The question itself is not changed; later stages get the original.
 """

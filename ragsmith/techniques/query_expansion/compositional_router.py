@@ -1,4 +1,4 @@
-"""Compositional router: choose how to search by predicted nDCG ("Beyond the Reranker", Singh et al.)."""
+"""Compositional router: choose a search strategy by predicted nDCG ("Beyond the Reranker", Singh et al.)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,24 @@ from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.entropy_router import COMPARISON_WORDS, compute_distances
-from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, ndcg_of_each, searched_by
+from ragsmith.techniques.query_expansion.keyword_router import (
+    STRATEGIES,
+    compute_ndcgs,
+    has_breadth_word,
+    search_by_strategy,
+)
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 Matrix = NDArray[np.float64]
 
-NEAREST = 20
-COMPONENTS = 8
+N_NEAREST_HITS = 20
+"""Number of hits whose distances to the question are features."""
+MAX_COMPONENTS = 8
+"""Maximum number of principal components of question vectors that are features."""
 FIRST_WORDS = ("what", "who", "when", "where", "which", "why", "how", "is", "are", "was", "do", "does", "did", "can")
+"""First words of questions, each of which is an indicator feature."""
 
 _CLAUSE = re.compile(r"[,;:—]|\b(?:and|but|or|if|because|although|though|while|that|which|who|when|after|before)\b")
 
@@ -36,25 +44,29 @@ def observe(
     gold: Gold,
     depth: int,
 ) -> dict[str, Any]:
-    """Return a question's features and the nDCG@10 of each strategy; no scores where nothing is relevant."""
-    plain = search((question.text,))[0]
-    others = [searched_by(s, question, search, language_model=language_model, depth=depth) for s in STRATEGIES[1:]]
+    """Return a question's features and the nDCG@10 of each strategy; no scores without relevant chunks."""
+    hits = search((question.text,))[0]
+    others = [
+        search_by_strategy(s, question, search, language_model=language_model, depth=depth) for s in STRATEGIES[1:]
+    ]
     return {
-        "lexical": list(lexical(question.text, compute_distances(question, plain[:NEAREST], embedder))),
+        "lexical": list(
+            compute_lexical_features(question.text, compute_distances(question, hits[:N_NEAREST_HITS], embedder))
+        ),
         "embedding": list(embed_question(question, embedder)),
-        "ndcg": ndcg_of_each((plain[:depth], *others), gold) if gold.relevant else [],
+        "ndcg": compute_ndcgs((hits[:depth], *others), gold) if gold.relevant else [],
     }
 
 
 def solve(observations: Sequence[Mapping[str, Any]], *, alpha: float) -> dict[str, Any]:
     """Fit a ridge regression for each strategy.
 
-    Standardising, projecting and regressing are one affine map in the end, and that is what is returned: ``models`` has
-    for each strategy ``intercept`` and ``weights``, of the lexical features and of the embedding. It is the same
-    whichever sign the principal components have. ``order`` lists the strategies, the best on average first.
+    Standardisation, projection and regression are combined into one affine map: ``models`` has for each strategy
+    ``intercept`` and ``weights``, of the lexical features and of the embedding. The map does not depend on the signs of
+    the principal components. ``order`` lists the strategies by descending mean nDCG.
 
     Raises:
-        ValueError: no question has anything relevant to find.
+        ValueError: no question has relevant chunks.
     """
     scored = [observation for observation in observations if observation["ndcg"]]
     if not scored:
@@ -66,13 +78,13 @@ def solve(observations: Sequence[Mapping[str, Any]], *, alpha: float) -> dict[st
     mean, deviation = lexical_part.mean(axis=0), lexical_part.std(axis=0)
     scale = np.where(deviation > 0, deviation, 1.0)
     centre = embedding.mean(axis=0)
-    components = principal_components(embedding - centre)
+    components = compute_components(embedding - centre)
     design = np.hstack([(lexical_part - mean) / scale, (embedding - centre) @ components.T])
-    slopes = ridge(design, gains - gains.mean(axis=0), alpha)
+    slopes = fit_ridge(design, gains - gains.mean(axis=0), alpha)
     by_feature = np.vstack([slopes[: len(mean)] / scale[:, None], components.T @ slopes[len(mean) :]])
     intercepts = gains.mean(axis=0) - np.concatenate([mean, centre]) @ by_feature
     models = {
-        strategy: {"intercept": _digits(intercepts[i]), "weights": [_digits(weight) for weight in by_feature[:, i]]}
+        strategy: {"intercept": _round(intercepts[i]), "weights": [_round(weight) for weight in by_feature[:, i]]}
         for i, strategy in enumerate(STRATEGIES)
     }
     average = [round(float(value), 9) for value in gains.mean(axis=0)]
@@ -94,31 +106,31 @@ def compositional_router(
     alpha: Annotated[float, Range(0.001)] = 1.0,
     depth: Count = 20,
 ) -> Hits:
-    """Search plainly, with an imagined passage or with a broader question, whichever is predicted to score best.
+    """Search with the question, a hypothetical passage or a broader question, by the highest predicted score.
 
-    Helps when the form of a question determines the best strategy and there are enough questions to learn that from: 34
+    Helps when the form of a question determines the best strategy and there are enough questions to learn this from: 34
     features are fitted. Costs one search, one embedding of the question and of each of 20 hits, and the call of
-    ``dual_path`` or ``step_back`` where that is chosen; fitting costs both calls for every calibration question.
+    ``dual_path`` or ``step_back`` if it is chosen; fitting costs both calls for every calibration question.
 
     A ridge regression (penalty ``alpha``) for each strategy predicts nDCG@10 from the first word, question mark,
     breadth, comparison, names, length, clauses, six statistics of the distances of the first hits, and the first eight
-    principal components of the question's vector. Ties go to the strategy that is best on average.
+    principal components of the question's vector. Ties go to the strategy with the highest mean.
 
-    Differences from the paper: it was cross-fitted on the labels of the split that it was scored on, including the test
-    split; here the test split is never used for fitting.
+    Differences from the paper: its router was cross-fitted on the labels of the split that it was evaluated on,
+    including the test split; here the test split is never used for fitting.
     """
-    plain = search((question.text,))[0]
+    hits = search((question.text,))[0]
     features = (
-        *lexical(question.text, compute_distances(question, plain[:NEAREST], embedder)),
+        *compute_lexical_features(question.text, compute_distances(question, hits[:N_NEAREST_HITS], embedder)),
         *embed_question(question, embedder),
     )
-    strategy = predicted_best(fitted.numbers, features)
+    strategy = predict_best_strategy(fitted.numbers, features)
     if strategy == "semantic":
-        return plain[:depth]
-    return searched_by(strategy, question, search, language_model=language_model, depth=depth)
+        return hits[:depth]
+    return search_by_strategy(strategy, question, search, language_model=language_model, depth=depth)
 
 
-def predicted_best(numbers: Mapping[str, Any], features: Sequence[float]) -> str:
+def predict_best_strategy(numbers: Mapping[str, Any], features: Sequence[float]) -> str:
     """Return the strategy with the highest prediction.
 
     Raises:
@@ -128,7 +140,7 @@ def predicted_best(numbers: Mapping[str, Any], features: Sequence[float]) -> str
     sizes = {len(model["weights"]) for model in models.values()}
     if sizes != {len(features)}:
         raise ValueError(
-            f"query_expansion.compositional_router: it was fitted on {min(sizes)} features and a question has "
+            f"query_expansion.compositional_router was fitted on {min(sizes)} features and a question has "
             f"{len(features)}; fit it again with this embedder"
         )
     values = {name: model["intercept"] + float(np.dot(model["weights"], features)) for name, model in models.items()}
@@ -136,50 +148,52 @@ def predicted_best(numbers: Mapping[str, Any], features: Sequence[float]) -> str
     return max(order, key=lambda name: round(values[name], 6))
 
 
-def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
-    """Return 26 features: the first word (14), six of form, and six of the distances ``found``, nearest hit first."""
-    asked = words(text)
-    first = [float(asked[:1] == [word]) for word in FIRST_WORDS]
+def compute_lexical_features(text: str, distances: Sequence[float]) -> tuple[float, ...]:
+    """Return 26 features: the first word (14), six of form, and six of ``distances``, those of the nearest hits in
+    order.
+    """
+    question_words = words(text)
+    first = [float(question_words[:1] == [word]) for word in FIRST_WORDS]
     form = (
         "?" in text,
-        broad(text),
-        not COMPARISON_WORDS.isdisjoint(asked),
+        has_breadth_word(text),
+        not COMPARISON_WORDS.isdisjoint(question_words),
         len(names(text)),
-        len(asked),
+        len(question_words),
         1 + sum(match.start() > 0 for match in _CLAUSE.finditer(text.strip().lower())),
     )
-    return (*first, *map(float, form), *_statistics(found))
+    return (*first, *map(float, form), *_summarise_distances(distances))
 
 
 def embed_question(question: Question, embedder: Embedder) -> tuple[float, ...]:
-    """Return the question's vector, rounded as cosines are."""
+    """Return the question's vector, rounded to 6 decimals as cosines are."""
     [vector] = embed_queries(embedder, [question.text]).astype(np.float64)
     return tuple(float(value) for value in np.round(vector, 6))
 
 
-def principal_components(centred: Matrix) -> Matrix:
-    """Return the first components of rows with mean 0: shape ``(8 at most, dimensions)``."""
+def compute_components(centred: Matrix) -> Matrix:
+    """Return the principal components of rows with mean 0: shape ``(at most 8, dimensions)``."""
     _, singular, components = np.linalg.svd(centred, full_matrices=False)
     strong = singular > 1e-9
-    return components[strong][:COMPONENTS]
+    return components[strong][:MAX_COMPONENTS]
 
 
-def ridge(design: Matrix, targets: Matrix, alpha: float) -> Matrix:
+def fit_ridge(design: Matrix, targets: Matrix, alpha: float) -> Matrix:
     """Return the slopes ``(X'X + alpha I)^-1 X'y`` for columns and targets with mean 0."""
     gram = design.T @ design + alpha * np.eye(design.shape[1])
     slopes: Matrix = np.linalg.solve(gram, design.T @ targets).astype(np.float64)
     return slopes
 
 
-def _statistics(found: Sequence[float]) -> tuple[float, ...]:
-    """Return the smallest, mean, range, standard deviation, first gap, smallest / mean; zeros without hits."""
-    if not found:
+def _summarise_distances(distances: Sequence[float]) -> tuple[float, ...]:
+    """Return minimum, mean, range, standard deviation, first gap, and minimum / mean; zeros without hits."""
+    if not distances:
         return (0.0,) * 6
-    values = sorted(map(float, found))
+    values = sorted(map(float, distances))
     mean, nearest = float(np.mean(values)), values[0]
     gap = values[1] - nearest if len(values) > 1 else 0.0
     return nearest, mean, values[-1] - nearest, float(np.std(values)), gap, nearest / mean if mean else 0.0
 
 
-def _digits(value: np.float64) -> float:
-    return round(float(value), 9) + 0.0  # no last bits, no negative zero: those differ between machines
+def _round(value: np.float64) -> float:
+    return round(float(value), 9) + 0.0  # last bits and negative zeros differ between machines

@@ -1,4 +1,4 @@
-"""CRAG, corrective retrieval: search once more, with another query, where the evidence looks weak (Yan et al. 2024)."""
+"""CRAG, corrective retrieval: search again with a rewritten query if the evidence is weak (Yan et al. 2024)."""
 
 import re
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.registry import Fitting
-from ragsmith.techniques.reranking.llm import beginning
+from ragsmith.techniques.reranking.llm import truncate_text
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
-LOWEST, HIGHEST = 1, 100
+MIN_SCORE, MAX_SCORE = 1, 100
 
 _REASON = r"(?!\s|\d|or\b|to\b).*"
 _LABEL = r"(?:(?:the|my|final|overall|relevance)\s+)*(?:score|rating|relevance)[*_`]*\s*(?:[:=]|is\b)"
@@ -25,15 +25,15 @@ _LABELLED = re.compile(r"\b(?:score|rating|relevance)\b(?:\W|is\b)*\d", re.IGNOR
 _SCORE = re.compile(
     rf"[>#*_`\s]*{_LABEL}{_NUMBER}(?:\.?\s*|(?:(?:\s*[–—;:]|\s+-|\.)\s+|\s*\(){_REASON})", re.IGNORECASE
 )
-_BARE = re.compile(rf"[>#*_`\s]*{_NUMBER}(?:\.?\s*|(?:(?:\s*[–—;]|\s+-)\s+|\s*\(){_REASON})")  # no "1. item" of a list
+_BARE = re.compile(rf"[>#*_`\s]*{_NUMBER}(?:\.?\s*|(?:(?:\s*[–—;]|\s+-)\s+|\s*\(){_REASON})")  # not "1. item" of a list
 
 
-def score(reply: str) -> float:
-    """Read a score from 1 to 100, alone on its line or with a reason after it; one that is called so goes first.
+def parse_score(reply: str) -> float:
+    """Parse a score from 1 to 100 that is alone on its line or followed by a reason; labelled scores take precedence.
 
     Raises:
-        ValueError: no line is a score, lines give different ones, or it is out of range. To take an unreadable
-            judgement for 100 would let a judge that does not work accept everything.
+        ValueError: no line is a score, lines give different ones, or it is out of range. If an unreadable judgement
+            counted as 100, a judge that does not work would accept everything.
     """
     lines = clean_reply(reply).splitlines()
     labelled = [line for line in lines if _LABELLED.search(line)]
@@ -42,19 +42,19 @@ def score(reply: str) -> float:
     if len(scores) != 1:
         raise ValueError(f"the judgement {reply.strip()[:80]!r} cannot be read; expected one number from 1 to 100")
     value = scores.pop()
-    if not LOWEST <= value <= HIGHEST:
-        raise ValueError(f"the judgement is {value:g}; expected a number from {LOWEST} to {HIGHEST}")
+    if not MIN_SCORE <= value <= MAX_SCORE:
+        raise ValueError(f"the judgement is {value:g}; expected a number from {MIN_SCORE} to {MAX_SCORE}")
     return value
 
 
-def evidence_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
-    """Return the relevance of the best passage, set on the scale; what is enough on it depends on the corpus.
+def judge_evidence_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
+    """Return the relevance of the best passage on the scale; the level that is sufficient depends on the corpus.
 
-    Relevance is half coverage of the question's terms, weighted by idf, half cosine; the best passage decides, since
-    one is enough to answer from.
+    Relevance is half idf-weighted coverage of the question's terms, half cosine. The best passage decides, as one is
+    enough to answer from.
     """
     best = max(model.relevance(question, passages).tolist(), default=0.0)
-    return round(LOWEST + (HIGHEST - LOWEST) * best, 1)
+    return round(MIN_SCORE + (MAX_SCORE - MIN_SCORE) * best, 1)
 
 
 JUDGE_EVIDENCE = Task(
@@ -71,8 +71,8 @@ JUDGE_EVIDENCE = Task(
         "1 = they have nothing to do with the question\n\n"
         "Reply with one whole number from 1 to 100 and nothing else."
     ),
-    parse=score,
-    offline=evidence_offline,
+    parse=parse_score,
+    offline=judge_evidence_offline,
     max_tokens=64,
 )
 
@@ -90,25 +90,25 @@ def observe(
     max_characters: int,
     depth: int,
 ) -> list[Any]:
-    """Return the judge's score of the first hits, and whether one is relevant; nothing where there is no gold."""
-    found = search((question.text,))[0][:depth]
-    if not gold.relevant or not found:
+    """Return the judge's score of the first hits, and whether one is relevant; nothing if there is no gold."""
+    hits = search((question.text,))[0][:depth]
+    if not gold.relevant or not hits:
         return []
-    shown = _shown(found, snippets, max_characters)
-    value = language_model.run(JUDGE_EVIDENCE, question=question.text, passages=shown)
-    return [value, any(hit.chunk.id in gold.relevant for hit in found[:snippets])]
+    passages = _truncate_passages(hits, snippets, max_characters)
+    value = language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages)
+    return [value, any(hit.chunk.id in gold.relevant for hit in hits[:snippets])]
 
 
 def solve(observations: Sequence[Sequence[Any]]) -> dict[str, float]:
-    """Fit ``lower``: below it the judge's scores tell best that no hit which it saw is relevant.
+    """Fit ``lower``, the score that best separates hits with a relevant chunk from hits without one.
 
     Raises:
-        ValueError: no question has anything relevant to find.
+        ValueError: no question has relevant chunks.
     """
-    seen = [(value, right) for value, right in filter(None, observations)]
-    if not seen:
+    judgements = [(value, is_relevant) for value, is_relevant in filter(None, observations)]
+    if not judgements:
         raise ValueError("query_expansion.crag: no calibration question has gold; label some")
-    return {"lower": fit_least(seen, LOWEST, HIGHEST + 1)}
+    return {"lower": fit_least(judgements, MIN_SCORE, MAX_SCORE + 1)}
 
 
 # --- the technique ---------------------------------------------------------------------------------------------------
@@ -132,42 +132,43 @@ def crag(
     max_characters: Count = 500,
     depth: Count = 20,
 ) -> Hits:
-    """Search, have the first hits judged from 1 to 100, and search again with a rewritten query if the score is low.
+    """Search, judge the first hits from 1 to 100, and search again with a rewritten query if the score is low.
 
     Helps when some questions lack the documents' words: only those are rewritten. Costs 1 call if the evidence is good
-    enough and up to 4 if it is not (judge, rewrite, judge the new list and the merged one); if nothing was found, only
-    the rewriting. At most one rewriting and 2 searches.
+    enough and up to 4 if it is not (judge, rewrite, judge the second ranking and the fused one); without hits, only the
+    rewriting. At most one rewriting and 2 searches.
 
-    A score is low if it is below ``lower`` or, ``fitted``, below the threshold that best separates search questions
-    with and without a relevant hit among those judged, which costs a judgement for each of them. The meaning of 25
-    depends on the judge: the embedded one, whose score is a share of words, rarely goes below it on some corpora.
+    A score is low if it is below ``lower`` or, with the ``fitted`` threshold, below the score that best separates
+    search questions with and without a relevant hit among those judged; fitting costs one judgement for each of them.
+    The meaning of 25 depends on the judge: the score of the embedded one, a share of words, is rarely below it on some
+    corpora.
 
-    Differences from the paper: ``merge_rerank`` fuses the old and the new list by reciprocal rank and returns the list
-    of the three that the judge scores best, the old one on a tie; reranking is left to the next stage. ``replace``, the
-    code of the HetDocQA study (Singh et al.), returns the new list without judging it and was measured to do harm. Its
-    second threshold, 60, keeps the list on both sides and is left out; ``lower`` may be 60. Yan et al. also refine the
-    passages and search the web, which is not done here. An unreadable judgement is requested again and then fails the
-    question; the study's code takes it as 100.
+    Differences from the paper: ``merge_rerank`` fuses the first and the second ranking by reciprocal rank and returns
+    the ranking of the three with the best judgement, the first one on a tie; reranking is left to the next stage.
+    ``replace``, the code of the HetDocQA study (Singh et al.), returns the second ranking without judging it, which was
+    measured to lower scores. Its second threshold, 60, has no effect on the ranking and is not implemented; ``lower``
+    may be 60. The paper also refines the passages and searches the web, which is not implemented. An unreadable
+    judgement is requested again and then fails the question; the study's code counts it as 100.
     """
-    enough = lower if threshold == GIVEN else fitted.numbers["lower"]
+    threshold_score = lower if threshold == GIVEN else fitted.numbers["lower"]
 
     @cache
-    def judged(passages: tuple[str, ...]) -> float:
+    def judge(passages: tuple[str, ...]) -> float:
         return language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages)
 
-    def value(hits: Hits) -> float:
-        return judged(_shown(hits, snippets, max_characters))
+    def score_hits(hits: Hits) -> float:
+        return judge(_truncate_passages(hits, snippets, max_characters))
 
-    found = search((question.text,))[0][:depth]
-    if found and value(found) >= enough:
-        return found
-    again = search((language_model.run(REWRITE, question=question.text),))[0][:depth]
-    if not found or on_low == "replace":
-        return again
-    merged = reciprocal_rank_fusion((found, again))[:depth]
-    return max((found, again, merged), key=value) if again else found
+    first = search((question.text,))[0][:depth]
+    if first and score_hits(first) >= threshold_score:
+        return first
+    second = search((language_model.run(REWRITE, question=question.text),))[0][:depth]
+    if not first or on_low == "replace":
+        return second
+    fused = reciprocal_rank_fusion((first, second))[:depth]
+    return max((first, second, fused), key=score_hits) if second else first
 
 
-def _shown(hits: Hits, snippets: int, max_characters: int) -> tuple[str, ...]:
+def _truncate_passages(hits: Hits, snippets: int, max_characters: int) -> tuple[str, ...]:
     """Return the beginnings of the first hits for the judge."""
-    return tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets])
+    return tuple(truncate_text(hit.chunk.text, max_characters) for hit in hits[:snippets])

@@ -1,4 +1,4 @@
-"""Decomposition: search with the questions that a complex question consists of (Press et al. 2023)."""
+"""Decomposition: search with the sub-questions of a complex question (Press et al. 2023)."""
 
 import re
 
@@ -10,20 +10,20 @@ from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import weighted_search
 from ragsmith.types import Hits, Question, Search
 
-_ASKING = (
+_QUESTION_WORDS = (
     r"(?:how|what|who|whom|whose|when|where|which|why|whether|does|do|did|is|are|was|were|can|may|must|should|will)"
 )
 _CLAUSE = re.compile(
-    rf"[?;]\s+|,?\s+(?:and|or|but)\s+(?:also\s+)?(?:(?:in|at|on|for|to|from|by|under)\s+)?(?={_ASKING}\b)"
+    rf"[?;]\s+|,?\s+(?:and|or|but)\s+(?:also\s+)?(?:(?:in|at|on|for|to|from|by|under)\s+)?(?={_QUESTION_WORDS}\b)"
     r"|,\s+(?:but|while|whereas|although|because|since|so|if|unless|given that|after|before|when)\s+"
     r"|\s+(?:while|whereas|although|because|given that|as well as)\s+",
     re.IGNORECASE,
 )
-_FRONTED = re.compile(
+_FRONTED_CLAUSE = re.compile(
     r"^(?:if|when|although|while|because|since|given that|after|before|unless|suppose(?: that)?)\s+([^,]+),\s+(.+)$",
     re.IGNORECASE,
 )
-_COMPARED = tuple(
+_COMPARISONS = tuple(
     re.compile(pattern + r"\??$", re.IGNORECASE)
     for pattern in (
         r"^.*?\b(?:differences?|distinction|relation(?:ship)?|similarities|comparison)\s+between\s+(.+?)\s+and\s+(.+?)",
@@ -37,30 +37,30 @@ _ANAPHOR = re.compile(
 )
 
 
-def sub_questions_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
-    """Split a question at its clauses, after the rules of syntactic simplification (Siddharthan 2006).
+def split_question_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Split a question into its clauses, by rules of syntactic simplification (Siddharthan 2006).
 
-    Cues are coordinated question words, discourse markers, fronted conditions and comparisons, whose sides are asked
-    about one by one. A later part with a pronoun takes over the names of the question, or else the last noun before
-    it: antecedents are recent (Lappin & Leass 1994). A question of one clause yields itself.
+    Cues are coordinated question words, discourse markers, fronted conditions and comparisons, each side of which
+    becomes a question. To a later part with a pronoun, the names of the question are added, or else the last noun
+    before it: antecedents are recent (Lappin & Leass 1994). A question of one clause is returned unchanged.
     """
-    parts = [part.strip(" ,;?.") for clause in _clauses(question) for part in _sides(clause)]
+    parts = [part.strip(" ,;?.") for clause in _split_clauses(question) for part in _split_comparison(clause)]
     parts = [part for part in parts if len(model.terms(part)) >= 2]
     if len(parts) < 2:
         return (question,)
     topic = " ".join(names(question)) or _last_words(model, parts[0])
-    whole = [parts[0], *(f"{part} {topic}" if _refers_back(part) else part for part in parts[1:])]
-    return tuple(dict.fromkeys(f"{part[0].upper()}{part[1:]}?" for part in whole))[:n]
+    resolved = [parts[0], *(f"{part} {topic}" if _refers_back(part) else part for part in parts[1:])]
+    return tuple(dict.fromkeys(f"{part[0].upper()}{part[1:]}?" for part in resolved))[:n]
 
 
-def _clauses(question: str) -> list[str]:
-    fronted = _FRONTED.match(question.strip())
+def _split_clauses(question: str) -> list[str]:
+    fronted = _FRONTED_CLAUSE.match(question.strip())
     return [part for text in (fronted.groups() if fronted else (question,)) for part in _CLAUSE.split(text)]
 
 
-def _sides(clause: str) -> tuple[str, ...]:
+def _split_comparison(clause: str) -> tuple[str, ...]:
     """Split ``the difference between A and B`` into a question about A and one about B."""
-    for pattern in _COMPARED:
+    for pattern in _COMPARISONS:
         if match := pattern.match(clause.strip()):
             return tuple(f"What is {side}" for side in match.groups())
     if match := _BOTH.match(clause.strip()):
@@ -86,7 +86,7 @@ DECOMPOSE = Task(
         "repeat it unchanged. One question a line, and nothing else."
     ),
     parse=parse_questions,
-    offline=sub_questions_offline,
+    offline=split_question_offline,
     max_tokens=256,
 )
 
@@ -101,11 +101,10 @@ def decomposition(
     weight: Share = 0.5,
     depth: Count = 20,
 ) -> Hits:
-    """Search with the question and up to ``n`` simpler ones it consists of, and combine the scores.
+    """Search with the question and up to ``n`` simpler questions that it consists of, and combine the scores.
 
-    Helps when the evidence is in several places. Costs one call and a search for each part; a question of one clause
-    is searched as it is. The question keeps the share ``weight`` of the score, as a part alone can lose what it was
-    about.
+    Helps when the evidence is in several places. Costs one call and one search per part; a question of one clause is
+    searched unchanged. The question has the share ``weight`` of the score, as a part alone can lose its subject.
     """
     parts = language_model.run(DECOMPOSE, question=question.text, n=n)[:n]
     return weighted_search(search, question, parts, weight)[:depth]

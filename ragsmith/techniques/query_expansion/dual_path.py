@@ -1,4 +1,4 @@
-"""Dual path: fuse the rankings of the question and of an imagined answer by reciprocal rank (DPHF, Singh et al.)."""
+"""Dual path: fuse the rankings of the question and of a hypothetical answer by reciprocal rank (DPHF, Singh et al.)."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
-from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
 from ragsmith.types import Hits, Question, Search
 
 
@@ -14,16 +14,16 @@ from ragsmith.types import Hits, Question, Search
 def dual_path(
     question: Question, search: Search, *, language_model: LanguageModel, constant: Count = 60, depth: Count = 20
 ) -> Hits:
-    """Search with the question and with one passage imagined as its answer, and fuse the two rankings.
+    """Search with the question and with one hypothetical passage that answers it, and fuse the two rankings.
 
-    A chunk scores the sum of ``1 / (constant + rank)`` over the paths that found it (Cormack et al. 2009), so what both
-    find comes first. Helps when questions and documents share few words but the imagined passage may be off: either
-    path makes up for the other. Costs 1 call and 2 searches.
+    The score of a chunk is the sum of ``1 / (constant + rank)`` over the rankings that contain it (Cormack et al.
+    2009), so chunks in both rankings come first. Helps when questions and documents share few words but the
+    hypothetical passage may be wrong. Costs 1 call and 2 searches.
 
-    Against the paper: the same, but the score has a scale of its own, ``rrf``, where the study's code went on to sort
-    it together with similarities. `hyde` with ``keep_question`` and ``rrf`` is the same under another name; with
-    ``convex`` it is not; the space `seeds` has both.
+    Differences from the paper: only the score has a separate scale, ``rrf``; the study's code sorted it together with
+    similarities. `hyde` with ``keep_question`` and ``rrf`` is equivalent, with ``convex`` it is not; the space `seeds`
+    has both.
     """
-    imagined = language_model.run(IMAGINE, question=question.text)
+    passage = language_model.run(IMAGINE_PASSAGE, question=question.text)
     fuse = partial(reciprocal_rank_fusion, constant=constant)
-    return fused_search(search, (question.text, imagined), fuse)[:depth]
+    return fused_search(search, (question.text, passage), fuse)[:depth]

@@ -12,15 +12,16 @@ from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import decomposition
-from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, ndcg_of_each, searched_by
+from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, compute_ndcgs, search_by_strategy
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
-FITTED = ("ndcg", "agreement")
-"""The objectives that thresholds can be fitted to; otherwise they are given."""
+FITTED_OBJECTIVES = ("ndcg", "agreement")
+"""The objectives that thresholds can be fitted to."""
 
 COMPARISON_WORDS = frozenset(words("both same than between versus vs compare compared respectively either neither"))
+"""Words of questions that compare."""
 _NAME = re.compile(r"\b[A-Z]\w{2,}")
 
 
@@ -41,8 +42,8 @@ def observe(
     if not gold.relevant or not hits:
         return {"entropy": 0.0, "ndcg": []}
     entropy = softmax_entropy(compute_distances(question, hits[:nearest], embedder), temperature)
-    found = [_search(way, question, search, language_model, multi_hop, depth) for way in STRATEGIES[1:]]
-    return {"entropy": entropy, "ndcg": ndcg_of_each((hits[:depth], *found), gold)}
+    others = [_search(strategy, question, search, language_model, multi_hop, depth) for strategy in STRATEGIES[1:]]
+    return {"entropy": entropy, "ndcg": compute_ndcgs((hits[:depth], *others), gold)}
 
 
 def solve(observations: Sequence[Mapping[str, Any]], *, thresholds: str, nearest: int) -> dict[str, float]:
@@ -57,25 +58,26 @@ def solve(observations: Sequence[Mapping[str, Any]], *, thresholds: str, nearest
     scored = sorted((each["entropy"], each["ndcg"]) for each in observations if each["ndcg"])
     if not scored:
         raise ValueError("query_expansion.entropy_router: no calibration question has gold; label some")
-    worth = np.array([ndcg for _, ndcg in scored])
+    gains = np.array([ndcg for _, ndcg in scored])
     if thresholds == "agreement":
-        worth = np.eye(len(STRATEGIES))[worth.argmax(axis=1)]
-    plain, both, broad = np.vstack([np.zeros(len(STRATEGIES)), np.cumsum(worth, axis=0)]).T
-    # questions before the first cut use the plain search, those before the second both paths, others are broadened
+        gains = np.eye(len(STRATEGIES))[gains.argmax(axis=1)]
+    plain, both, broad = np.vstack([np.zeros(len(STRATEGIES)), np.cumsum(gains, axis=0)]).T
+    # questions before the first cut use the plain search, those before the second dual_path, others step_back
     entropies = [entropy for entropy, _ in scored]
     cuts = [i for i in range(len(scored) + 1) if i in (0, len(scored)) or entropies[i - 1] < entropies[i]]
-    best, best_value, till = (0, 0), -math.inf, len(scored)
+    best, best_value, end = (0, 0), -math.inf, len(scored)
     for i in reversed(cuts):
-        if _marginal_gain(both, broad, i) > _marginal_gain(both, broad, till):
-            till = i
-        value = round(float(plain[i] - both[i] + both[till] - broad[till] + broad[-1]), 9)
+        if _marginal_gain(both, broad, i) > _marginal_gain(both, broad, end):
+            end = i
+        value = round(float(plain[i] - both[i] + both[end] - broad[end] + broad[-1]), 9)
         if value > best_value:
-            best, best_value = (i, till), value
+            best, best_value = (i, end), value
     low, high = (_place_threshold(entropies, cut, math.log(nearest)) for cut in best)
     return {"low": low, "high": high}
 
 
 def _marginal_gain(both: Any, broad: Any, cut: int) -> float:
+    """Return the gain of `dual_path` over `step_back` for the first ``cut`` questions, to 9 decimals."""
     return round(float(both[cut] - broad[cut]), 9)
 
 
@@ -91,8 +93,8 @@ def _place_threshold(entropies: Sequence[float], cut: int, most: float) -> float
 
 @query_expansion(
     paper="Singh et al., Beyond the Reranker",
-    choices={"thresholds": ("given", *FITTED), "temperature": (0.05, 0.02, 1.0), "multi_hop": (False, True)},
-    fitting=Fitting(observe, solve, when={"thresholds": FITTED}),
+    choices={"thresholds": ("given", *FITTED_OBJECTIVES), "temperature": (0.05, 0.02, 1.0), "multi_hop": (False, True)},
+    fitting=Fitting(observe, solve, when={"thresholds": FITTED_OBJECTIVES}),
 )
 def entropy_router(
     question: Question,
@@ -112,20 +114,20 @@ def entropy_router(
     """Search with the question alone, or expand it if the distances of the best hits are too similar.
 
     Helps when ambiguous questions can be recognised by their hits, for which there is no evidence: in the paper's own
-    data the entropy hardly correlates with the best strategy (rank correlation 0.1). Costs one search, one embedding a
-    hit, and the call of ``dual_path`` or ``step_back`` where that is chosen. If the entropy (nats) of the softmax of
+    data the entropy hardly correlates with the best strategy (rank correlation 0.1). Costs one search, one embedding
+    per hit, and the call of ``dual_path`` or ``step_back`` if it is chosen. If the entropy (nats) of the softmax of
     ``-distance / temperature`` over the ``nearest`` hits (squared L2) is below ``low``, the first hits are returned;
-    below ``high``, those of ``dual_path``; else, or without hits, those of ``step_back``. It is at most the logarithm
-    of the number of hits, so a search with fewer than 14 never reaches the default ``high``.
+    below ``high``, those of ``dual_path``; else, or without hits, those of ``step_back``. The entropy is at most the
+    logarithm of the number of hits, so a search with fewer than 14 hits never reaches the default ``high``.
 
     ``thresholds`` are ``given``, or fitted on search questions, which costs both calls for each of them: over all pairs
     for the highest mean nDCG@10 (``ndcg``) or, as in the paper's code, for the most questions on which router and
-    oracle agree (``agreement``). With ``multi_hop``, a question that would be broadened is decomposed instead if it
-    compares, or has two names of three letters or more after its first word; in the paper this flag has no effect.
+    oracle agree (``agreement``). With ``multi_hop``, a question for ``step_back`` is decomposed instead if it compares,
+    or has two names of three letters or more after its first word; in the paper this flag has no effect.
 
     Differences from the paper: it claims fitted thresholds and uses ``temperature=1.0`` with the ``given`` 1.8 and 2.6.
-    Distances of unit vectors differ so little that every question is then near the maximum, log 20 = 3.0, and goes to
-    ``step_back``. At 0.05 all three are chosen. Its code tries 40 thresholds.
+    Distances of unit vectors differ so little that the entropy of every question is then near the maximum, log 20 =
+    3.0, and all use ``step_back``. At 0.05 all three strategies are chosen. The paper's code tries 40 thresholds.
     """
     if temperature <= 0 or low > high or nearest < 1:
         raise ValueError(
@@ -153,17 +155,17 @@ def _search(
 ) -> Hits:
     if strategy == "step_back" and multi_hop and is_multi_hop(question.text):
         return decomposition(question, search, language_model=language_model, depth=depth)
-    return searched_by(strategy, question, search, language_model=language_model, depth=depth)
+    return search_by_strategy(strategy, question, search, language_model=language_model, depth=depth)
 
 
 def compute_distances(question: Question, hits: Hits, embedder: Embedder) -> tuple[float, ...]:
     """Return the squared L2 distance between the vectors of the question and of each hit's text."""
     if not hits:
         return ()
-    [asked] = embed_queries(embedder, [question.text]).astype(np.float64)
-    found = embedder.embed([hit.chunk.text for hit in hits]).astype(np.float64)
+    [question_vector] = embed_queries(embedder, [question.text]).astype(np.float64)
+    hit_vectors = embedder.embed([hit.chunk.text for hit in hits]).astype(np.float64)
     # |a - b|^2 = 2 - 2 cos(a, b); rounded, as the last bits differ between machines
-    return tuple(float(value) for value in np.round(2 - 2 * (found @ asked), 6))
+    return tuple(float(value) for value in np.round(2 - 2 * (hit_vectors @ question_vector), 6))
 
 
 def softmax_entropy(values: Sequence[float], temperature: float) -> float:

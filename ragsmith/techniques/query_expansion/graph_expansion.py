@@ -1,4 +1,4 @@
-"""Graph expansion: search also with what the entity graph says about the question's entities (Dalton et al. 2014)."""
+"""Graph expansion: search also with relations of the question's entities from the entity graph (Dalton et al. 2014)."""
 
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.plugins import Count, Share
@@ -22,11 +22,12 @@ def graph_expansion(
     weight: Share = 0.5,
     depth: Count = 20,
 ) -> Hits:
-    """Search with the ``n`` relations that say most about the question's entities and their neighbours.
+    """Search also with the ``n`` best relations of the question's entities and their neighbours.
 
-    ``fuse`` searches for each relation and combines the scores, the question having the share ``weight``; ``append``
-    adds the relations to the question and searches once. Helps when an answer is one step away from what the question
-    names. Costs no call once the graph is built. A question without known entities is searched as it is.
+    ``fuse`` searches for each relation and combines the scores, in which the question has the share ``weight``;
+    ``append`` appends the relations to the question and searches once. Helps when the answer is one step away from the
+    entities that the question names. Costs no call once the graph is built. A question without known entities is
+    searched unchanged.
     """
     facts = entity_graph.facts(question.text, n)
     if mode == "append" or not facts:

@@ -1,4 +1,4 @@
-"""HyDE: search with a passage that a language model imagines would answer the question (Gao et al. 2023)."""
+"""HyDE: search with a hypothetical passage that answers the question, written by a model (Gao et al. 2023)."""
 
 from functools import partial
 
@@ -9,25 +9,29 @@ from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination, fused_search, reciprocal_rank_fusion
 from ragsmith.types import Hits, Question, Search
 
-SENTENCES = 3
-FEEDBACK = 3
+N_SENTENCES = 3
+"""Number of sentences of an offline passage, besides the question."""
+N_FEEDBACK_PASSAGES = 3
+"""Number of feedback passages that the sentences are from."""
 
 
-def imagine_offline(model: OfflineModel, *, sample: int, question: str) -> str:
-    """Compose a passage from pseudo-relevance feedback, the classical stand-in (Lavrenko & Croft 2001).
+def imagine_passage_offline(model: OfflineModel, *, sample: int, question: str) -> str:
+    """Compose a passage from pseudo-relevance feedback (Lavrenko & Croft 2001).
 
-    The question's words, as an answer repeats them, then the sentences of the best passages that are most relevant to
-    it and least redundant (MMR). Each further sample reads passages from one rank further down.
+    It consists of the question's words, as an answer repeats them, and the sentences of the best passages selected by
+    maximal marginal relevance. Each further sample uses passages from one rank further down.
     """
-    passages = model.feedback(question, FEEDBACK + sample)[sample:] or model.feedback(question, FEEDBACK)
+    passages = model.feedback(question, N_FEEDBACK_PASSAGES + sample)[sample:] or model.feedback(
+        question, N_FEEDBACK_PASSAGES
+    )
     sentences = tuple(sentence for passage in passages for sentence in model.sentences(passage))
     if not sentences:
         return question
-    chosen = sorted(model.select(question, sentences, SENTENCES))
+    chosen = sorted(model.select(question, sentences, N_SENTENCES))
     return " ".join([question.rstrip(" ?") + ".", *(sentences[i] for i in chosen)])
 
 
-IMAGINE = Task(
+IMAGINE_PASSAGE = Task(
     name="imagine_passage",
     prompt=(
         "Question: {question}\n\n"
@@ -36,7 +40,7 @@ IMAGINE = Task(
         "passages. Reply with the passage alone, without refusing and without remarks."
     ),
     parse=partial(parse_search_text, label="passage|paragraph"),
-    offline=imagine_offline,
+    offline=imagine_passage_offline,
 )
 
 
@@ -54,14 +58,14 @@ def hyde(
     fusion: str = "rrf",
     depth: Count = 20,
 ) -> Hits:
-    """Search with ``n`` passages imagined as answers; with ``keep_question``, with the question as well.
+    """Search with ``n`` hypothetical passages that answer the question; with ``keep_question``, also with the question.
 
-    Helps when questions and documents share few words. Costs ``n`` calls. The paper averages vectors; searching for
-    each passage and fusing works for word search too, and with ``keep_question`` and ``rrf`` is the DPHF of Singh et
-    al. (`dual_path`); ``convex`` adds scores, which is nearer to the paper's mean of the vectors of question and
-    passages. The hits of one passage alone keep their scores.
+    Helps when questions and documents share few words. Costs ``n`` calls. The paper averages vectors; fusing a search
+    for each passage also works for lexical search, and with ``keep_question`` and ``rrf`` equals the DPHF of Singh et
+    al. (`dual_path`); ``convex`` adds scores, which is closer to the paper's mean of the vectors of question and
+    passages. The hits of a single query keep their scores.
     """
-    imagined = [language_model.run(IMAGINE, sample=i, question=question.text) for i in range(n)]
-    queries = (question.text, *imagined) if keep_question else tuple(imagined)
+    passages = [language_model.run(IMAGINE_PASSAGE, sample=i, question=question.text) for i in range(n)]
+    queries = (question.text, *passages) if keep_question else tuple(passages)
     fuse = reciprocal_rank_fusion if fusion == "rrf" else convex_combination
     return fused_search(search, queries, fuse)[:depth]

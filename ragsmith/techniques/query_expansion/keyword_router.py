@@ -1,4 +1,4 @@
-"""Keyword router: choose how to search by the words of the question ("Beyond the Reranker", Singh et al.)."""
+"""Keyword router: choose a search strategy by the words of the question ("Beyond the Reranker", Singh et al.)."""
 
 import re
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from ragsmith.text.words import sentences, words
 from ragsmith.types import Gold, Hits, Question, Search
 
 STRATEGIES = ("semantic", "dual_path", "step_back")
-"""The strategies of all routers: the question as it is, with an imagined passage, with a broader question."""
+"""The strategies of all routers: the question alone, with a hypothetical passage, or with a broader question."""
 
-_WH = frozenset(words("who whom whose what when where which why how"))
+_QUESTION_WORDS = frozenset(words("who whom whose what when where which why how"))
 _AUXILIARIES = frozenset(
     words("am is are was were do does did has have had can could may might must shall should will would")
 )
-_BREADTH = frozenset(
+_BREADTH_WORDS = frozenset(
     words(
         """
         advantages all categories compare compares comparison contrast difference differences differ disadvantages kinds
@@ -27,9 +27,11 @@ _BREADTH = frozenset(
         """
     )
 )
-_NOT_BREADTH = re.compile(r"\b(?:after|above|at|first of|in) all\b", re.IGNORECASE)
-_QUANTITIES = frozenset(words("big deep far fast heavily high large late little long many much often old soon tall"))
-_FACTS = frozenset(
+_OTHER_ALL = re.compile(r"\b(?:after|above|at|first of|in) all\b", re.IGNORECASE)
+_QUANTITY_WORDS = frozenset(
+    words("big deep far fast heavily high large late little long many much often old soon tall")
+)
+_FACT_NOUNS = frozenset(
     words(
         """
         age amount city colour company country court date day days fee month name number percentage period person place
@@ -46,59 +48,59 @@ _FACTS = frozenset(
 def keyword_router(
     question: Question, search: Search, *, language_model: LanguageModel, rule: str = "corrected", depth: Count = 20
 ) -> Hits:
-    """Search plainly, with an imagined passage or with a broader question, by the words of the question.
+    """Search with the question, a hypothetical passage or a broader question, chosen by the words of the question.
 
-    Helps when questions differ in kind and calls are expensive. Costs no call, or that of the strategy it chooses:
+    Helps when questions differ in kind and calls are expensive. Costs no call, or that of the chosen strategy:
     ``dual_path`` or ``step_back``.
 
-    Differences from the paper: its rule (``as_printed``) chooses ``dual_path`` for every question mark or initial
-    question word, which in a set of questions is all of them. ``corrected`` ignores the mark and uses the question
-    word: who, when, where, which and how many ask for one fact, which the question's own words find and a language
-    model can only invent; so do questions for yes or no. Why, how and what ask for an explanation, whose words an
-    imagined passage shares. In both a word of breadth (overview, compare, all, ...) means ``step_back``; corrected,
-    only in the last sentence, and not in "at all".
+    Differences from the paper: its rule (``as_printed``) chooses ``dual_path`` for every question with a question mark
+    or an initial question word, which in a set of questions is all of them. ``corrected`` ignores the mark and uses the
+    question word: who, when, where, which and how many ask for one fact, which the words of the question find and which
+    a language model can only invent; the same holds for yes/no questions. Why, how and what ask for an explanation,
+    whose words a hypothetical passage shares. Both rules choose ``step_back`` for a word of breadth (overview, compare,
+    all, ...); ``corrected`` only in the last sentence, and not in "at all".
     """
-    strategy = correct(question.text) if rule == "corrected" else as_printed(question.text)
-    return searched_by(strategy, question, search, language_model=language_model, depth=depth)
+    strategy = choose_corrected(question.text) if rule == "corrected" else choose_as_printed(question.text)
+    return search_by_strategy(strategy, question, search, language_model=language_model, depth=depth)
 
 
-def searched_by(
+def search_by_strategy(
     strategy: str, question: Question, search: Search, *, language_model: LanguageModel, depth: int
 ) -> Hits:
-    """Search as one of `STRATEGIES` does."""
+    """Search by one of `STRATEGIES`."""
     if strategy == "semantic":
         return search((question.text,))[0][:depth]
     expand = dual_path if strategy == "dual_path" else step_back
     return expand(question, search, language_model=language_model, depth=depth)
 
 
-def ndcg_of_each(rankings: Iterable[Hits], gold: Gold) -> list[float]:
-    """Return the nDCG@10 of the hits of each strategy."""
+def compute_ndcgs(rankings: Iterable[Hits], gold: Gold) -> list[float]:
+    """Return the nDCG@10 of each ranking."""
     return [ndcg_at((hit.chunk.id for hit in hits), gold.relevant, 10) for hits in rankings]
 
 
-def as_printed(text: str) -> str:
+def choose_as_printed(text: str) -> str:
     """Choose a strategy by the rule of the paper."""
-    if broad(text):
+    if has_breadth_word(text):
         return "step_back"
-    opens = not (_WH | _AUXILIARIES).isdisjoint(words(text)[:1])
-    return "dual_path" if "?" in text or opens else "semantic"
+    is_question = not (_QUESTION_WORDS | _AUXILIARIES).isdisjoint(words(text)[:1])
+    return "dual_path" if "?" in text or is_question else "semantic"
 
 
-def correct(text: str) -> str:
-    """Choose a strategy by what the last sentence, after whatever tells the case, asks for."""
+def choose_corrected(text: str) -> str:
+    """Choose a strategy by the question word of the last sentence, as earlier ones only describe the case."""
     start, end = (sentences(text) or [(0, 0)])[-1]
-    if broad(_NOT_BREADTH.sub(" ", text[start:end])):
+    if has_breadth_word(_OTHER_ALL.sub(" ", text[start:end])):
         return "step_back"
-    asked = words(text[start:end])
-    position = next((i for i, word in enumerate(asked) if word in _WH), None)
-    if position is None or asked[0] in _AUXILIARIES:
+    question_words = words(text[start:end])
+    position = next((i for i, word in enumerate(question_words) if word in _QUESTION_WORDS), None)
+    if position is None or question_words[0] in _AUXILIARIES:
         return "semantic"
-    after = set(asked[position + 1 : position + 2])
-    explains = {"why": True, "how": not after & _QUANTITIES, "what": not after & _FACTS}
-    return "dual_path" if explains.get(asked[position]) else "semantic"
+    after = set(question_words[position + 1 : position + 2])
+    explains = {"why": True, "how": not after & _QUANTITY_WORDS, "what": not after & _FACT_NOUNS}
+    return "dual_path" if explains.get(question_words[position]) else "semantic"
 
 
-def broad(text: str) -> bool:
+def has_breadth_word(text: str) -> bool:
     """Whether the text has a word of breadth."""
-    return not _BREADTH.isdisjoint(words(text))
+    return not _BREADTH_WORDS.isdisjoint(words(text))

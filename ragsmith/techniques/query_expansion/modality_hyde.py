@@ -1,4 +1,4 @@
-"""Modality-aware HyDE: search also with an answer imagined as prose, as code and as a table (Singh et al.)."""
+"""Modality-aware HyDE: search also with hypothetical answers as prose, code and a table (Singh et al.)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,18 +8,18 @@ from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_search_
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, fused_search, highest_score, reciprocal_rank_fusion
-from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
 from ragsmith.text.words import content_words, words
 from ragsmith.types import Hits, Question, Rankings, Scale, Search
 
-FEEDBACK = 10
-"""Chunks looked through for code or for rows."""
+N_FEEDBACK_CHUNKS = 10
+"""Number of feedback chunks in which code or rows are searched."""
 
-TAKEN = 4
-"""Lines of code, or rows, that an offline hypothesis takes over."""
+MAX_COPIED_LINES = 4
+"""Maximum number of lines of code, or rows, that an offline hypothesis copies."""
 
-ADDED = 6
-"""Words that feedback adds where the corpus has no code, or no table, on the question."""
+N_FEEDBACK_TERMS = 6
+"""Number of feedback terms in a hypothesis if the corpus has no code, or no table, on the question."""
 
 
 _NONE = re.compile(
@@ -30,8 +30,9 @@ _NONE = re.compile(
 _BLOCK = re.compile(r"(?:```|~~~)[\w+#-]*[ \t]*\n(.*?)(?:\n[ \t]*(?:```|~~~)|\Z)", re.DOTALL)
 
 
-def hypothesis(reply: str, label: str) -> str:
-    """Read an imagined text; "" if the model says ``none``, as it may where the modality does not suit the question.
+def parse_hypothesis(reply: str, label: str) -> str:
+    """Parse a hypothetical text; "" if the model replies ``none``, as it may if the modality does not suit the
+    question.
 
     Raises:
         ValueError: the reply is blank or a refusal.
@@ -39,16 +40,16 @@ def hypothesis(reply: str, label: str) -> str:
     return "" if _NONE.fullmatch(clean_reply(reply, label)) else parse_search_text(reply, label)
 
 
-def imagined_code(reply: str) -> str:
-    """Parse a snippet as `hypothesis`; of a reply with fenced blocks, only their contents."""
-    found = hypothesis(reply, "code|snippet")
-    return "\n\n".join(filter(str.strip, _BLOCK.findall(found))) or found
+def parse_code(reply: str) -> str:
+    """Parse a snippet like `parse_hypothesis`; of a reply with fenced blocks, only their contents."""
+    text = parse_hypothesis(reply, "code|snippet")
+    return "\n\n".join(filter(str.strip, _BLOCK.findall(text))) or text
 
 
-def imagined_rows(reply: str) -> str:
-    """Read rows as `hypothesis`; where there are rows, without the remarks around them."""
-    found = hypothesis(reply, "table|rows?")
-    return "\n".join(line for line in found.splitlines() if "|" in line or "\t" in line) or found
+def parse_rows(reply: str) -> str:
+    """Parse rows like `parse_hypothesis`, without remarks around them."""
+    text = parse_hypothesis(reply, "table|rows?")
+    return "\n".join(line for line in text.splitlines() if "|" in line or "\t" in line) or text
 
 
 # --- code ------------------------------------------------------------------------------------------------------------
@@ -61,20 +62,19 @@ _IDENTIFIER = re.compile(r"\b[A-Za-z]\w*(?:_\w+|[a-z0-9][A-Z]\w*)\b|\b[A-Za-z]\w
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
 
 
-def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
-    """Write a snippet from the code that the feedback holds: its lines nearest to the question, and their identifiers.
+def imagine_code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
+    """Compose a snippet from the code in the feedback: the lines most similar to the question, and their identifiers.
 
-    Identifiers are also written as the words they consist of, which is how code is matched with plain language (Caprile
-    and Tonella 1999). If the feedback has no code, a function named after the question's words calls what
-    pseudo-relevance feedback adds to them.
+    Identifiers are also split into words, by which code is matched with natural language (Caprile and Tonella 1999). If
+    the feedback has no code, a function named by the question's words calls the terms of pseudo-relevance feedback.
     """
     content = [word for word in content_words(question) if word.isidentifier()]
-    lines = tuple(dict.fromkeys(_code_lines(model.feedback(question, FEEDBACK))))
-    chosen = [lines[i] for i in sorted(model.select(question, tuple(map(_in_words, lines)), TAKEN))]
+    lines = tuple(dict.fromkeys(_extract_code_lines(model.feedback(question, N_FEEDBACK_CHUNKS))))
+    chosen = [lines[i] for i in sorted(model.select(question, tuple(map(_split_identifiers, lines)), MAX_COPIED_LINES))]
     names = dict.fromkeys(name for line in chosen for name in _IDENTIFIER.findall(line))
     if chosen:
-        return "\n".join([f"# {' '.join([*content, *map(_in_words, names)])}", *chosen])
-    added = [word.lower() for word in model.expansion_terms(question, ADDED)]
+        return "\n".join([f"# {' '.join([*content, *map(_split_identifiers, names)])}", *chosen])
+    added = [word.lower() for word in model.expansion_terms(question, N_FEEDBACK_TERMS)]
     if not content:
         return ""
     call = f"{'_'.join(added[:2])}({', '.join(added[2:])})" if added else content[-1]
@@ -82,20 +82,20 @@ def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     return "\n".join([f"# {' '.join([*content, *added])}", head, f"    return {call}"])
 
 
-def _code_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Return the lines of those texts of which at least half look like code."""
+def _extract_code_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the texts in which at least half of the lines look like code."""
     for text in texts:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if 2 * sum(_CODE_LINE.search(line) is not None for line in lines) >= len(lines) > 1:
             yield from lines
 
 
-def _in_words(line: str) -> str:
-    """Write ``readFile(path_name)`` as ``read file path name``."""
+def _split_identifiers(line: str) -> str:
+    """Return ``read file path name`` for ``readFile(path_name)``."""
     return " ".join(words(_HUMP.sub(" ", line)))
 
 
-CODE = Task(
+IMAGINE_CODE = Task(
     name="imagine_code",
     prompt=(
         "Question: {question}\n\n"
@@ -103,8 +103,8 @@ CODE = Task(
         "would answer this question. Use the names that such code would use. Whether it runs does not matter: it "
         "serves to find real code. Reply with the code alone, or with the one word NONE if no code could answer."
     ),
-    parse=imagined_code,
-    offline=code_offline,
+    parse=parse_code,
+    offline=imagine_code_offline,
     max_tokens=256,
 )
 
@@ -116,25 +116,25 @@ _RULE = re.compile(r"[\s|:+=-]+")
 _FIGURE = re.compile(r"\b\d[\d.,]*\d\b|\b\d\b")
 
 
-def table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
-    """Write rows as ``column: value`` from the tables that the feedback holds, those nearest to the question.
+def imagine_table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
+    """Compose rows as ``column: value`` from the tables in the feedback, those most similar to the question.
 
-    Cells are paired with the header of their column, as tables are made searchable text (Chen et al. 2020). Where the
-    feedback has no table, the question's words are the columns, and the words and figures of the feedback the values.
+    Cells are paired with the header of their column, as usual for the search of tables (Chen et al. 2020). If the
+    feedback has no table, the question's words are the columns, and the terms and numbers of the feedback the values.
     """
-    feedback = model.feedback(question, FEEDBACK)
-    rows = tuple(dict.fromkeys(row for text in feedback for row in _rows(text)))
+    feedback = model.feedback(question, N_FEEDBACK_CHUNKS)
+    rows = tuple(dict.fromkeys(row for text in feedback for row in _extract_rows(text)))
     if rows:
-        return "\n".join(rows[i] for i in model.select(question, rows, TAKEN))
+        return "\n".join(rows[i] for i in model.select(question, rows, MAX_COPIED_LINES))
     content = content_words(question)
     figures = dict.fromkeys(figure for text in feedback[:1] for figure in _FIGURE.findall(text))
-    values = [*model.expansion_terms(question, ADDED), *list(figures)[:2]]
+    values = [*model.expansion_terms(question, N_FEEDBACK_TERMS), *list(figures)[:2]]
     cells = [f"{name}: {value}" for name, value in zip(content, values, strict=False)]
     return " | ".join([*cells, *content[len(cells) :], *values[len(cells) :]])
 
 
-def _rows(text: str) -> Iterator[str]:
-    """Return the rows of a Markdown or tab-separated table in ``text``, each cell with its header."""
+def _extract_rows(text: str) -> Iterator[str]:
+    """Yield the rows of a Markdown or tab-separated table in ``text``, each cell with its header."""
     header: list[str] = []
     for line in text.splitlines():
         cells = _CELLS.split(line.strip().strip("|").strip())
@@ -146,7 +146,7 @@ def _rows(text: str) -> Iterator[str]:
             yield " | ".join(f"{name}: {cell}".lstrip(": ") for name, cell in zip(header, cells, strict=False) if cell)
 
 
-TABLE = Task(
+IMAGINE_TABLE = Task(
     name="imagine_table",
     prompt=(
         "Question: {question}\n\n"
@@ -155,8 +155,8 @@ TABLE = Task(
         "such a table would use. Whether the values are true does not matter: the rows serve to find real ones. Reply "
         "with the rows alone, or with the one word NONE if no table could answer."
     ),
-    parse=imagined_rows,
-    offline=table_offline,
+    parse=parse_rows,
+    offline=imagine_table_offline,
     max_tokens=256,
 )
 
@@ -165,7 +165,7 @@ TABLE = Task(
 
 
 def search_hypotheses(question: str, hypotheses: Iterable[str], search: Search, fusion: str) -> Hits:
-    """Search with the question and each hypothesis that is not empty, and fuse the rankings.
+    """Search with the question and each non-empty hypothesis, and fuse the rankings.
 
     ``max`` takes each chunk's best score if all are cosines; scores of other scales, which depend on the length of the
     query, are normalised within their lists.
@@ -184,10 +184,10 @@ def search_hypotheses(question: str, hypotheses: Iterable[str], search: Search, 
 def modality_hyde(
     question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: Count = 20
 ) -> Hits:
-    """Search with the question and with its answer imagined as prose, as code and as a table, and fuse the rankings.
+    """Search with the question and with hypothetical answers as prose, code and a table, and fuse the rankings.
 
     Helps when a corpus mixes prose with code and tables, which words of prose do not find. Costs 3 calls and at most 4
-    searches; a hypothesis is left out if the model replies that its modality cannot answer.
+    searches; a hypothesis is omitted if the model replies that its modality cannot answer.
 
     Differences from the paper: it takes the best score of a chunk over the searches (``max``) on any scale. Scores of
     different queries are comparable only if they are cosines; on other scales ``max`` compares scores normalised within
@@ -195,5 +195,7 @@ def modality_hyde(
     outvote it, which on the bundled questions is worse than a search with the question alone. In the study's own
     numbers the method is below HyDE with the question and below its control, `multi_prose`: compare it with both.
     """
-    imagined = [language_model.run(task, question=question.text) for task in (IMAGINE, CODE, TABLE)]
-    return search_hypotheses(question.text, imagined, search, fusion)[:depth]
+    hypotheses = [
+        language_model.run(task, question=question.text) for task in (IMAGINE_PASSAGE, IMAGINE_CODE, IMAGINE_TABLE)
+    ]
+    return search_hypotheses(question.text, hypotheses, search, fusion)[:depth]

@@ -1,4 +1,4 @@
-"""Multi-prose HyDE: three imagined passages of different framing, the control arm of modality HyDE (Singh et al.)."""
+"""Multi-prose HyDE: three hypothetical passages of different framing, the control of modality HyDE (Singh et al.)."""
 
 import re
 from collections.abc import Mapping
@@ -11,10 +11,12 @@ from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.modality_hyde import search_hypotheses
 from ragsmith.types import Hits, Question, Search
 
-FEEDBACK = 5
-SENTENCES = 3
-CUED = 2
-"""Sentences of an offline passage, and how many of them at most are taken for their cue."""
+N_FEEDBACK_PASSAGES = 5
+"""Number of feedback passages that the sentences are from."""
+N_SENTENCES = 3
+"""Number of sentences of an offline passage, besides the question."""
+MAX_CUED_SENTENCES = 2
+"""Maximum number of sentences with a cue of the framing in an offline passage."""
 
 FRAMINGS: Mapping[str, re.Pattern[str]] = {
     "a definition, as in an encyclopaedia": re.compile(
@@ -27,21 +29,23 @@ FRAMINGS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:[Ff]or (?:example|instance)|such as|e\.g\.|[Ii]n the case of|including|[Ss]uppose|[12]\d{3}\b)"
     ),
 }
-"""How a passage is to be framed, and the cue phrases by which sentences of that kind are known."""
+"""The framings of passages, and the cue phrases of sentences of that kind."""
 
 
-def framed_offline(model: OfflineModel, *, sample: int, question: str, framing: str) -> str:
-    """Compose a passage from pseudo-relevance feedback, out of sentences that have a cue of the framing where it can.
+def imagine_framed_offline(model: OfflineModel, *, sample: int, question: str, framing: str) -> str:
+    """Compose a passage from pseudo-relevance feedback, preferably of sentences with a cue of the framing.
 
-    Cue phrases tell definitions, reasons and examples from other sentences (Hearst 1992; Girju 2003). The most relevant
-    and least redundant (MMR) of those with a cue are taken, then of the others, up to three in all. Where the feedback
-    has no cues, framings come out alike: passages from further down would differ, but they answer worse.
+    Cue phrases distinguish definitions, reasons and examples from other sentences (Hearst 1992; Girju 2003). Sentences
+    with a cue, then others, are selected by maximal marginal relevance, up to three in all. If the feedback has no
+    cues, all framings give the same passage: passages from lower ranks would differ, but answer worse.
     """
-    sentences = dict.fromkeys(s for passage in model.feedback(question, FEEDBACK) for s in model.sentences(passage))
+    sentences = dict.fromkeys(
+        s for passage in model.feedback(question, N_FEEDBACK_PASSAGES) for s in model.sentences(passage)
+    )
     cued = tuple(sentence for sentence in sentences if FRAMINGS[framing].search(sentence))
     rest = tuple(sentence for sentence in sentences if sentence not in cued)
-    chosen = [cued[i] for i in model.select(question, cued, CUED)]
-    chosen += [rest[i] for i in model.select(question, rest, SENTENCES - len(chosen))]
+    chosen = [cued[i] for i in model.select(question, cued, MAX_CUED_SENTENCES)]
+    chosen += [rest[i] for i in model.select(question, rest, N_SENTENCES - len(chosen))]
     if not chosen:
         return question
     return " ".join([question.rstrip(" ?") + ".", *(sentence for sentence in sentences if sentence in chosen)])
@@ -56,7 +60,7 @@ IMAGINE_FRAMED = Task(
         "the passage alone, without refusing and without remarks."
     ),
     parse=partial(parse_search_text, label="passage|paragraph|definition|explanation|example"),
-    offline=framed_offline,
+    offline=imagine_framed_offline,
     max_tokens=256,
 )
 
@@ -65,15 +69,17 @@ IMAGINE_FRAMED = Task(
 def multi_prose(
     question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: Count = 20
 ) -> Hits:
-    """Search with the question and with a definition, an explanation and an example imagined for it, and fuse.
+    """Search with the question and with a hypothetical definition, explanation and example, and fuse the rankings.
 
-    Helps when it is not clear what kind of text answers. Costs 3 calls and 4 searches. The control of `modality_hyde`:
-    as many hypotheses, fused alike, but all of them prose, so a difference between the two is due to the modality.
+    Helps when it is not clear what kind of text contains the answer. Costs 3 calls and 4 searches. The control of
+    `modality_hyde`: as many hypotheses with the same fusion, but all of them prose, so a difference between the two is
+    due to the modality.
 
-    On the embedded model framings may come out alike, and equal passages are searched once.
+    With the embedded model framings may give the same passage, and equal passages are searched once.
 
-    Against the paper: nothing is known of its three framings; these are ours. ``max`` takes a chunk's best score over
-    the searches, off cosines by how far it stands out from its list; by default rankings are fused by reciprocal rank.
+    Differences from the paper: it does not describe its three framings; these are ours. ``max`` takes a chunk's best
+    score over the searches, for other scales than cosines after normalisation within each list; the default is
+    reciprocal rank fusion.
     """
-    imagined = [language_model.run(IMAGINE_FRAMED, question=question.text, framing=framing) for framing in FRAMINGS]
-    return search_hypotheses(question.text, imagined, search, fusion)[:depth]
+    passages = [language_model.run(IMAGINE_FRAMED, question=question.text, framing=framing) for framing in FRAMINGS]
+    return search_hypotheses(question.text, passages, search, fusion)[:depth]

@@ -1,4 +1,4 @@
-"""Multi-query: search with several wordings of the question (Li et al. 2024)."""
+"""Multi-query: search with several paraphrases of the question (Li et al. 2024)."""
 
 import re
 
@@ -13,11 +13,11 @@ from ragsmith.types import Hits, Question, Search
 _WORD = re.compile(r"\w+")
 
 
-def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
-    """Replace words by their nearest in the corpus's vocabulary: expansion from a thesaurus (Voorhees 1994).
+def paraphrase_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Replace words by their nearest neighbours in the corpus's vocabulary: expansion from a thesaurus (Voorhees 1994).
 
-    Names, numbers and function words stay. Each variant replaces its own share of the words, and a variant after all
-    words had their turn takes the next nearest, so that no two are the same.
+    Names, numbers and function words are not replaced. Each variant replaces a different share of the words; after all
+    words have been replaced, variants use the next nearest words, so that no two are equal.
     """
     spans = [match.span() for match in _WORD.finditer(question) if _is_replaceable(match, question)]
     related = {span: model.related(question[slice(*span)].lower(), n) for span in spans}
@@ -26,8 +26,8 @@ def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: i
     variants = []
     for variant in range(n if shares else 0):
         turn = variant // shares
-        mine = {span: related[span] for span in spans[variant % shares :: shares]}
-        variants.append(_replace(question, {span: near[min(turn, len(near) - 1)] for span, near in mine.items()}))
+        replaced = {span: related[span] for span in spans[variant % shares :: shares]}
+        variants.append(_replace(question, {span: near[min(turn, len(near) - 1)] for span, near in replaced.items()}))
     return tuple(dict.fromkeys(text for text in variants if text != question)) or (question,)
 
 
@@ -52,7 +52,7 @@ PARAPHRASE = Task(
         "they are. One wording a line, and nothing else."
     ),
     parse=parse_questions,
-    offline=paraphrases_offline,
+    offline=paraphrase_offline,
     max_tokens=256,
 )
 
@@ -73,9 +73,9 @@ def multi_query(
 ) -> Hits:
     """Search with the question and ``n`` paraphrases of it, and combine the scores.
 
-    Helps when the documents use other words than the question. Costs one call and ``n`` more searches. The question has
-    the share ``weight`` of the score, so that bad paraphrases cannot outvote it. The RAGSmith code weighs all alike,
-    and fuses by ``dbsf`` or by ``borda``, which ignores ``weight``.
+    Helps when the documents use other words than the question. Costs one call and ``n`` additional searches. The
+    question has the share ``weight`` of the score, so that bad paraphrases cannot outvote it. The RAGSmith code weights
+    all queries equally, and fuses by ``dbsf`` or by ``borda``, which ignores ``weight``.
     """
     variants = language_model.run(PARAPHRASE, question=question.text, n=n)[:n]
     return weighted_search(search, question, variants, weight, fusion)[:depth]

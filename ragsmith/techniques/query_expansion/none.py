@@ -1,4 +1,4 @@
-"""No query expansion: the question is searched as it was asked."""
+"""No query expansion: search with the question unchanged."""
 
 from ragsmith.techniques.families import query_expansion
 from ragsmith.types import Hits, Question, Search

@@ -1,4 +1,4 @@
-"""Query rewriting: search with one better query in the question's place (Ma et al. 2023)."""
+"""Query rewriting: search with one rewritten query instead of the question (Ma et al. 2023)."""
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_query
@@ -7,23 +7,25 @@ from ragsmith.techniques.families import query_expansion
 from ragsmith.text.words import content_words
 from ragsmith.types import Hits, Question, Search
 
-ADDED = 5
-"""Words that the relevance model adds."""
+N_FEEDBACK_TERMS = 5
+"""Number of terms that the relevance model adds."""
 
 
 def rewrite_offline(model: OfflineModel, *, sample: int, question: str) -> str:
-    """Keep the content words, put the corpus's nearest word for those it lacks, and add RM3's terms.
+    """Keep the content words, replace unknown ones by their nearest neighbour in the corpus, and add RM3's terms.
 
     RM3 is the relevance model of Lavrenko & Croft (2001) mixed with the query (Abdul-Jaleel et al. 2004).
     """
     content = content_words(question)
-    unknown = model.idf("")  # no text has the empty term
-    known = [word if specificity(model, word) < unknown else (*model.related(word, 1), word)[0] for word in content]
-    return " ".join(dict.fromkeys([*known, *model.expansion_terms(question, ADDED)])) or question
+    unknown = model.idf("")  # the idf of a term that no text has
+    known = [
+        word if compute_specificity(model, word) < unknown else (*model.related(word, 1), word)[0] for word in content
+    ]
+    return " ".join(dict.fromkeys([*known, *model.expansion_terms(question, N_FEEDBACK_TERMS)])) or question
 
 
-def specificity(model: OfflineModel, word: str) -> float:
-    """Return the idf of a word; 0 for one that is no index term."""
+def compute_specificity(model: OfflineModel, word: str) -> float:
+    """Return the idf of a word; 0 for a word that is not an index term."""
     return max(map(model.idf, model.terms(word)), default=0.0)
 
 
@@ -46,7 +48,8 @@ def query_rewriting(question: Question, search: Search, *, language_model: Langu
     """Search with one rewritten query alone.
 
     Helps when questions are wordy or use words that the documents do not. Costs one call. In the RAGSmith code the
-    rewritten text also replaces the question for all later stages; here reranking, prompt and answer keep the question.
+    rewritten query also replaces the question in all later stages; here reranking, prompt and generation use the
+    question.
     """
     rewritten = language_model.run(REWRITE, question=question.text)
     return search((rewritten,))[0][:depth]

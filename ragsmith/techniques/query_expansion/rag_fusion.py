@@ -1,4 +1,4 @@
-"""RAG-Fusion: search with related questions of other perspectives and fuse the ranks (Rackauckas 2024)."""
+"""RAG-Fusion: search with related questions from other perspectives, and fuse the rankings (Rackauckas 2024)."""
 
 from collections import Counter
 from functools import partial
@@ -11,14 +11,14 @@ from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
-TERMS = 4
-"""Words that a feedback passage adds to the question."""
+TERMS_PER_PASSAGE = 4
+"""Number of words that a feedback passage adds to the question."""
 
 
-def perspectives_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
-    """Expand the question by each of ``n`` feedback passages on its own, as clusters of feedback do (Xu & Croft 1996).
+def add_perspectives_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Expand the question by each of ``n`` feedback passages separately, as clusters of feedback do (Xu & Croft 1996).
 
-    A passage's perspective is its words of highest tf-idf that neither the question nor an earlier passage has.
+    The words added are those of highest tf-idf in a passage that neither the question nor an earlier passage has.
     """
     seen = set(model.terms(question))
     queries = []
@@ -30,7 +30,7 @@ def perspectives_offline(model: OfflineModel, *, sample: int, question: str, n: 
             if word not in STOP_WORDS and len(word) > 2 and not word.isdigit() and term not in seen:
                 counts[term] += 1
                 surface.setdefault(term, word)
-        best = sorted(counts, key=lambda term: (-counts[term] * model.idf(term), term))[:TERMS]
+        best = sorted(counts, key=lambda term: (-counts[term] * model.idf(term), term))[:TERMS_PER_PASSAGE]
         if best:
             seen.update(best)
             queries.append(f"{question} {' '.join(surface[term] for term in best)}")
@@ -46,7 +46,7 @@ RELATE = Task(
         "full answer draws on. One question a line, and nothing else."
     ),
     parse=parse_questions,
-    offline=perspectives_offline,
+    offline=add_perspectives_offline,
     max_tokens=256,
 )
 
@@ -63,8 +63,8 @@ def rag_fusion(
 ) -> Hits:
     """Search with the question and ``n`` related ones, and fuse the rankings by reciprocal rank.
 
-    Helps when an answer has several sides. Costs one call and ``n`` more searches. The list is cut at ``depth``; the
-    RAGSmith code returns all 80 to 130 chunks, and uses the queries of its multi-query.
+    Helps when an answer has several aspects. Costs one call and ``n`` additional searches. The ranking is cut at
+    ``depth``; the RAGSmith code returns all 80 to 130 chunks, and uses the queries of its multi-query.
     """
     related = language_model.run(RELATE, question=question.text, n=n)[:n]
     fuse = partial(reciprocal_rank_fusion, constant=constant)

@@ -1,4 +1,4 @@
-"""SRR, self-reflective retrieval: search until a controller calls the evidence sufficient (Verma et al. 2026)."""
+"""SRR, self-reflective retrieval: search until a controller finds the evidence sufficient (Verma et al. 2026)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,86 +11,86 @@ from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
 from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
-from ragsmith.techniques.query_expansion.iterative import missing_words
-from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
+from ragsmith.techniques.query_expansion.decomposition import split_question_offline
+from ragsmith.techniques.query_expansion.iterative import find_missing_words
+from ragsmith.techniques.query_expansion.multi_query import paraphrase_offline
 from ragsmith.techniques.reflection import Candidates, Round, change, has_converged, reflect, select_hits
 from ragsmith.techniques.registry import Fitting
-from ragsmith.techniques.reranking.llm import beginning
+from ragsmith.techniques.reranking.llm import truncate_text
 from ragsmith.text.words import content_words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
-SAMPLED = 5
-"""Candidates of one verbalised sampling, as in the paper's appendix A."""
+N_CANDIDATES = 5
+"""Number of candidates per verbalised sampling, as in the paper's appendix A."""
 
-ADDED = 5
-"""Words that feedback adds to an offline candidate."""
+N_FEEDBACK_TERMS = 5
+"""Number of feedback terms in an offline candidate."""
 
 
 # --- the controller --------------------------------------------------------------------------------------------------
 
-_NOT = r"\b(?:not|no|never|without|lacks?|cannot|part(?:ial)?ly|hardly|barely|\w+n['’]t)\s+(?:[\w-]+\s+){0,3}"
-_LABEL = re.compile(rf"({_NOT})?\b(in)?sufficient\b", re.IGNORECASE)
-_ALONE = re.compile(
+_NEGATION = r"\b(?:not|no|never|without|lacks?|cannot|part(?:ial)?ly|hardly|barely|\w+n['’]t)\s+(?:[\w-]+\s+){0,3}"
+_LABEL = re.compile(rf"({_NEGATION})?\b(in)?sufficient\b", re.IGNORECASE)
+_LABEL_LINE = re.compile(
     rf"\W*(?:(?:final |my |the )*(?:verdict|answer|decision)\W+(?:is\W+)?)?{_LABEL.pattern}\W*", re.IGNORECASE
 )
 _CLAUSE = r"[^.!?;:\n]"
-_OPEN_QUESTION = re.compile(  # says what would be, or asks
+_HYPOTHETICAL = re.compile(  # questions and conditional clauses
     rf"{_CLAUSE}*\?|\b(?:whether|if|would|could|might|may|should)\b{_CLAUSE}*?\b(?:in)?sufficient\b", re.IGNORECASE
 )
 
 
-def read_decision(reply: str) -> bool:
-    """Read ``Sufficient`` or ``Insufficient``, alone on a line or else the first; ``not sufficient`` is the latter.
+def parse_decision(reply: str) -> bool:
+    """Parse ``Sufficient`` or ``Insufficient``: alone on a line, or else the first one; ``not sufficient`` is negative.
 
     Raises:
-        ValueError: neither word is there, it says ``not insufficient``, or two lines differ. To take an unreadable
-            verdict for ``Sufficient`` would hide a controller that does not work.
+        ValueError: there is neither word, the reply has ``not insufficient``, or lines differ. If an unreadable verdict
+            counted as ``Sufficient``, a controller that does not work would not be noticed.
     """
-    said = _OPEN_QUESTION.sub("", clean_reply(reply))
-    labels = [match for line in said.splitlines() if (match := _ALONE.fullmatch(line))]
-    labels = labels or [match for match in (_LABEL.search(said),) if match]
+    text = _HYPOTHETICAL.sub("", clean_reply(reply))
+    labels = [match for line in text.splitlines() if (match := _LABEL_LINE.fullmatch(line))]
+    labels = labels or [match for match in (_LABEL.search(text),) if match]
     verdicts = {None if label[1] and label[2] else not (label[1] or label[2]) for label in labels}
-    found = verdicts.pop() if len(verdicts) == 1 else None
-    if found is None:
+    decision = verdicts.pop() if len(verdicts) == 1 else None
+    if decision is None:
         raise ValueError(f"the verdict {reply.strip()[:80]!r} cannot be read; expected Sufficient or Insufficient")
-    return found
+    return decision
 
 
-def verdict(reply: str) -> float:
-    """Read a verdict as how sure it is that the evidence suffices: 1 or 0, as a chat model does not say more.
+def parse_verdict(reply: str) -> float:
+    """Parse a verdict as confidence, 1 or 0, as a chat model does not grade it.
 
     Raises:
-        ValueError: as `read_decision`.
+        ValueError: see `parse_decision`.
     """
-    return float(read_decision(reply))
+    return float(parse_decision(reply))
 
 
-def evidence_offline(
+def judge_sufficiency_offline(
     model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...]
 ) -> float:
-    """Predict how well the passages together cover the question, as query performance is predicted.
+    """Predict how well the passages together cover the question, as in query performance prediction.
 
-    Evidence is the mean of the share of the question's terms, weighted by idf, that the passages cover (He and Ounis
-    2004 predict from the same weights), and the cosine of the passage most similar to it. From which share on it
-    suffices depends on the corpus.
+    Sufficiency is the mean of the idf-weighted share of the question's terms in the passages (He and Ounis 2004 predict
+    from the same weights), and the cosine of the most similar passage. The threshold depends on the corpus.
     """
-    return evidence(model, question, passages)
+    return estimate_sufficiency(model, question, passages)
 
 
-def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> float:
-    """Return half coverage of the question by all passages, half similarity of the best one: in [0, 1]."""
+def estimate_sufficiency(model: OfflineModel, question: str, passages: Sequence[str]) -> float:
+    """Return the mean of the passages' coverage of the question and the similarity of the best one: in [0, 1]."""
     best = max((model.similarity(question, passage) for passage in passages), default=0.0)
-    return (_coverage(model, model.terms(question), passages) + best) / 2
+    return (_compute_coverage(model, model.terms(question), passages) + best) / 2
 
 
-def _coverage(model: OfflineModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
+def _compute_coverage(model: OfflineModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
+    """Return the idf-weighted share of ``wanted`` terms in ``passages``."""
     weights = {term: model.idf(term) for term in wanted}
     found = {term for passage in passages for term in model.terms(passage)}
     return sum(weight for term, weight in weights.items() if term in found) / (sum(weights.values()) or 1.0)
 
 
-CONTROL = Task(
+JUDGE_SUFFICIENCY = Task(
     name="evidence_sufficient",
     prompt=(
         "Decide whether the numbered passages are enough to answer a question.\n\n"
@@ -102,16 +102,16 @@ CONTROL = Task(
         "If the passages hold everything that a full answer needs, reply Sufficient. If something that the question "
         "asks is missing, reply Insufficient. Reply with that one word."
     ),
-    parse=verdict,
-    offline=evidence_offline,
+    parse=parse_verdict,
+    offline=judge_sufficiency_offline,
     max_tokens=256,
 )
 
 
 # --- verbalised sampling (Zhang et al. 2025, https://arxiv.org/abs/2510.01171) ---------------------------------------
 
-_OPEN = re.compile(r"<query>", re.IGNORECASE)
-_BLOCK = re.compile(
+_QUERY_TAG = re.compile(r"<query>", re.IGNORECASE)
+_CANDIDATE = re.compile(
     r"(.*?)(?:</query>)?\s*<probability>\s*([-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+))(?![\d.,/]|\s*\Z)\s*(%?)", re.DOTALL | re.I
 )
 
@@ -122,55 +122,58 @@ _FORM = (
 
 
 def parse_candidates(reply: str) -> Candidates:
-    """Read tagged queries with their probabilities, clipped to [0, 1]; a block without either, or cut, is dropped.
+    """Parse tagged queries with their probabilities, clipped to [0, 1]; incomplete blocks are skipped.
 
     Raises:
-        ValueError: no block is left.
+        ValueError: there is no complete block.
     """
-    found = []
-    for block in _OPEN.split(clean_reply(reply))[1:]:
-        if match := _BLOCK.match(block):
+    candidates = []
+    for block in _QUERY_TAG.split(clean_reply(reply))[1:]:
+        if match := _CANDIDATE.match(block):
             query, number = " ".join(strip_marks(match[1]).split()), float(match[2].replace(",", "."))
             if any(map(str.isalnum, query)):
-                found.append((query, min(1.0, max(0.0, number / 100 if match[3] else number))))
-    if not found:
+                candidates.append((query, min(1.0, max(0.0, number / 100 if match[3] else number))))
+    if not candidates:
         raise ValueError(f"no query with a probability in {reply.strip()[:80]!r}; expected tagged blocks")
-    return tuple(found)
+    return tuple(candidates)
 
 
-def reformulations_offline(
+def reformulate_offline(
     model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...], n: int
 ) -> Candidates:
-    """Reformulate by the classical methods, and predict how well each candidate would do.
+    """Reformulate by classical methods, and predict the performance of each candidate.
 
-    They are: what the passages leave out, with the words of its feedback; the question with those of the last query's
-    (RM3, Abdul-Jaleel et al. 2004); words replaced from a thesaurus (Voorhees 1994); the question's clauses.
+    The candidates are: the words that the passages lack, with terms of their feedback; the question with terms of the
+    last query's feedback (RM3, Abdul-Jaleel et al. 2004); the question with words replaced from a thesaurus (Voorhees
+    1994); and the question's clauses.
     """
     content = content_words(question)
-    missing = missing_words(model, question, passages)
-    lacking = dict.fromkeys([*missing.split(), *content, *model.expansion_terms(missing, ADDED)])
+    missing = find_missing_words(model, question, passages)
+    missing_terms = dict.fromkeys([*missing.split(), *content, *model.expansion_terms(missing, N_FEEDBACK_TERMS)])
     drafts = (
-        " ".join(lacking) if missing else "",
-        " ".join(dict.fromkeys([*content, *model.expansion_terms(query, ADDED)])),
-        *paraphrases_offline(model, sample=sample, question=question, n=2),
-        *sub_questions_offline(model, sample=sample, question=question, n=n),
+        " ".join(missing_terms) if missing else "",
+        " ".join(dict.fromkeys([*content, *model.expansion_terms(query, N_FEEDBACK_TERMS)])),
+        *paraphrase_offline(model, sample=sample, question=question, n=2),
+        *split_question_offline(model, sample=sample, question=question, n=n),
     )
-    return _predict(model, question, missing, drafts)[:n]
+    return _predict_performance(model, question, missing, drafts)[:n]
 
 
-def sub_queries_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
-    """Return the clauses of the question (see `decomposition`), and how well each would do."""
-    return _predict(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
+def decompose_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
+    """Return the clauses of the question (see `decomposition`) with their predicted performance."""
+    return _predict_performance(
+        model, question, "", split_question_offline(model, sample=sample, question=question, n=n)
+    )
 
 
-def _predict(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
-    """Judge a query by what it finds (Shtok et al. 2012): relevance to the question, and what is still missing."""
+def _predict_performance(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
+    """Predict performance by the hits of a query (Shtok et al. 2012): relevance, and coverage of the missing words."""
     wanted = model.terms(missing)
 
     def score(query: str) -> float:
         found = model.feedback(query, 3)
         relevance = max(model.relevance(question, found).tolist(), default=0.0)
-        return round((relevance + _coverage(model, wanted, found)) / 2 if wanted else relevance, 6)
+        return round((relevance + _compute_coverage(model, wanted, found)) / 2 if wanted else relevance, 6)
 
     return tuple((draft, score(draft)) for draft in dict.fromkeys(drafts) if draft not in ("", question))
 
@@ -188,14 +191,14 @@ REFORMULATE = Task(
         "Use the terms that documents would use, and keep names, numbers and conditions. " + _FORM
     ),
     parse=parse_candidates,
-    offline=reformulations_offline,
+    offline=reformulate_offline,
 )
 
 SUB_QUERIES = Task(
     name="sub_queries",
     prompt="Question: {question}\n\nWrite {n} different sub-questions that help to answer this question. " + _FORM,
     parse=parse_candidates,
-    offline=sub_queries_offline,
+    offline=decompose_offline,
 )
 
 
@@ -216,49 +219,51 @@ def observe(
     max_characters: int,
     depth: int,
 ) -> dict[str, Any]:
-    """Search to the end of the budget, whatever the controller says, and return what each reason to stop looks at.
+    """Search until the budget is spent, whatever the controller says, and return the inputs of the stopping criteria.
 
-    ``evidence`` is the controller's word on the first search, and whether the passages that it saw are all that is
-    relevant; ``changes`` has, for each search between the first and the last, what the stopping rule looks at, and
-    whether a later one found something relevant that none had found so far. Both are empty where there is no gold.
+    ``evidence`` is the controller's confidence after the first search, and whether its passages are all that is
+    relevant. ``changes`` has, for each search between the first and the last, the value of the stopping criterion, and
+    whether a later search found relevant chunks that no earlier one had found. Both are empty if there is no gold.
     """
     if not gold.relevant:
         return {"evidence": [], "changes": []}
-    look = _Looking(question, search, language_model, snippets, max_characters, depth)
-    propose = _proposer(question, language_model, candidates)
-    rounds = reflect(question.text, look, propose, lambda now, before: False, reformulations).rounds
+    search_and_judge = _JudgedSearch(question, search, language_model, snippets, max_characters, depth)
+    propose = _make_proposer(question, language_model, candidates)
+    rounds = reflect(question.text, search_and_judge, propose, lambda now, before: False, reformulations).rounds
     first = rounds[0]
-    shown = {hit.chunk.id for hit in first.hits[:snippets]} & gold.relevant
-    complete = len(shown) == min(len(gold.relevant), snippets)
+    seen = {hit.chunk.id for hit in first.hits[:snippets]} & gold.relevant
+    complete = len(seen) == min(len(gold.relevant), snippets)
     found = [{hit.chunk.id for hit in each.hits} & gold.relevant for each in rounds]
     return {
-        "evidence": [look.word(first.query, first.passages), complete] if first.passages else [],
+        "evidence": [search_and_judge.judge(first.query, first.passages), complete] if first.passages else [],
         "changes": [
-            [change(rounds[i].hits, rounds[i - 1].hits, rule=stop_rule, beta=beta), _more(found, i)]
+            [change(rounds[i].hits, rounds[i - 1].hits, rule=stop_rule, beta=beta), _finds_more(found, i)]
             for i in range(1, len(rounds) - 1)
         ],
     }
 
 
-def _more(found: Sequence[frozenset[str] | set[str]], i: int) -> bool:
-    """Whether a search after the ``i``-th found what none up to it had."""
+def _finds_more(found: Sequence[frozenset[str] | set[str]], i: int) -> bool:
+    """Whether a search after the ``i``-th found relevant chunks that none up to it had found."""
     return not set().union(*found[i + 1 :]) <= set().union(*found[: i + 1])
 
 
 def solve(observations: Sequence[Mapping[str, Any]], *, beta: float, tau: float) -> dict[str, float]:
-    """Fit ``sufficient``, the least of the controller's word that is believed, and ``tau``, below which the loop ends.
+    """Fit ``sufficient``, the minimum confidence for stopping, and ``tau``, the stopping criterion's threshold.
 
-    Without a search between a first and a last one there is nothing to learn ``tau`` from, which stays as it is given.
+    Without a search between a first and a last one, ``tau`` cannot be fitted and is returned unchanged.
 
     Raises:
-        ValueError: no question has anything relevant to find.
+        ValueError: no question has relevant chunks.
     """
-    seen = [(value, right) for value, right in (each["evidence"] for each in observations if each["evidence"])]
+    judgements = [
+        (value, is_complete) for value, is_complete in (each["evidence"] for each in observations if each["evidence"])
+    ]
     changes = [(value, more) for each in observations for value, more in each["changes"]]
-    if not seen:
+    if not judgements:
         raise ValueError("query_expansion.srr: no calibration question has gold; label some")
     return {
-        "sufficient": fit_least(seen, 0.0, 2.0),
+        "sufficient": fit_least(judgements, 0.0, 2.0),
         "tau": fit_least(changes, 0.0, 2.0 + beta) if changes else tau,
     }
 
@@ -304,7 +309,7 @@ def srr(
     Evidence suffices if the controller's confidence is at least ``sufficient``; the loop also ends if the stopping
     criterion falls below ``tau``. The paper gives neither value. With the ``fitted`` controller both are learned on
     search questions, each of which costs a verdict and the samplings of all reformulations: the confidence from which
-    the passages shown contain all that is relevant, and the change below which no later search found anything new. The
+    the passages contain all relevant chunks, and the change below which no later search finds more of them. The
     embedded controller returns a share, which has to be fitted; a chat model answers yes or no.
 
     Differences from the paper: its loop is unbounded, here ``reformulations`` bounds it. Its stopping rule,
@@ -320,15 +325,15 @@ def srr(
 
     if controller == FITTED:
         sufficient, tau = fitted.numbers["sufficient"], fitted.numbers["tau"]
-    look = _Looking(question, search, language_model, snippets, max_characters, depth, sufficient)
-    settled = partial(has_converged, rule=stop_rule, beta=beta, tau=tau)
-    propose = _proposer(question, language_model, candidates)
-    return select_hits(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
+    search_and_judge = _JudgedSearch(question, search, language_model, snippets, max_characters, depth, sufficient)
+    is_converged = partial(has_converged, rule=stop_rule, beta=beta, tau=tau)
+    propose = _make_proposer(question, language_model, candidates)
+    return select_hits(reflect(question.text, search_and_judge, propose, is_converged, reformulations), keep)[:depth]
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking:
-    """Searches with a query and has the controller judge what it found; without ``sufficient`` nothing suffices."""
+class _JudgedSearch:
+    """Searches with a query and has the controller judge the hits; without ``sufficient`` nothing suffices."""
 
     question: Question
     search: Search
@@ -340,26 +345,26 @@ class _Looking:
 
     def __call__(self, query: str) -> Round:
         hits = self.search((query,))[0][: self.depth]
-        passages = tuple(beginning(hit.chunk.text, self.max_characters) for hit in hits[: self.snippets])
-        # where nothing was found there is nothing to ask: it does not suffice
-        enough = self.sufficient is not None and bool(passages) and self.word(query, passages) >= self.sufficient
-        return Round(query, hits, passages, enough)
+        passages = tuple(truncate_text(hit.chunk.text, self.max_characters) for hit in hits[: self.snippets])
+        # without hits there is no evidence to judge
+        suffices = self.sufficient is not None and bool(passages) and self.judge(query, passages) >= self.sufficient
+        return Round(query, hits, passages, suffices)
 
-    def word(self, query: str, passages: tuple[str, ...]) -> float:
+    def judge(self, query: str, passages: tuple[str, ...]) -> float:
         """Return the controller's confidence that the passages suffice."""
-        return self.language_model.run(CONTROL, question=self.question.text, query=query, passages=passages)
+        return self.language_model.run(JUDGE_SUFFICIENCY, question=self.question.text, query=query, passages=passages)
 
 
-def _proposer(question: Question, model: LanguageModel, candidates: str) -> Callable[[Round], Candidates]:
+def _make_proposer(question: Question, model: LanguageModel, candidates: str) -> Callable[[Round], Candidates]:
     """Return the function that proposes candidates for the next query."""
 
     @cache
     def sub_queries() -> Candidates:
-        return model.run(SUB_QUERIES, question=question.text, n=SAMPLED)
+        return model.run(SUB_QUERIES, question=question.text, n=N_CANDIDATES)
 
     def propose(last: Round) -> Candidates:
         if candidates == "decompose":
             return sub_queries()
-        return model.run(REFORMULATE, question=question.text, query=last.query, passages=last.passages, n=SAMPLED)
+        return model.run(REFORMULATE, question=question.text, query=last.query, passages=last.passages, n=N_CANDIDATES)
 
     return propose

@@ -1,4 +1,4 @@
-"""Rerankers read the question beside each candidate and put the candidates in a new order.
+"""Rerankers compare the question with each candidate and reorder the candidates.
 
-A reranker's score replaces the score of the first stage, with its scale, and everything after it goes by that score.
+The score of a reranker replaces that of the first stage, with its scale, and all later stages use it.
 """

@@ -1,4 +1,4 @@
-"""Cross-encoder reranking: score question and passage together (Nogueira and Cho 2019)."""
+"""Cross-encoder reranking: score pairs of question and passage (Nogueira and Cho 2019)."""
 
 from ragsmith.models.protocols import CrossEncoder
 from ragsmith.plugins import Count, Share
@@ -21,10 +21,10 @@ def cross_encoder(
 ) -> Hits:
     """Order the first ``depth`` candidates by a cross-encoder's score, blended with the score of the first stage.
 
-    Helps when the right chunk is found but not first. Costs ``depth`` scored pairs. Both scores are min-max scaled over
-    the candidates and mixed with ``first_stage_weight`` on the first stage; at 0 the cross-encoder's own score stands.
-    All scored candidates stay, the filter decides. Those below ``depth`` are dropped: they have a score of the first
-    stage only, which cannot be compared with the new ones. The original system threw the new scores away again.
+    Helps when the right chunk is retrieved but not ranked first. Costs ``depth`` scored pairs. Both scores are min-max
+    scaled over the candidates and averaged, with ``first_stage_weight`` on the first stage; if it is 0, the scores of
+    the cross-encoder are unchanged. All scored candidates are returned; candidates below ``depth`` are dropped, as
+    their scores of the first stage cannot be compared with the new ones. The original system discarded the new scores.
     """
     first = rank(hits)[:depth]
     scores = cross_encoder.score(question.text, [hit.chunk.text for hit in first])

@@ -1,4 +1,4 @@
-"""Hybrid reranking: a cross-encoder and a listwise language model vote together (Kartal et al. 2025)."""
+"""Hybrid reranking: the mean of a cross-encoder's and a listwise language model's ranking (Kartal et al. 2025)."""
 
 from ragsmith.models.protocols import CrossEncoder, LanguageModel
 from ragsmith.plugins import Count, Share
@@ -23,9 +23,9 @@ def hybrid(
 ) -> Hits:
     """Order the first ``depth`` candidates by the weighted mean of a cross-encoder's and a language model's ranking.
 
-    Helps when the two make different mistakes. Costs what both cost: ``depth`` scored pairs and 1 call, the same ones
-    that `cross_encoder` and `llm` make, so nothing is paid twice. Both scores are min-max scaled over the candidates,
-    and the language model has the weight that the cross-encoder leaves.
+    Helps when the two make different mistakes. Costs the sum of both: ``depth`` scored pairs and 1 call, which are
+    cached and shared with `cross_encoder` and `llm`. Both scores are min-max scaled over the candidates, and the
+    language model has the weight ``1 - cross_encoder_weight``.
     """
     pairwise = by_cross_encoder(
         question, hits, cross_encoder=cross_encoder, depth=depth, first_stage_weight=first_stage_weight

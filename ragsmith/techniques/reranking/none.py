@@ -1,4 +1,4 @@
-"""No reranking: the order of the first stage stands."""
+"""No reranking: the order of the first stage is unchanged."""
 
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import rank
@@ -9,6 +9,6 @@ from ragsmith.types import Hits, Question
 def none(question: Question, hits: Hits) -> Hits:
     """Keep the order of the first stage.
 
-    Candidates of different scales have no order and are refused (``ScaleError``).
+    Raises ``ScaleError`` for candidates of different scales, which have no order.
     """
     return rank(hits)

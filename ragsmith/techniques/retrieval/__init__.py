@@ -1,4 +1,4 @@
-"""A retrieval finds candidates: for every query, one list of chunks, best first.
+"""Retrieval techniques return, for every query, one ranking of chunks, best first.
 
-It decides which scores find them (words, vectors, relations between entities, or several together) and on which scale.
+They decide which scores rank the chunks (lexical, vector, entity graph, or a fusion) and on which scale.
 """

@@ -1,4 +1,4 @@
-"""Complete hybrid: vectors, words and the entity graph together (Kartal et al. 2025)."""
+"""Complete hybrid: vectors, BM25 and the entity graph together (Kartal et al. 2025)."""
 
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
@@ -29,9 +29,9 @@ def complete_hybrid(
     """Fuse, for each query, the best chunks by cosine, by BM25 and by the entity graph.
 
     With ``convex`` and ``dbsf`` the graph has the share ``graph_weight`` of the score and vectors have ``weight`` of
-    the rest; ``rrf`` and ``borda`` go by ranks and ignore both. Helps when connections between named things add to what
-    words and vectors find. Costs one embedding a query. The RAGSmith code strings the three lists together, unsorted
-    and with duplicates; here they are fused.
+    the rest; ``rrf`` and ``borda`` use ranks and ignore both. Helps when relations between named entities add to what
+    words and vectors find. Costs one embedding per query. The RAGSmith code concatenates the three lists, unsorted and
+    with duplicates; here they are fused.
     """
     rest = 1 - graph_weight
     shares = [rest * weight, rest * (1 - weight), graph_weight]
@@ -42,7 +42,7 @@ def complete_hybrid(
 def search_sources(
     index: Index, queries: Queries, embedder: Embedder, entity_graph: EntityGraph, k: int
 ) -> list[tuple[Hits, Hits, Hits]]:
-    """Return the best ``k`` hits of each query by vectors, words and the entity graph, each on its own scale."""
+    """Return the best ``k`` hits of each query by vectors, BM25 and the entity graph, each with its own scale."""
 
     def search_graph(missing: Queries) -> Rankings:
         return tuple(index.own(entity_graph.search(query, k)) for query in missing)

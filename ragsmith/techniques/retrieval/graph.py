@@ -1,4 +1,4 @@
-"""Graph search: the chunks whose relations connect what the query names (after Gutiérrez et al. 2024)."""
+"""Graph search: the chunks whose relations connect the entities of the query (after Gutiérrez et al. 2024)."""
 
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
@@ -9,12 +9,12 @@ from ragsmith.types import Queries, Rankings
 
 @retrieval(paper="https://arxiv.org/abs/2405.14831", choices={"seeds": (10, 20)}, most_chunks=300_000)
 def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: Count = 20, k: Count = 20) -> Rankings:
-    """Find the ``k`` chunks with most evidence in the entity graph for each query.
+    """Return the ``k`` chunks with the most evidence in the entity graph for each query.
 
-    The ``seeds`` entities best matching the query are activated, pass it on to their neighbours, and every relation
-    between active entities that fits the query speaks for its chunk. Helps when a question is about named things and
-    how they are connected. Costs no call once the graph is built, whatever the pre-embedding: keys are not read. The
-    RAGSmith code identifies a relation by its rank in the result, so fusion mixes up different ones; here chunks are
-    what is found, and entities are known by their names.
+    The ``seeds`` entities that best match the query are activated and activate their neighbours, and every relation
+    between active entities that matches the query is evidence for its chunk. Helps when a question is about named
+    entities and their relations. Costs no call once the graph is built. Keys of the pre-embedding are not used. The
+    RAGSmith code identifies a relation by its rank in the result, so fusion confuses different ones; here chunks are
+    ranked, and entities are identified by their names.
     """
     return tuple(index.own(entity_graph.search(query, k, seeds)) for query in queries)

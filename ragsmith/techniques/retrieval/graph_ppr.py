@@ -21,6 +21,7 @@ SCORE_STEP = 1e-9
 """Amount subtracted from the score of an added chunk, to rank it after a candidate of equal score."""
 
 SCORINGS = ("blended", "reserved")
+"""How added chunks are scored: by a weighted mean, or by their place."""
 
 
 @retrieval(
@@ -80,9 +81,10 @@ def graph_ppr(
 
 
 def _blend(hits: Hits, walked: Hits, weight: float) -> Hits:
+    """Score all chunks by the weighted mean of PageRank and hybrid search."""
     candidates = {hit.chunk.id for hit in hits}
     fused = convex_combination([hits, walked], [1 - weight, weight])
-    # an added chunk is ranked after a candidate of the same score: the last candidate also has 0 of hybrid search
+    # an added chunk is ranked after a candidate of the same score, as the last candidate also scores 0 in hybrid search
     return rank(h if h.chunk.id in candidates else h.rescored(h.score - SCORE_STEP, h.scale) for h in fused)
 
 
@@ -94,7 +96,7 @@ def _reserve(hits: Hits, walked: Hits) -> Hits:
     before = max(1, len(hits) - len(added))
     score = hits[before - 1].score
     inserted = tuple(hit.rescored(score - n * SCORE_STEP, Scale.CONVEX) for n, hit in enumerate(added, start=1))
-    # keeps their order if their scores equal that of the candidate before them
+    # the order of candidates is kept if their scores equal that of the candidate before them
     last = tuple(
         hit.rescored(min(hit.score, score - n * SCORE_STEP), Scale.CONVEX)
         for n, hit in enumerate(hits[before:], start=len(added) + 1)
@@ -104,10 +106,10 @@ def _reserve(hits: Hits, walked: Hits) -> Hits:
 
 def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
     """Return the candidates and the best ``budget`` other chunks by PageRank."""
-    begin = np.zeros(len(graph))
+    seed_weights = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph
-        begin[index.positions[hit.chunk.id]] = hit.score
-    ranks = graph.pagerank(begin, restart=restart, most=MAX_NEIGHBOURS)
+        seed_weights[index.positions[hit.chunk.id]] = hit.score
+    ranks = graph.pagerank(seed_weights, restart=restart, most=MAX_NEIGHBOURS)
     candidates = [index.positions[hit.chunk.id] for hit in hits]
     others = ranks.copy()
     others[candidates] = 0.0

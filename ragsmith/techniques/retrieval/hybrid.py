@@ -1,4 +1,4 @@
-"""Hybrid search: vector search and BM25 together (Bruch et al. 2023)."""
+"""Hybrid search: the fusion of vector search and BM25 (Bruch et al. 2023)."""
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
@@ -24,12 +24,12 @@ def hybrid(
 ) -> Rankings:
     """Fuse, for each query, the best chunks by cosine and by BM25.
 
-    ``convex`` adds min-max normalised scores, the vector side with the share ``weight``, and ``dbsf`` scores that are
-    normalised by mean and deviation of their list (Mazzeschi 2023); ``rrf`` adds reciprocal ranks and ``borda`` the
-    points that ranks are worth (Aslam and Montague 2001), both without ``weight``. Helps nearly always, as the two fail
-    on different questions. Costs one embedding a query. Each side gives ``pool`` chunks, at least ``k``: the RAGSmith
-    code takes 10 of each, so that a chunk both sides rank eleventh is lost.
+    ``convex`` adds min-max normalised scores, in which vectors have the share ``weight``, and ``dbsf`` adds scores
+    normalised by mean and standard deviation of their list (Mazzeschi 2023); ``rrf`` adds reciprocal ranks and
+    ``borda`` Borda points (Aslam and Montague 2001), both without ``weight``. Helps nearly always, as the two fail on
+    different questions. Costs one embedding per query. Each side returns ``pool`` chunks, at least ``k``: the RAGSmith
+    code takes 10 of each, so that a chunk that both sides rank eleventh is lost.
     """
-    each = max(k, pool)
-    sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), strict=True)
+    depth = max(k, pool)
+    sides = zip(index.by_vector(queries, depth, embedder), index.by_words(queries, depth), strict=True)
     return tuple(fuse(pair, fusion, [weight, 1 - weight])[:k] for pair in sides)

@@ -1,4 +1,4 @@
-"""Vector search: the chunks whose vectors are nearest to the query's (Karpukhin et al. 2020)."""
+"""Vector search: the chunks whose vectors are nearest to that of the query (Karpukhin et al. 2020)."""
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
@@ -9,8 +9,8 @@ from ragsmith.types import Queries, Rankings
 
 @retrieval(paper="https://arxiv.org/abs/2004.04906")
 def vector(index: Index, queries: Queries, *, embedder: Embedder, k: Count = 20) -> Rankings:
-    """Find the ``k`` chunks nearest to each query by cosine similarity.
+    """Return the ``k`` chunks nearest to each query by cosine similarity.
 
-    Helps when questions and documents say the same in other words. Costs one embedding a query; search is exact.
+    Helps when questions and documents express the same in other words. Costs one embedding per query.
     """
     return index.by_vector(queries, k, embedder)

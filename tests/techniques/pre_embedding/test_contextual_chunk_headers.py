@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import (
-    LONGEST_HEADER,
+    MAX_HEADER_CHARACTERS,
     WRITE_HEADER,
     contextual_chunk_headers,
-    header,
+    parse_header,
 )
 from ragsmith.testing import ScriptedModel
 
@@ -44,13 +44,13 @@ def test_a_language_model_adds_a_header_below_the_headings(chunks):
 
 @pytest.mark.parametrize(("reply", "expected"), [(" ## The bell. \n", "The bell"), ('"The bell"', "The bell")])
 def test_header_is_one_clean_line(reply, expected):
-    assert header(reply) == expected
+    assert parse_header(reply) == expected
 
 
-@pytest.mark.parametrize("reply", ["", " \n ", "The bell\nand the tower", "x" * (LONGEST_HEADER + 1)])
+@pytest.mark.parametrize("reply", ["", " \n ", "The bell\nand the tower", "x" * (MAX_HEADER_CHARACTERS + 1)])
 def test_header_refuses_what_is_no_header(reply):
     with pytest.raises(ValueError, match=r"blank|not a header"):
-        header(reply)
+        parse_header(reply)
 
 
 def test_offline_header_is_telling_words_that_the_place_does_not_say(extractive, chunks):

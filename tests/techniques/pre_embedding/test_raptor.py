@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, raptor, shared_out
+from ragsmith.techniques.pre_embedding.raptor import SUMMARISE_CLUSTER, cluster_rows, raptor, truncate_texts
 from ragsmith.testing import ScriptedModel
 from ragsmith.types import Chunk
 
@@ -113,10 +113,10 @@ def test_long_clusters_are_split_to_the_limit():
     vectors = np.random.default_rng(0).normal(size=(60, 20))
     sizes = [10] * 60
     for limit in (100, 200, 600):
-        found = clusters(vectors, sizes, limit, "diagonal")
+        found = cluster_rows(vectors, sizes, limit, "diagonal")
         assert {i for members in found for i in members} == set(range(60))
         assert all(10 * len(members) <= limit for members in found if len(members) >= 16)
-    assert clusters(vectors, sizes, 600, "diagonal") == [tuple(range(60))]
+    assert cluster_rows(vectors, sizes, 600, "diagonal") == [tuple(range(60))]
 
 
 def test_published_covariances_are_a_choice():
@@ -139,7 +139,7 @@ class Random:
 def test_the_longest_are_cut_to_one_length_at_the_end_of_a_sentence():
     long = "A sentence of thirty letters ok. " * 20
     short = "Short ones stay whole."
-    cut = shared_out([long, short, long], 100)
+    cut = truncate_texts([long, short, long], 100)
     # 400 characters: 22 for the short one, 189 for either of the others, which holds five sentences of 33
     assert cut == ((long[: 5 * 33]).strip(), short, (long[: 5 * 33]).strip())
 
@@ -147,17 +147,17 @@ def test_the_longest_are_cut_to_one_length_at_the_end_of_a_sentence():
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("ab .", min_size=1, max_size=60).filter(str.strip), max_size=8), st.integers(1, 40))
 def test_nothing_is_left_out_and_the_limit_is_kept(texts, limit):
-    cut = shared_out(texts, limit)
+    cut = truncate_texts(texts, limit)
     assert len(cut) == len(texts)
     assert all(text.startswith(part) and part for part, text in zip(cut, texts, strict=True))
     assert sum(map(len, cut)) <= max(4 * limit, len(texts))
 
 
 def test_a_reply_is_a_summary():
-    assert SUMMARISE.parse("Summary: The dues are doubled.") == "The dues are doubled."
+    assert SUMMARISE_CLUSTER.parse("Summary: The dues are doubled.") == "The dues are doubled."
     for reply in ("", "I'm sorry, I cannot help with that."):
         with pytest.raises(ValueError, match=r"blank|refusal"):
-            SUMMARISE.parse(reply)
+            SUMMARISE_CLUSTER.parse(reply)
 
 
 def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive):
@@ -165,7 +165,7 @@ def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive):
         "The Salt Guild sells grey salt. The Salt Guild owns the salt pans.",
         "Grey salt comes from the salt pans of the Guild. A cat slept.",
     )
-    made = extractive.run(SUMMARISE, passages=passages, words=20)
+    made = extractive.run(SUMMARISE_CLUSTER, passages=passages, words=20)
     lines = made.split("\n")
     sentences = [s for passage in passages for s in extractive.sentences(passage)]
     assert lines == [s for s in sentences if s in lines]  # whole sentences in reading order

@@ -1,6 +1,6 @@
 import pytest
 
-from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, crag, observe, score, solve
+from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, crag, observe, parse_score, solve
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Fitted, Gold, Question, Scale
 
@@ -122,13 +122,13 @@ def test_a_rewriting_that_finds_the_same_passages_is_not_judged_again(search, ol
     ],
 )
 def test_a_score_is_read(reply, expected):
-    assert score(reply) == expected
+    assert parse_score(reply) == expected
 
 
 @pytest.mark.parametrize("reply", ["", "good", "0", "101", "-5", "20 or 30", "20-30", "Score: 20\nScore: 30"])
 def test_anything_but_one_score_from_1_to_100_is_refused(reply):
     with pytest.raises(ValueError, match="from 1 to 100"):
-        score(reply)
+        parse_score(reply)
 
 
 def test_offline_the_score_grows_with_what_the_best_passage_says(extractive, chunks):

@@ -9,13 +9,18 @@ from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE, decomposition
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.graph_expansion import graph_expansion
-from ragsmith.techniques.query_expansion.hyde import IMAGINE, hyde
-from ragsmith.techniques.query_expansion.modality_hyde import CODE, TABLE, modality_hyde, search_hypotheses
+from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE, hyde
+from ragsmith.techniques.query_expansion.modality_hyde import (
+    IMAGINE_CODE,
+    IMAGINE_TABLE,
+    modality_hyde,
+    search_hypotheses,
+)
 from ragsmith.techniques.query_expansion.multi_prose import FRAMINGS, IMAGINE_FRAMED, multi_prose
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE, multi_query
 from ragsmith.techniques.query_expansion.none import none
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE, query_rewriting
-from ragsmith.techniques.query_expansion.rag_fusion import RELATE, TERMS, rag_fusion
+from ragsmith.techniques.query_expansion.rag_fusion import RELATE, TERMS_PER_PASSAGE, rag_fusion
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK, step_back
 from ragsmith.testing import ScriptedModel, example_chunks, hits_of
 from ragsmith.types import Question, Scale
@@ -136,7 +141,7 @@ def test_off_cosines_max_takes_what_stands_out_most_from_its_list(search, chunks
     assert {hit.scale for hit in fused} == {Scale.MAXIMUM}
 
 
-@pytest.mark.parametrize("task", [CODE, TABLE], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", [IMAGINE_CODE, IMAGINE_TABLE], ids=lambda task: task.name)
 def test_a_model_may_say_that_a_modality_does_not_suit(task):
     assert task.parse("NONE.") == ""
     assert task.parse("```\na = 1\nb = 2\n```") == "a = 1\nb = 2"
@@ -182,7 +187,7 @@ RINGS = "Who rings the bell of the Tide Tower?"
 @pytest.mark.parametrize(
     ("task", "question", "expected"),
     [
-        (IMAGINE, "xylophone?", "xylophone?"),
+        (IMAGINE_PASSAGE, "xylophone?", "xylophone?"),
         (IMAGINE_FRAMED, "xylophone?", "xylophone?"),
         (RELATE, "xylophone?", ("xylophone?",)),
         (PARAPHRASE, "Who is it?", ("Who is it?",)),
@@ -192,8 +197,8 @@ RINGS = "Who rings the bell of the Tide Tower?"
         (STEP_BACK, "Who?", "Who?"),
         (STEP_BACK, "", ""),
         (STEP_BACK, "Xylophone 17?", "Xylophone 17?"),
-        (CODE, "Who is it?", ""),
-        (TABLE, "Who is it?", ""),
+        (IMAGINE_CODE, "Who is it?", ""),
+        (IMAGINE_TABLE, "Who is it?", ""),
         (DECOMPOSE, "Who rings the bell in the Tide Tower?", ("Who rings the bell in the Tide Tower?",)),
         (DECOMPOSE, "Which of the guild and the market?", ("Which of the guild and the market?",)),
         (DECOMPOSE, "Who?", ("Who?",)),
@@ -244,12 +249,12 @@ def test_offline_clauses_are_split(extractive, question, parts):
 
 
 def test_offline_the_passage_is_made_of_the_best_passages_sentences(extractive):
-    passage = extractive.run(IMAGINE, question=RINGS)
+    passage = extractive.run(IMAGINE_PASSAGE, question=RINGS)
     assert passage.startswith("Who rings the bell of the Tide Tower. ")
     assert "The keeper of the Tide Tower rings the bell twice" in passage
     asked = "Who pays for the sea wall of the harbour?"
-    assert len({extractive.run(IMAGINE, sample=i, question=asked) for i in range(3)}) == 3
-    assert extractive.run(IMAGINE, sample=99, question="bronze?").startswith("bronze. ")
+    assert len({extractive.run(IMAGINE_PASSAGE, sample=i, question=asked) for i in range(3)}) == 3
+    assert extractive.run(IMAGINE_PASSAGE, sample=99, question="bronze?").startswith("bronze. ")
 
 
 def test_offline_sentences_with_a_cue_of_the_framing_are_preferred(embedder):
@@ -299,7 +304,7 @@ def test_offline_each_related_query_has_the_terms_of_another_passage(extractive)
     queries = extractive.run(RELATE, question=question, n=3)
     for query, passage in zip(queries, extractive.feedback(question, 3), strict=True):
         added = extractive.terms(query.removeprefix(question))
-        assert 1 <= len(added) <= TERMS
+        assert 1 <= len(added) <= TERMS_PER_PASSAGE
         assert set(added) <= set(extractive.terms(passage)) - seen
         seen.update(added)
 
@@ -334,7 +339,7 @@ def mixed(embedder):
 
 
 def test_offline_code_takes_lines_and_identifiers_from_code(mixed):
-    comment, *lines = mixed.run(CODE, question="How is the text of a path parsed?").splitlines()
+    comment, *lines = mixed.run(IMAGINE_CODE, question="How is the text of a path parsed?").splitlines()
     assert comment.startswith("# text path parsed ")
     assert "parse toml" in comment
     assert "return parse_toml(text)" in lines
@@ -342,7 +347,7 @@ def test_offline_code_takes_lines_and_identifiers_from_code(mixed):
 
 
 def test_offline_code_is_made_up_where_the_corpus_has_none(extractive):
-    comment, head, body = extractive.run(CODE, question=RINGS).splitlines()
+    comment, head, body = extractive.run(IMAGINE_CODE, question=RINGS).splitlines()
     assert comment.startswith("# rings bell tide tower ")
     assert head == "def rings_bell_tide(tower):"
     assert body.startswith("    return ")
@@ -350,9 +355,9 @@ def test_offline_code_is_made_up_where_the_corpus_has_none(extractive):
 
 
 def test_offline_rows_are_written_with_their_columns_or_made_up(mixed, extractive):
-    rows = mixed.run(TABLE, question="How many crowns did the ship Petrel pay in dues?").splitlines()
+    rows = mixed.run(IMAGINE_TABLE, question="How many crowns did the ship Petrel pay in dues?").splitlines()
     assert set(rows) == {"Ship: Heron | Dues: 4 crowns | Nights: 2", "Ship: Petrel | Dues: 8 crowns | Nights: 5"}
     assert rows[0].startswith("Ship: Petrel")
-    row = extractive.run(TABLE, question="When was the harbour of Velmouth dug?")
+    row = extractive.run(IMAGINE_TABLE, question="When was the harbour of Velmouth dug?")
     assert row.startswith("harbour: ")
     assert "1612" in row

@@ -1,6 +1,6 @@
 import pytest
 
-from ragsmith.techniques.query_expansion.iterative import NOTE, iterative
+from ragsmith.techniques.query_expansion.iterative import WRITE_NOTE, iterative
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Question, Scale
 
@@ -49,15 +49,15 @@ def test_nothing_found_is_no_hits_but_is_tried_again(search):
 
 def test_offline_a_note_has_what_is_known_and_what_is_missing(extractive, chunks):
     question = "Who rings the bell of the Tide Tower, and what is a warden?"
-    note = extractive.run(NOTE, question=question, passages=(chunks[1].text,))
+    note = extractive.run(WRITE_NOTE, question=question, passages=(chunks[1].text,))
     assert "The keeper of the Tide Tower rings the bell twice" in note
     said = note.split()
     assert "warden" in said
     assert set(extractive.expansion_terms("warden", 5)) <= set(said)
-    assert note == extractive.run(NOTE, question=question, passages=(chunks[1].text,))
+    assert note == extractive.run(WRITE_NOTE, question=question, passages=(chunks[1].text,))
 
 
 def test_offline_without_passages_the_question_is_what_is_missing(extractive):
-    note = extractive.run(NOTE, question="Who rings the bell?", passages=())
+    note = extractive.run(WRITE_NOTE, question="Who rings the bell?", passages=())
     assert note.split()[:2] == ["rings", "bell"]
-    assert extractive.run(NOTE, question="?", passages=()) == "?"
+    assert extractive.run(WRITE_NOTE, question="?", passages=()) == "?"

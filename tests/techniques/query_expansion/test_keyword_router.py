@@ -1,6 +1,6 @@
 import pytest
 
-from ragsmith.techniques.query_expansion.keyword_router import as_printed, correct, keyword_router
+from ragsmith.techniques.query_expansion.keyword_router import choose_as_printed, choose_corrected, keyword_router
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Question, Scale
 
@@ -19,7 +19,7 @@ from ragsmith.types import Question, Scale
     ],
 )
 def test_the_printed_rule(text, strategy):
-    assert as_printed(text) == strategy
+    assert choose_as_printed(text) == strategy
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_printed_rule(text, strategy):
     ],
 )
 def test_the_corrected_rule(text, strategy):
-    assert correct(text) == strategy
+    assert choose_corrected(text) == strategy
 
 
 def test_each_strategy_is_carried_out(search, chunks):

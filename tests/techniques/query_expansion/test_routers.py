@@ -8,9 +8,9 @@ import pytest
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
-    lexical,
+    compute_lexical_features,
     observe,
-    predicted_best,
+    predict_best_strategy,
     solve,
 )
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES
@@ -39,7 +39,7 @@ def observations(n=40):
 
 
 def test_lexical_features():
-    found = lexical("Which is older, the guild of Oswin Tarrel or Velmouth harbour?", [0.5, 0.3, 1.0])
+    found = compute_lexical_features("Which is older, the guild of Oswin Tarrel or Velmouth harbour?", [0.5, 0.3, 1.0])
     assert len(found) == 26
     assert [i for i, value in enumerate(found[:14]) if value] == [4]
     question_mark, breadth, hops, entities, length, clauses = found[14:20]
@@ -48,10 +48,10 @@ def test_lexical_features():
 
 
 def test_features_of_almost_nothing():
-    assert lexical("", ()) == (0.0,) * 19 + (1.0,) + (0.0,) * 6
-    assert lexical("Compare both", [0.4])[14:] == (0, 1, 1, 0, 2, 1, 0.4, 0.4, 0, 0, 0, 1)
-    assert lexical("x", [0.0, 0.0])[20:] == (0.0,) * 6
-    assert all(type(value) is float for value in lexical("Who?", [1, 2]))
+    assert compute_lexical_features("", ()) == (0.0,) * 19 + (1.0,) + (0.0,) * 6
+    assert compute_lexical_features("Compare both", [0.4])[14:] == (0, 1, 1, 0, 2, 1, 0.4, 0.4, 0, 0, 0, 1)
+    assert compute_lexical_features("x", [0.0, 0.0])[20:] == (0.0,) * 6
+    assert all(type(value) is float for value in compute_lexical_features("Who?", [1, 2]))
 
 
 def test_the_map_is_that_of_standardising_projecting_and_regressing():
@@ -78,7 +78,7 @@ def test_learns_what_a_question_s_length_says():
     data = observations()
     numbers = solve(data, alpha=1.0)
     assert json.loads(json.dumps(numbers)) == numbers
-    chosen = [predicted_best(numbers, [*o["lexical"], *o["embedding"]]) for o in data]
+    chosen = [predict_best_strategy(numbers, [*o["lexical"], *o["embedding"]]) for o in data]
     assert chosen == ["dual_path" if number % 2 else "semantic" for number in range(len(data))]
     assert numbers["order"] == ["semantic", "dual_path", "step_back"] == list(STRATEGIES)  # 0.55, 0.55, 0.1
 
@@ -87,11 +87,11 @@ def test_ties_go_to_the_best_on_average():
     flat = {name: {"intercept": 0.5, "weights": [0.0, 0.0]} for name in STRATEGIES}
     for best in STRATEGIES:
         order = [best, *(name for name in STRATEGIES if name != best)]
-        assert predicted_best({"models": flat, "order": order}, [3.0, 4.0]) == best
+        assert predict_best_strategy({"models": flat, "order": order}, [3.0, 4.0]) == best
     data = [{**o, "ndcg": [0.1, 0.2, 0.6]} for o in observations(6)]
     numbers = solve(data, alpha=1.0)
     assert numbers["order"] == ["step_back", "dual_path", "semantic"]
-    assert predicted_best(numbers, [0.0] * 38) == "step_back"
+    assert predict_best_strategy(numbers, [0.0] * 38) == "step_back"
 
 
 def test_questions_without_gold_teach_nothing():
@@ -104,7 +104,7 @@ def test_questions_without_gold_teach_nothing():
 
 def test_another_embedder_is_noticed():
     with pytest.raises(ValueError, match="fitted on 38 features and a question has 282; fit it again"):
-        predicted_best(solve(observations(4), alpha=1.0), [0.0] * 282)
+        predict_best_strategy(solve(observations(4), alpha=1.0), [0.0] * 282)
 
 
 @pytest.fixture

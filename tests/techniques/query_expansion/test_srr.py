@@ -3,12 +3,12 @@ from functools import partial
 import pytest
 
 from ragsmith.techniques.query_expansion.srr import (
-    CONTROL,
+    JUDGE_SUFFICIENCY,
     REFORMULATE,
     SUB_QUERIES,
     observe,
     parse_candidates,
-    read_decision,
+    parse_decision,
     solve,
     srr,
 )
@@ -168,15 +168,15 @@ def test_the_controller_is_believed_from_where_it_tells_best():
     ],
 )
 def test_the_first_of_the_two_words_is_the_verdict(reply, expected):
-    assert read_decision(reply) is expected
+    assert parse_decision(reply) is expected
 
 
 @pytest.mark.parametrize("reply", ["", "Yes", "sufficiently so", "That is not insufficient.", "<think>Sufficient"])
 def test_a_verdict_that_cannot_be_read_is_refused(reply):
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
-        read_decision(reply)
+        parse_decision(reply)
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
-        CONTROL.parse(reply)
+        JUDGE_SUFFICIENCY.parse(reply)
 
 
 def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped():
@@ -202,7 +202,7 @@ def test_a_reply_without_any_candidate_is_refused(reply):
 
 
 def test_offline_the_verdict_grows_with_what_the_passages_say(extractive, chunks):
-    run = partial(extractive.run, CONTROL, question="Who rings the bell of the Tide Tower?", query="bell")
+    run = partial(extractive.run, JUDGE_SUFFICIENCY, question="Who rings the bell of the Tide Tower?", query="bell")
     assert run(passages=()) == 0 <= run(passages=(chunks[4].text,)) < run(passages=(chunks[1].text,)) <= 1
     assert run(passages=(chunks[4].text, chunks[1].text)) >= run(passages=(chunks[1].text,))
 

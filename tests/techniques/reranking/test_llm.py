@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragsmith.techniques.reranking.llm import beginning, llm, permutation, rank_offline
+from ragsmith.techniques.reranking.llm import llm, parse_ranking, rank_passages_offline, truncate_text
 from ragsmith.testing import hits_of
 from ragsmith.types import Question, Scale
 
@@ -50,7 +50,7 @@ def test_passages_are_cut_for_the_prompt_only(chunks, language_model):
 @example("\n\n a", 1)
 @settings(max_examples=60)
 def test_a_beginning_is_one_and_keeps_the_limit(text, limit):
-    start = beginning(text, limit)
+    start = truncate_text(text, limit)
     assert text.strip().startswith(start)
     assert len(start) <= limit
 
@@ -65,17 +65,17 @@ def test_a_beginning_is_one_and_keeps_the_limit(text, limit):
     ],
 )
 def test_a_beginning_ends_with_a_sentence_or_a_word(text, limit, expected):
-    assert beginning(text, limit) == expected
+    assert truncate_text(text, limit) == expected
 
 
 @pytest.mark.parametrize("reply", ["[3] > [1] > [2]", "3, 1, 2", "[3, 1, 2]", "The order is:\n[3] > [1] > [2].\n"])
 def test_reads_a_ranking(reply):
-    assert permutation(reply, 3) == (2, 0, 1)
+    assert parse_ranking(reply, 3) == (2, 0, 1)
 
 
 def test_passages_that_are_not_named_come_last_in_their_old_order():
-    assert permutation("[4] > [2]", 5) == (3, 1, 0, 2, 4)
-    assert permutation("[4]", 5) == (3, 0, 1, 2, 4)
+    assert parse_ranking("[4] > [2]", 5) == (3, 1, 0, 2, 4)
+    assert parse_ranking("[4]", 5) == (3, 0, 1, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_passages_that_are_not_named_come_last_in_their_old_order():
 )
 def test_refuses_everything_else(reply):
     with pytest.raises(ValueError, match=r"ranking"):
-        permutation(reply, 3)
+        parse_ranking(reply, 3)
 
 
 def test_offline_prefers_the_passage_with_the_best_sentence(chunks, extractive):
     texts = tuple(chunk.text for chunk in chunks)
-    order = rank_offline(extractive, sample=0, question=QUESTION.text, passages=texts)
+    order = rank_passages_offline(extractive, sample=0, question=QUESTION.text, passages=texts)
     assert sorted(order) == list(range(len(texts)))
     assert chunks[order[0]].id == "guild:0"
-    assert order == rank_offline(extractive, sample=0, question=QUESTION.text, passages=texts)
+    assert order == rank_passages_offline(extractive, sample=0, question=QUESTION.text, passages=texts)
 
 
 def test_offline_a_copy_falls_behind_a_passage_that_says_something_else(extractive):
@@ -111,11 +111,15 @@ def test_offline_a_copy_falls_behind_a_passage_that_says_something_else(extracti
         "The Salt Guild was founded in 1598.",
         "The guild was founded by twelve families in 1598.",
     )
-    order = rank_offline(
+    order = rank_passages_offline(
         extractive, sample=0, question="When was the guild founded and by which families?", passages=passages
     )
     assert order.index(2) < order.index(1)
 
 
 def test_offline_copes_with_passages_without_words(extractive):
-    assert sorted(rank_offline(extractive, sample=0, question="What?", passages=("", "…", "salt"))) == [0, 1, 2]
+    assert sorted(rank_passages_offline(extractive, sample=0, question="What?", passages=("", "…", "salt"))) == [
+        0,
+        1,
+        2,
+    ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragsmith.index.index import Index
 from ragsmith.techniques.fusion import normalize
 from ragsmith.techniques.retrieval.hybrid import hybrid
-from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest
+from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMALISATIONS, PROJECTIONS, aggregate_survival, nest
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, Hit, IndexEntry, Scale, Span
 
@@ -48,7 +48,7 @@ FORMS = st.fixed_dictionaries(
     {
         "projection": st.sampled_from(PROJECTIONS),
         "aggregate": st.sampled_from(AGGREGATES),
-        "norm": st.sampled_from(NORMS),
+        "norm": st.sampled_from(NORMALISATIONS),
         "context": st.sampled_from([0.0, 0.5, 1.0]),
         "weight": st.sampled_from([0.0, 0.4, 1.0]),
     }
