@@ -316,7 +316,7 @@ def test_programs_get_everything(ragsmith: Command) -> None:
     [found] = json.loads(ragsmith("techniques", "retrieval.hybrid", "--json").out)
     assert {"family", "name", "summary", "method", "paper", "helps", "costs", "against", "details", "doc"} <= set(found)
     assert (found["needs"], found["fitted"], found["analysis_only"], found["after"]) == (["embedder"], False, False, {})
-    assert found["costs"] == "Costs one embedding a query."
+    assert found["costs"] == "Costs one embedding per query."
     assert found["choices"]["fusion"] == ["convex", "rrf", "borda", "dbsf"]
 
 

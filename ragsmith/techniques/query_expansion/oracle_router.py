@@ -1,6 +1,4 @@
-"""Oracle router: choose the search strategy with the best score by the gold labels ("Beyond the Reranker", Singh et
-al.).
-"""
+"""Oracle router: choose the best search strategy by the gold labels ("Beyond the Reranker", Singh et al.)."""
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
