@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsmith.datasets.anchoring.anchor import Anchor
-from ragsmith.datasets.anchoring.answers import FEATURES, AnswerFinder, part_probabilities
+from ragsmith.datasets.anchoring.anchor import EvidenceFinder
+from ragsmith.datasets.anchoring.answers import FEATURES, AnswerFinder, predict_probabilities
 from ragsmith.datasets.anchoring.matches import NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion
 from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence, count_match_types
@@ -77,7 +77,7 @@ def judge(name: str) -> None:
     data = data_set(name)
     _, examples = divided(name, data)
     started = time.perf_counter()
-    anchor = Anchor(data.documents)
+    anchor = EvidenceFinder(data.documents)
     asked = [ListedQuestion(n, example.id, example.question, example.answer) for n, example in enumerate(examples, 1)]
     found = anchor.anchor(asked)
     seconds = time.perf_counter() - started
@@ -85,13 +85,13 @@ def judge(name: str) -> None:
     counts: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for each in found.anchored:
-        correct = all(right(place.span, gold[each.asked.id]) for place in each.places)
+        correct = all(right(place.span, gold[each.question.id]) for place in each.matches)
         counts["right" if correct else "wrong"] += 1
-        wrong[each.places[0].match_type] += not correct
+        wrong[each.matches[0].match_type] += not correct
     for left in found.unanchored:
-        counts[left.why.status] += 1
-        if left.why.status is NoMatchReason.AMBIGUOUS:
-            counts["among"] += any(right(place.span, gold[left.asked.id]) for place in left.why.candidates)
+        counts[left.no_match.status] += 1
+        if left.no_match.status is NoMatchReason.AMBIGUOUS:
+            counts["among"] += any(right(place.span, gold[left.question.id]) for place in left.no_match.candidates)
     share = {key: f"{100 * counts[key] / len(examples):5.1f} %" for key in (*NoMatchReason, "right", "wrong")}
     among = (
         f"{100 * counts['among'] / counts[NoMatchReason.AMBIGUOUS]:.0f} %" if counts[NoMatchReason.AMBIGUOUS] else "-"
@@ -100,7 +100,7 @@ def judge(name: str) -> None:
         f"{name:20} {len(examples):5} questions: right {share['right']}, wrong {share['wrong']}, ambiguous"
         f" {share[NoMatchReason.AMBIGUOUS]} (gold among the candidates: {among}),"
         f" not found {share[NoMatchReason.NOT_FOUND]}, repeated {share[NoMatchReason.REPEATED]};"
-        f" {found.hows}, wrong of them {dict(+wrong)}; {seconds:.1f} s"
+        f" {found.match_counts}, wrong of them {dict(+wrong)}; {seconds:.1f} s"
     )
 
 
@@ -217,7 +217,7 @@ def edit_and_repair(
         counts["exist"] += exists
         counts["touched"] += touched and exists
         if isinstance(outcome, RepairedEvidence):
-            spans = [place.span for place in outcome.places]
+            spans = [place.span for place in outcome.matches]
             held = sum(any(s.doc == piece.span.doc and s.start <= at < s.end for s in spans) for at in kept)
             hull = sum(s.end - s.start for s in spans)
             good = bool(kept) and 5 * held >= 4 * len(kept) and 2 * held >= hull
@@ -242,18 +242,18 @@ def learn() -> None:
         examples, _ = divided(name, data)
         answers = AnswerFinder(data.documents) if examples else None
         for example in examples if answers else ():
-            ranked = answers.ranked(example.question, example.answer)
+            ranked = answers.rank_parts(example.question, example.answer)
             spans = [answers.span(at) for at in ranked.positions.tolist()]
             known.append((answers, ranked, np.array([right(s, example.evidence) for s in spans]), 1 / len(examples)))
     weights = ranking([(ranked.features, correct, weight) for _, ranked, correct, weight in known])
-    print("RANKING =", weights[:-1].round(2).tolist(), " NOWHERE =", weights[-1].round(2))
+    print("FEATURE_WEIGHTS =", weights[:-1].round(2).tolist(), " NO_MATCH_SCORE =", weights[-1].round(2))
     signs, outcomes, counted = [], [], []
     for answers, ranked, correct, weight in known:
-        shares, _ = part_probabilities(ranked.features, weights[:-1].round(2), float(weights[-1].round(2)))
-        signs.append(answers.signs(ranked, shares))
+        shares, _ = predict_probabilities(ranked.features, weights[:-1].round(2), float(weights[-1].round(2)))
+        signs.append(answers.confidence_features(ranked, shares))
         outcomes.append(float(correct[int(np.argmax(shares))]))
         counted.append(weight)
-    print("TRUST =", logistic(np.array(signs), np.array(outcomes), np.array(counted)).round(2).tolist())
+    print("CONFIDENCE_WEIGHTS =", logistic(np.array(signs), np.array(outcomes), np.array(counted)).round(2).tolist())
 
 
 def ranking(known: list[tuple[np.ndarray, np.ndarray, float]], steps: int = 800, ridge: float = 2e-3) -> np.ndarray:
@@ -263,7 +263,7 @@ def ranking(known: list[tuple[np.ndarray, np.ndarray, float]], steps: int = 800,
     for step in range(1, steps + 1):
         slope = ridge * weights
         for features, correct, weight in known:
-            shares, nowhere = part_probabilities(features, weights[:-1], weights[-1])
+            shares, nowhere = predict_probabilities(features, weights[:-1], weights[-1])
             everything = np.append(shares, nowhere)
             gold = everything * np.append(correct, not correct.any())
             change = weight * (everything - gold / (gold.sum() + 1e-12))

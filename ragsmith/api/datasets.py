@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.api.resources import CACHE, ModelSpec, PriceSpec, Resources, read_given_prices
-from ragsmith.datasets.anchoring.anchor import Anchoring
+from ragsmith.datasets.anchoring.anchor import AnchoringResult
 from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
-from ragsmith.datasets.anchoring.repair_dataset import RepairedFolder, repair_folder
+from ragsmith.datasets.anchoring.repair_dataset import RepairResult, repair_dataset
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.ingest.ingest import IngestResult, ingest_folder
@@ -105,11 +105,11 @@ def anchor(
     output: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     at_least: float = MIN_PROBABILITY,
-) -> Anchoring:
+) -> AnchoringResult:
     """Locate the evidence of an existing list of questions in documents, and write both as a data set.
 
-    >>> found = ragsmith.anchor("questions.csv", "handbook", output="my_data")
-    >>> found.hows, found.missing
+    >>> result = ragsmith.anchor("questions.csv", "handbook", output="my_data")
+    >>> result.match_counts, result.reason_counts
     ({'exact': 31, 'sentence': 6}, {'ambiguous': 3})
 
     The list is a CSV, TSV, JSONL, JSON or XLSX file with one question per row, and its answer, a quotation from the
@@ -129,11 +129,11 @@ def anchor(
     return anchor_list(Path(questions), Path(documents), folder, columns=columns, at_least=at_least)
 
 
-def repair(dataset: str | Path) -> RepairedFolder:
+def repair(dataset: str | Path) -> RepairResult:
     """Locate the evidence of a data set again after its documents were edited, and write the new positions.
 
-    >>> found = ragsmith.repair("my_data")
-    >>> found.hows, len(found.left)
+    >>> result = ragsmith.repair("my_data")
+    >>> result.match_counts, len(result.unrepaired)
     ({'given': 40, 'exact': 9, 'fuzzy': 2}, 1)
 
     ``dataset`` is a folder. Evidence at its old position is ``given``; moved evidence is located by its text, also if
@@ -146,7 +146,7 @@ def repair(dataset: str | Path) -> RepairedFolder:
     folder = Path(dataset)
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder; give a data set's")
-    return repair_folder(folder)
+    return repair_dataset(folder)
 
 
 NEEDS_MODEL = (

@@ -79,7 +79,7 @@ def test_what_was_not_anchored_says_why_and_where_it_may_be(anchor: Command, wri
     assert (ambiguous["status"], ambiguous["reason"]) == ("ambiguous", "the quotation occurs 3 times")
     assert {candidate["doc"] for candidate in ambiguous["candidates"]} == {"lighthouse", "market", "school"}
     assert all(candidate["text"] == "of Marrow" for candidate in ambiguous["candidates"])
-    assert (repeated["status"], repeated["reason"]) == ("repeated", "line 3 asks and answers the same")
+    assert (repeated["status"], repeated["reason"]) == ("repeated", "line 3 has the same question and answer")
 
 
 def test_a_candidate_that_somebody_chose_is_anchored_as_given(anchor: Command, written: Path) -> None:
@@ -224,7 +224,7 @@ def test_questions_join_those_that_were_drafted_and_are_the_test(ragsmith: Comma
     own = {example.id: example.drafted for example in data.examples if not example.drafted}
     assert own == {f"{first['id']}-2": False}
     reasons = [left["reason"] for left in left_of(mine)]
-    assert reasons == [f"questions.jsonl asks the same ({first['id']})", reasons[1]]
+    assert reasons == [f"questions.jsonl has the same question ({first['id']})", reasons[1]]
     assert "no answer" in reasons[1]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
-from ragsmith.datasets.anchoring.repair_dataset import repair_folder
+from ragsmith.datasets.anchoring.repair_dataset import repair_dataset
 from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.questions import write_offsets
@@ -56,7 +56,7 @@ def test_offsets_are_added_to_concurrently_written_questions(folder: Path) -> No
 def test_concurrently_written_evidence_is_repaired(folder: Path) -> None:
     old = {"doc": "gate", "start": 0, "end": len(QUOTE), "text": QUOTE}
     (folder / "questions.jsonl").write_text(row(1, **old))
-    meanwhile(folder, lambda: repair_folder(folder), row(1, **old) + row(2, **old))
+    meanwhile(folder, lambda: repair_dataset(folder), row(1, **old) + row(2, **old))
     assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
 
 

@@ -17,8 +17,8 @@ from ragsmith.cli.output import say, say_lines, show_result
 from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.datasets.anchoring.anchor import Anchoring
-    from ragsmith.datasets.anchoring.repair_dataset import RepairedFolder, RewordedEvidence
+    from ragsmith.datasets.anchoring.anchor import AnchoringResult
+    from ragsmith.datasets.anchoring.repair_dataset import RepairResult, RewordedEvidence
     from ragsmith.extensions import Extension
 
 
@@ -105,20 +105,20 @@ def anchor(
         raise WrongOption("documents", "is missing: give the folder of documents that answer the questions")
     found = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
     folder, total = output or documents, len(found.anchored) + len(found.unanchored)
-    lost = [f"{each.asked.id}: {sentence}" for each in found.anchored for sentence in each.lost]
-    counts = {"anchored": len(found.anchored), "how": found.hows, "not_anchored": found.missing}
+    lost = [f"{each.question.id}: {sentence}" for each in found.anchored for sentence in each.missing_quotations]
+    counts = {"anchored": len(found.anchored), "how": found.match_counts, "not_anchored": found.reason_counts}
     plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
     show_result(as_json, plain, lambda: _say_anchored(found, folder, total, lost))
-    if not found.anchored and set(found.missing) != {"there already"}:
+    if not found.anchored and set(found.reason_counts) != {"there already"}:
         raise typer.Exit(1)
 
 
-def _say_anchored(found: Anchoring, folder: Path, total: int, lost: Sequence[str]) -> None:
+def _say_anchored(found: AnchoringResult, folder: Path, total: int, lost: Sequence[str]) -> None:
     from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
-    missing = f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.missing)}"
+    missing = f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.reason_counts)}"
     say_lines(
-        f"{folder}: {len(found.anchored)} of {total} questions anchored{_counted(found.hows)}",
+        f"{folder}: {len(found.anchored)} of {total} questions anchored{_counted(found.match_counts)}",
         *(f"left out: {line}" for line in lost),
         missing if found.unanchored else None,
         f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if found.anchored else None,
@@ -127,36 +127,41 @@ def _say_anchored(found: Anchoring, folder: Path, total: int, lost: Sequence[str
 
 def _repair(folder: Path, as_json: bool) -> None:
     found = ragsmith.repair(folder)
-    hows = {"unchanged" if how == "given" else how: count for how, count in found.hows.items()}
-    left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
-    counts = {"output": str(folder), "found": hows, "questions_changed": found.changed}
+    hows = {"unchanged" if how == "given" else how: count for how, count in found.match_counts.items()}
+    left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.reason} for e in found.unrepaired]
+    counts = {"output": str(folder), "found": hows, "questions_changed": found.changed_questions}
     plain = {**counts, "reworded": [each.to_dict() for each in found.reworded], "left": left}
     show_result(as_json, plain, lambda: _say_repaired(found, folder, hows))
-    if found.left:
+    if found.unrepaired:
         raise typer.Exit(1)
 
 
-def _say_repaired(found: RepairedFolder, folder: Path, hows: dict[str, int]) -> None:
+def _say_repaired(found: RepairResult, folder: Path, hows: dict[str, int]) -> None:
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
 
     n_found = sum(hows.values())
-    counts = f"{n_found} of {n_found + len(found.left)} pieces of evidence found{_counted(hows)}"
+    counts = f"{n_found} of {n_found + len(found.unrepaired)} pieces of evidence found{_counted(hows)}"
     if found.reworded:
         counts += f", {len(found.reworded)} of them with changed words"
-    say(f"{folder}: {counts}; {found.changed} questions updated")
+    say(f"{folder}: {counts}; {found.changed_questions} questions updated")
     for new in found.reworded:
         say_lines(
-            f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_advise(new)}",
+            f"{new.match_type}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_advise(new)}",
             f"  before: {_one_line(new.before)}",
-            f"  now:    {_one_line(' [...] '.join(new.now))}",
+            f"  now:    {_one_line(' [...] '.join(new.after))}",
         )
     seen = f"{folder / REWORDED}: the evidence with changed words; review it before you search, then remove the file"
     again = any(new.reopened for new in found.reworded)
     say_lines(
         seen if found.reworded else None,
         f"review it again  ragsmith dataset review {shlex.quote(str(folder))}" if again else None,
-        *(f"not repaired: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.why}" for e in found.left),
-        f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions" if found.left else None,
+        *(
+            f"not repaired: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.reason}"
+            for e in found.unrepaired
+        ),
+        f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions"
+        if found.unrepaired
+        else None,
     )
 
 

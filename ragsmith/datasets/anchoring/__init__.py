@@ -1,4 +1,1 @@
-"""Anchoring locates quotations and answers in documents, with an estimate of certainty.
-
-Ambiguous and missing ones are reported with candidates.
-"""
+"""Locate quotations and answers in documents; ambiguous and missing ones are reported with candidates."""

@@ -1,11 +1,11 @@
-"""Write a data set from a list of questions and a folder of documents, and list the questions not anchored."""
+"""Write a data set from a list of questions and a folder of documents, and list the unanchored questions."""
 
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.anchor import Anchor, Anchored, Anchoring, Unanchored
+from ragsmith.datasets.anchoring.anchor import AnchoredQuestion, AnchoringResult, EvidenceFinder, UnanchoredQuestion
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import NoMatch, NoMatchReason
@@ -25,6 +25,7 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import UNSPECIFIED, Dataset, Document
 
 UNANCHORED = "unanchored.jsonl"
+"""File of the questions whose evidence was not found."""
 
 
 def anchor_list(
@@ -34,16 +35,16 @@ def anchor_list(
     *,
     columns: Mapping[str, str] | None = None,
     at_least: float = MIN_PROBABILITY,
-) -> Anchoring:
-    """Find the evidence of the questions in the list ``questions`` and write them as ``questions.jsonl``.
+) -> AnchoringResult:
+    """Find the evidence of the questions in the list ``questions``, and write both to ``questions.jsonl``.
 
     ``documents`` is a folder of documents or the folder of a data set. Without ``output`` the questions are appended to
-    those of the data set; else ``output``, a new folder, gets documents and questions. Questions that were not anchored
-    go to ``unanchored.jsonl`` in the same folder, which is all that is written if none was anchored.
+    those of the data set; else documents and questions are written to ``output``, a new folder. Unanchored questions
+    are written to ``unanchored.jsonl`` in the same folder; if no question is anchored, only this file is written.
 
     Raises:
-        DatasetError: the list or the documents have mistakes; it lists all of them.
-        UsageError: there is no folder to write to. Nothing is written in either case.
+        DatasetError: the list or the documents have mistakes; the error lists all of them, and no file is written.
+        UsageError: an argument is not a file or folder as required; no file is written.
     """
     if not questions.is_file():
         raise UsageError(
@@ -55,42 +56,42 @@ def anchor_list(
         raise UsageError(f"{documents} is not a data set (it has no {FOLDER}/): give --output, a new folder")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(f"{output} is not an empty folder; give a new one")
-    asked = read_question_list(questions, columns)
+    listed = read_question_list(questions, columns)
     data = load_documents(documents)
-    found = Anchor(data.documents, dict(data.merged)).anchor(asked, at_least)
+    result = EvidenceFinder(data.documents, dict(data.merged)).anchor(listed, at_least)
     if output is None or output == documents:
-        return _append_to_dataset(found, documents, data)
-    _write_new_dataset(found, documents, output, data)
-    return found
+        return _append_to_dataset(result, documents, data)
+    _write_new_dataset(result, documents, output, data)
+    return result
 
 
-def _append_to_dataset(found: Anchoring, folder: Path, data: Dataset) -> Anchoring:
+def _append_to_dataset(result: AnchoringResult, folder: Path, data: Dataset) -> AnchoringResult:
     """Append the anchored questions to those in ``folder``; return the result with ids as written."""
     with lock_questions(folder):  # questions may be drafted or reviewed at the same time
         existing = read_json_lines(folder / QUESTIONS, MAX_BYTES)
         if existing.mistakes:
             raise DatasetError(list(existing.mistakes.values()))
-        found = _merge_with_rows(found, list(existing.records.values()))
-        rows, left = _lines(found, data)
+        result = _merge_with_rows(result, list(existing.records.values()))
+        rows, unanchored = _format_lines(result, data)
         if not (folder / MANIFEST).exists():
             write_file(format_manifest(_manifest_values(data), {}), folder / MANIFEST)
-        if left or (folder / UNANCHORED).exists():
-            write_file(left, folder / UNANCHORED)
-        if rows:  # last: with the questions, everything is written
+        if unanchored or (folder / UNANCHORED).exists():
+            write_file(unanchored, folder / UNANCHORED)
+        if rows:  # written last, so that the other files exist once the questions do
             text = existing.text
             write_file((text if not text or text.endswith("\n") else f"{text}\n") + rows, folder / QUESTIONS)
-    return found
+    return result
 
 
-def _write_new_dataset(found: Anchoring, source: Path, output: Path, data: Dataset) -> None:
-    rows, left = _lines(found, data)
+def _write_new_dataset(result: AnchoringResult, source: Path, output: Path, data: Dataset) -> None:
+    rows, unanchored = _format_lines(result, data)
     if not rows:
-        write_file(left, output / UNANCHORED)
+        write_file(unanchored, output / UNANCHORED)
         return
     manifest, mistakes = read_optional_manifest(source)
     if mistakes:
         raise DatasetError(mistakes)
-    converted = (source / SOURCES).exists()  # copy the files as they are, so that init recognises them
+    converted = (source / SOURCES).exists()  # copied without changes, so that `init` recognises them
     files = {} if converted else document_files(data.documents)
     with new_folder(output) as draft:
         about = {**_manifest_values(data), **manifest.metadata, "name": derive_dataset_name(output)}
@@ -99,87 +100,87 @@ def _write_new_dataset(found: Anchoring, source: Path, output: Path, data: Datas
             shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
             shutil.copy2(source / SOURCES, draft / SOURCES)
         write_file(rows, draft / QUESTIONS)
-        if left:
-            write_file(left, draft / UNANCHORED)
+        if unanchored:
+            write_file(unanchored, draft / UNANCHORED)
 
 
 def _manifest_values(data: Dataset) -> dict[str, str]:
     return {key: getattr(data, key) for key in KEYS}
 
 
-def _lines(found: Anchoring, data: Dataset) -> tuple[str, str]:
+def _format_lines(result: AnchoringResult, data: Dataset) -> tuple[str, str]:
     """Return the lines of ``questions.jsonl`` and of ``unanchored.jsonl``."""
     documents = {document.id: document for document in data.documents}
     texts = {id_: document.text for id_, document in documents.items()}
-    rows = json_lines(question_record(each.example, texts) for each in found.anchored)
-    return rows, json_lines(_unanchored_record(each, documents) for each in found.unanchored)
+    rows = json_lines(question_record(each.example, texts) for each in result.anchored)
+    return rows, json_lines(_unanchored_record(each, documents) for each in result.unanchored)
 
 
-def _unanchored_record(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, object]:
+def _unanchored_record(unanchored: UnanchoredQuestion, documents: Mapping[str, Document]) -> dict[str, object]:
     """Return a line of ``unanchored.jsonl``: the question, the reason, and candidates for its evidence.
 
-    With a candidate copied to a key ``evidence``, or a quotation written there, the line can be anchored again.
+    A line can be anchored again after a candidate or a quotation was copied to a key ``evidence``.
     """
-    asked = left.asked
+    question, no_match = unanchored.question, unanchored.no_match
     return {
-        "id": asked.id,
-        "question": asked.question,
-        **({"answer": asked.answer} if asked.answer else {}),
-        **({} if asked.type == UNSPECIFIED else {"type": asked.type}),
-        "line": asked.line,
-        "status": str(left.why.status),
-        "reason": left.why.reason,
-        "candidates": [match.to_dict(documents) for match in left.why.candidates],
-        **({"split": asked.split} if asked.split else {}),
+        "id": question.id,
+        "question": question.question,
+        **({"answer": question.answer} if question.answer else {}),
+        **({} if question.type == UNSPECIFIED else {"type": question.type}),
+        "line": question.line,
+        "status": str(no_match.status),
+        "reason": no_match.reason,
+        "candidates": [match.to_dict(documents) for match in no_match.candidates],
+        **({"split": question.split} if question.split else {}),
     }
 
 
-def _merge_with_rows(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
-    """Return the anchored questions as they go with existing ``rows``: with unique ids, and splits if the rows have.
+def _merge_with_rows(result: AnchoringResult, rows: Sequence[Record]) -> AnchoringResult:
+    """Return the result with ids that are not in ``rows``, and with splits if the rows have splits.
 
-    A question that a row asks already, and one without an answer where the rows have answers, is not anchored.
+    Questions that are in ``rows`` already, and questions without an answer if the rows have answers, are unanchored.
 
     Raises:
-        DatasetError: the list has answers, or splits, and the rows have none: they would be lost.
+        DatasetError: the list has answers or splits, and the rows have none.
     """
     if not rows:
-        return found
+        return result
     has_answers = any("answer" in row for row in rows)
     has_splits = any("split" in row for row in rows)
     no_answers_needed = all(row.get("answerable", True) is False for row in rows)
-    anchored = [each.asked for each in found.anchored]
-    wrong = [
+    anchored = [each.question for each in result.anchored]
+    mistakes = [
         f"{QUESTIONS} has no {what}s, and the list does: leave out its column, or give --output, a new folder"
         for what, in_list, in_rows in (
-            ("answer", any(asked.answer for asked in anchored), has_answers or no_answers_needed),
-            ("split", any(asked.split for asked in anchored), has_splits),
+            ("answer", any(question.answer for question in anchored), has_answers or no_answers_needed),
+            ("split", any(question.split for question in anchored), has_splits),
         )
         if in_list and not in_rows
     ]
-    if wrong:
-        raise DatasetError(wrong)
+    if mistakes:
+        raise DatasetError(mistakes)
     ids = {str(row.get("id", "")) for row in rows}
-    known = {fold(str(row.get("question", ""))).text: str(row.get("id", "")) for row in rows}
-    merged: list[Anchored] = []
-    left: list[Unanchored] = list(found.unanchored)
-    for each in found.anchored:
-        same = known.get(fold(each.asked.question).text)
+    existing_ids = {fold(str(row.get("question", ""))).text: str(row.get("id", "")) for row in rows}
+    merged: list[AnchoredQuestion] = []
+    unanchored: list[UnanchoredQuestion] = list(result.unanchored)
+    for each in result.anchored:
+        question = each.question
+        same = existing_ids.get(fold(question.question).text)
         if same is not None:
-            left.append(
-                Unanchored(each.asked, NoMatch(NoMatchReason.ALREADY_PRESENT, f"{QUESTIONS} asks the same ({same})"))
-            )
-        elif has_answers and each.asked.answerable and not each.asked.answer:
-            why = "it has no answer, and the existing questions have one"
-            left.append(Unanchored(each.asked, NoMatch(NoMatchReason.NOT_FOUND, why)))
+            reason = f"{QUESTIONS} has the same question ({same})"
+            unanchored.append(UnanchoredQuestion(question, NoMatch(NoMatchReason.ALREADY_PRESENT, reason)))
+        elif has_answers and question.answerable and not question.answer:
+            reason = "it has no answer, and the existing questions have one"
+            unanchored.append(UnanchoredQuestion(question, NoMatch(NoMatchReason.NOT_FOUND, reason)))
         else:
-            split = each.asked.split or ("test" if has_splits else None)  # the test has questions written by people
-            merged.append(replace(each, asked=replace(_with_unique_id(each.asked, ids), split=split)))
-    return Anchoring(tuple(merged), tuple(sorted(left, key=lambda each: each.asked.line)))
+            split = question.split or ("test" if has_splits else None)  # the test has questions written by people
+            merged.append(replace(each, question=replace(_with_unique_id(question, ids), split=split)))
+    return AnchoringResult(tuple(merged), tuple(sorted(unanchored, key=lambda each: each.question.line)))
 
 
-def _with_unique_id(asked: ListedQuestion, ids: set[str]) -> ListedQuestion:
-    id_, number = asked.id, 2
+def _with_unique_id(question: ListedQuestion, ids: set[str]) -> ListedQuestion:
+    id_, number = question.id, 2
     while id_ in ids:
-        id_, number = f"{asked.id}-{number}", number + 1
+        id_, number = f"{question.id}-{number}", number + 1
     ids.add(id_)
-    return replace(asked, id=id_)
+    return replace(question, id=id_)

@@ -1,10 +1,10 @@
-"""Find the sentence or table row that an answer was taken from, without a quotation.
+"""Find the sentence or table row with an answer, without a quotation.
 
-Each part of the documents has a score linear in `FEATURES`, and "nowhere" has a constant one; their softmax gives
+Each part of the documents has a score linear in `FEATURES`, and "no match" has a constant score; their softmax gives
 probabilities (a conditional logit, McFadden 1974). The confidence in the most likely part is a logistic function of the
-probability on it and around it (Platt 1999). `RANKING`, `NOWHERE` and `TRUST` were learned by
-``benchmarks/bench_anchor.py --learn`` on training questions only: the search questions of the bundled data sets, and
-half of HotpotQA and of TAT-QA.
+probability of this part and of its surroundings (Platt 1999). `FEATURE_WEIGHTS`, `NO_MATCH_SCORE` and
+`CONFIDENCE_WEIGHTS` were learned by ``benchmarks/bench_anchor.py --learn`` on training questions only: the search
+questions of the bundled data sets, and half of HotpotQA and of TAT-QA.
 """
 
 import math
@@ -23,15 +23,15 @@ from ragsmith.text.words import sentences, terms, terms_among
 from ragsmith.types import Document, Modality, Span
 
 MIN_PROBABILITY = 0.9
-"""Least estimated probability of an accepted match."""
+"""Minimum estimated probability of an accepted match."""
 AMBIGUITY_RATIO = 0.8
-"""Share of the largest probability from which a second part makes the match ambiguous."""
+"""Minimum ratio of the second largest probability to the largest for an ambiguous match."""
 MAX_PARTS = 60
-"""Parts that are scored for a question."""
+"""Maximum number of parts that are scored for a question."""
 MAX_CANDIDATES = 5
-"""Candidates listed for an ambiguous answer."""
+"""Maximum number of candidates of a missing match."""
 SHORT_ANSWER_TERMS = 4
-"""Most terms of a short answer, which is matched verbatim."""
+"""Maximum number of terms of a short answer, which is matched verbatim."""
 
 FEATURES = (
     "share of the answer in the part",
@@ -44,112 +44,121 @@ FEATURES = (
     "share of the answer's numbers",
     "logarithm of the number of terms",
 )
-RANKING = np.array([8.20, 2.10, 6.56, 3.77, 0.78, 7.37, -1.46, 0.52, -1.17])
-NOWHERE = 5.16
-TRUST = np.array([1.52, 0.47, 0.27, 0.39, -0.54, -1.37, -0.59])
+"""The features of a part, in order; shares are weighted by idf."""
+FEATURE_WEIGHTS = np.array([8.20, 2.10, 6.56, 3.77, 0.78, 7.37, -1.46, 0.52, -1.17])
+NO_MATCH_SCORE = 5.16
+CONFIDENCE_WEIGHTS = np.array([1.52, 0.47, 0.27, 0.39, -0.54, -1.37, -0.59])
 
-Numbers = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedParts:
-    """Scored parts of a question: positions, and features of shape ``(parts, len(FEATURES))``."""
+    """The parts ranked for a question: positions, and features of shape ``(parts, len(FEATURES))``."""
 
     positions: NDArray[np.int64]
-    features: Numbers
+    features: FloatArray
 
 
 class AnswerFinder:
-    """Finds answers in ``documents``."""
+    """A finder of answers in ``documents``."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._bag = partial(comparison_terms, read=terms_among(document.language for document in documents))
+        self._extract_terms = partial(extract_terms, analyze=terms_among(document.language for document in documents))
         self.parts: list[tuple[int, DocumentPart]] = [
-            (n, part) for n, doc in enumerate(documents) for part in document_parts(doc)
+            (n, part) for n, doc in enumerate(documents) for part in iter_parts(doc)
         ]
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
-        self._own = [self._bag(text) for text in texts]
-        self._folded = [f" {fold(text).text} " for text in texts]
-        self._context = [self._bag(part.context) for _, part in self.parts]
-        whole: list[set[str]] = [set(self._bag(document.title)) for document in documents]
-        for (n, _), own in zip(self.parts, self._own, strict=True):
-            whole[n] |= own
-        self._of = np.array([n for n, _ in self.parts], dtype=np.int64)
-        self._postings = Postings(self._own)
-        self._with_context = Postings([own | context for own, context in zip(self._own, self._context, strict=True)])
-        self._wholes = Postings(whole)
+        self._part_terms = [self._extract_terms(text) for text in texts]
+        self._folded_parts = [f" {fold(text).text} " for text in texts]
+        self._context_terms = [self._extract_terms(part.context) for _, part in self.parts]
+        document_terms: list[set[str]] = [set(self._extract_terms(document.title)) for document in documents]
+        for (n, _), own in zip(self.parts, self._part_terms, strict=True):
+            document_terms[n] |= own
+        self._document_indices = np.array([n for n, _ in self.parts], dtype=np.int64)
+        self._part_postings = Postings(self._part_terms)
+        self._context_postings = Postings(
+            [own | context for own, context in zip(self._part_terms, self._context_terms, strict=True)]
+        )
+        self._document_postings = Postings(document_terms)
 
     def find(
         self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = MIN_PROBABILITY
     ) -> EvidenceMatch | NoMatch:
-        """Return the match of ``answer`` in ``docs`` (by default all), or why none is certain enough."""
-        ranked = self.ranked(question, answer, docs)
+        """Return the match of ``answer`` in ``docs`` (by default all), or why there is no certain match."""
+        ranked = self.rank_parts(question, answer, docs)
         if not len(ranked.positions):
             return NoMatch(NoMatchReason.NOT_FOUND, "no document shares a word with the question and the answer")
-        shares, nowhere = part_probabilities(ranked.features, RANKING, NOWHERE)
-        order = np.argsort(-shares, kind="stable")
-        probability = estimate_confidence(self.signs(ranked, shares), TRUST)
+        probabilities, no_match = predict_probabilities(ranked.features, FEATURE_WEIGHTS, NO_MATCH_SCORE)
+        order = np.argsort(-probabilities, kind="stable")
+        confidence = estimate_confidence(self.confidence_features(ranked, probabilities), CONFIDENCE_WEIGHTS)
         best, *others = [
-            self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:MAX_CANDIDATES]
+            self._match(int(ranked.positions[at]), answer, float(probabilities[at])) for at in order[:MAX_CANDIDATES]
         ]
         candidates = (best, *others)
-        if len(order) > 1 and shares[order[1]] >= AMBIGUITY_RATIO * shares[order[0]]:
-            return NoMatch(NoMatchReason.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
-        if probability >= at_least:
-            return EvidenceMatch(best.span, best.match_type, round(probability, 4))
-        if nowhere > shares.max():
+        if len(order) > 1 and probabilities[order[1]] >= AMBIGUITY_RATIO * probabilities[order[0]]:
+            reason = "two positions match the question and the answer about equally"
+            return NoMatch(NoMatchReason.AMBIGUOUS, reason, candidates)
+        if confidence >= at_least:
+            return EvidenceMatch(best.span, best.match_type, round(confidence, 4))
+        if no_match > probabilities.max():
             return NoMatch(
-                NoMatchReason.NOT_FOUND, "no part shares enough with the answer and the question", candidates
+                NoMatchReason.NOT_FOUND,
+                "no part of the documents matches the answer and the question well enough",
+                candidates,
             )
-        percent = math.floor(100 * probability)
+        percent = math.floor(100 * confidence)
         return NoMatch(
-            NoMatchReason.AMBIGUOUS, f"the most likely place is right with a probability of {percent} %", candidates
+            NoMatchReason.AMBIGUOUS, f"the most likely position has an estimated probability of {percent} %", candidates
         )
 
-    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> RankedParts:
-        """Return the parts that share most with ``question`` and ``answer`` and their features, the best first."""
-        asked, said = self._bag(question), self._bag(answer)
-        both = self._wholes.shares(asked | said)
-        in_answer, in_question = self._postings.shares(said), self._postings.shares(asked)
-        around = self._with_context.shares(asked, self._postings)
-        rough = 0.5 * in_answer + 0.35 * around + 0.15 * in_question
-        rough[(in_answer == 0) & (in_question == 0)] = 0
+    def rank_parts(self, question: str, answer: str, docs: Collection[str] | None = None) -> RankedParts:
+        """Return the best matching parts of ``question`` and ``answer`` with their features, the best first."""
+        question_terms, answer_terms = self._extract_terms(question), self._extract_terms(answer)
+        in_document = self._document_postings.shares(question_terms | answer_terms)
+        in_answer = self._part_postings.shares(answer_terms)
+        in_question = self._part_postings.shares(question_terms)
+        with_context = self._context_postings.shares(question_terms, self._part_postings)
+        scores = 0.5 * in_answer + 0.35 * with_context + 0.15 * in_question
+        scores[(in_answer == 0) & (in_question == 0)] = 0
         if docs is not None:
-            rough[~np.array([document.id in docs for document in self._documents])[self._of]] = 0
-        positions = np.argsort(-rough, kind="stable")[:MAX_PARTS]
-        positions = positions[rough[positions] > 0]
-        written, numbers = f" {fold(answer).text} ", number_words(said)
+            scores[~np.array([document.id in docs for document in self._documents])[self._document_indices]] = 0
+        positions = np.argsort(-scores, kind="stable")[:MAX_PARTS]
+        positions = positions[scores[positions] > 0]
+        folded_answer, numbers = f" {fold(answer).text} ", select_numbers(answer_terms)
         rows = []
         for at in positions.tolist():
-            own = self._own[at]
-            near = frozenset[str]().union(*(self._own[i] for i in self._neighbours(at)))
+            own = self._part_terms[at]
+            near = frozenset[str]().union(*(self._part_terms[i] for i in self._neighbours(at)))
             rows.append(
                 (
                     in_answer[at],
                     in_question[at],
-                    around[at],
-                    self._postings.share(said, (said & near) - own),
-                    self._postings.share(asked, (asked & near) - own - self._context[at]),
-                    both[self._of[at]],
-                    float(written in self._folded[at]),
+                    with_context[at],
+                    self._part_postings.share(answer_terms, (answer_terms & near) - own),
+                    self._part_postings.share(question_terms, (question_terms & near) - own - self._context_terms[at]),
+                    in_document[self._document_indices[at]],
+                    float(folded_answer in self._folded_parts[at]),
                     len(numbers & own) / len(numbers) if numbers else 0.0,
                     math.log1p(len(own)),
                 )
             )
         return RankedParts(positions, np.array(rows).reshape(-1, len(FEATURES)))
 
-    def signs(self, ranked: RankedParts, shares: Numbers) -> Numbers:
+    def confidence_features(self, ranked: RankedParts, probabilities: FloatArray) -> FloatArray:
         """Return the inputs of `estimate_confidence`, shape ``(7,)``.
 
-        They are 1, the log odds of the probability within one part, within four and in the document, and three features
-        of the most likely part.
+        The inputs are 1, the log odds of the probability within one part, within four parts and in the document, and
+        three features of the most likely part.
         """
-        best = int(np.argmax(shares))
-        same = self._of[ranked.positions] == self._of[ranked.positions[best]]
-        away = np.abs(ranked.positions - ranked.positions[best])
-        mass = [_log_odds(float(shares[same & (away <= reach)].sum())) for reach in (1, 4, len(self.parts))]
-        return np.array([1.0, *mass, *ranked.features[best, [0, 2, 6]]])
+        best = int(np.argmax(probabilities))
+        same = self._document_indices[ranked.positions] == self._document_indices[ranked.positions[best]]
+        distance = np.abs(ranked.positions - ranked.positions[best])
+        log_odds = [
+            _log_odds(float(probabilities[same & (distance <= reach)].sum())) for reach in (1, 4, len(self.parts))
+        ]
+        return np.array([1.0, *log_odds, *ranked.features[best, [0, 2, 6]]])
 
     def span(self, position: int) -> Span:
         """Return the span of the part at ``position``."""
@@ -158,66 +167,70 @@ class AnswerFinder:
 
     def _neighbours(self, position: int) -> Iterable[int]:
         around = (position - 1, position + 1)
-        return [at for at in around if 0 <= at < len(self.parts) and self._of[at] == self._of[position]]
+        return [
+            at
+            for at in around
+            if 0 <= at < len(self.parts) and self._document_indices[at] == self._document_indices[position]
+        ]
 
-    def _place(self, position: int, answer: str, score: float) -> EvidenceMatch:
+    def _match(self, position: int, answer: str, score: float) -> EvidenceMatch:
         _, part = self.parts[position]
-        written = f" {fold(answer).text} " in self._folded[position]
-        how = (
+        is_verbatim = f" {fold(answer).text} " in self._folded_parts[position]
+        match_type = (
             MatchType.ROW
             if part.is_row
             else MatchType.SENTENCE
-            if written and len(self._bag(answer)) <= SHORT_ANSWER_TERMS
+            if is_verbatim and len(self._extract_terms(answer)) <= SHORT_ANSWER_TERMS
             else MatchType.WORDS
         )
-        return EvidenceMatch(self.span(position), how, round(score, 4))
+        return EvidenceMatch(self.span(position), match_type, round(score, 4))
 
 
 class Postings:
-    """An inverted index of texts: terms, the texts that have them, and their idf."""
+    """An inverted index of ``texts``, given as sets of terms."""
 
     def __init__(self, texts: Sequence[Collection[str]]) -> None:
         self._size = len(texts)
-        holders: dict[str, list[int]] = defaultdict(list)
+        postings: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
             for term in text:
-                holders[term].append(number)
-        self._holders = {term: np.array(held, dtype=np.int64) for term, held in holders.items()}
-        self._counts = Counter({term: len(held) for term, held in holders.items()})
+                postings[term].append(number)
+        self._postings = {term: np.array(indices, dtype=np.int64) for term, indices in postings.items()}
+        self._document_frequencies = Counter({term: len(indices) for term, indices in postings.items()})
 
     def idf(self, term: str) -> float:
         """Return the inverse document frequency as in Lucene's BM25."""
-        held = self._counts[term]
-        return math.log(1 + (self._size - held + 0.5) / (held + 0.5))
+        frequency = self._document_frequencies[term]
+        return math.log(1 + (self._size - frequency + 0.5) / (frequency + 0.5))
 
-    def share(self, wanted: Collection[str], held: Collection[str]) -> float:
-        """Return the idf of the terms ``held`` as a share of the idf of those ``wanted``."""
-        total = sum(map(self.idf, sorted(wanted)))
-        return sum(map(self.idf, sorted(held))) / total if total else 0.0
+    def share(self, query: Collection[str], matched: Collection[str]) -> float:
+        """Return the sum of the idf of the terms ``matched``, divided by that of all terms of ``query``."""
+        total = sum(map(self.idf, sorted(query)))
+        return sum(map(self.idf, sorted(matched))) / total if total else 0.0
 
-    def shares(self, wanted: Collection[str], weights: "Postings | None" = None) -> Numbers:
-        """Return `share` for every text, shape ``(texts,)``; ``weights`` is the index with the idf, by default this."""
+    def shares(self, query: Collection[str], weights: "Postings | None" = None) -> FloatArray:
+        """Return `share` for every text, shape ``(texts,)``; ``weights`` is the index with the idf, else this."""
         idf = (weights or self).idf
-        found = np.zeros(self._size)
+        sums = np.zeros(self._size)
         total = 0.0
-        for term in sorted(wanted):
+        for term in sorted(query):
             total += idf(term)
-            if term in self._holders:
-                found[self._holders[term]] += idf(term)
-        return found / total if total else found
+            if term in self._postings:
+                sums[self._postings[term]] += idf(term)
+        return sums / total if total else sums
 
 
-def part_probabilities(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
-    """Return the probability of each part, and that of none."""
-    scores = np.append(features @ ranking, nowhere)
-    raised = np.exp(scores - scores.max())
-    raised /= raised.sum()
-    return raised[:-1], float(raised[-1])
+def predict_probabilities(features: FloatArray, weights: FloatArray, no_match_score: float) -> tuple[FloatArray, float]:
+    """Return the probability of each part, shape ``(parts,)``, and of no match."""
+    scores = np.append(features @ weights, no_match_score)
+    probabilities = np.exp(scores - scores.max())
+    probabilities /= probabilities.sum()
+    return probabilities[:-1], float(probabilities[-1])
 
 
-def estimate_confidence(signs: Numbers, weights: Numbers) -> float:
-    """Return the estimated probability that the most likely part is right."""
-    return float(1 / (1 + math.exp(-float(signs @ weights))))
+def estimate_confidence(features: FloatArray, weights: FloatArray) -> float:
+    """Return the estimated probability that the most likely part is correct."""
+    return float(1 / (1 + math.exp(-float(features @ weights))))
 
 
 def _log_odds(probability: float) -> float:
@@ -237,11 +250,11 @@ class DocumentPart:
     is_row: bool
 
 
-def document_parts(document: Document) -> Iterator[DocumentPart]:
-    """Yield the parts of ``document`` that can be evidence, in order: no headings or separator rows of tables."""
-    found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
-    headings = [block for block in found if block.kind is BlockType.HEADING]
-    tables = [block for block in found if block.kind is BlockType.TABLE]
+def iter_parts(document: Document) -> Iterator[DocumentPart]:
+    """Yield the parts of ``document`` that can be evidence, in order, without headings and separator rows."""
+    markdown_blocks = list(blocks(document.text)) if document.modality is Modality.PROSE else []
+    headings = [block for block in markdown_blocks if block.kind is BlockType.HEADING]
+    tables = [block for block in markdown_blocks if block.kind is BlockType.TABLE]
     above: list[MarkdownBlock] = []
     for start, end in sentences(document.text):
         while headings and headings[0].start <= start:
@@ -256,12 +269,12 @@ def document_parts(document: Document) -> Iterator[DocumentPart]:
         yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
-def comparison_terms(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
-    """Return the terms of a text as ``read`` finds them, and its numbers without commas."""
+def extract_terms(text: str, analyze: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
+    """Return the terms of a text by the function ``analyze``, and its numbers without thousands separators."""
     numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
-    return frozenset(term for term in read(text) if not term.isdecimal()) | numbers
+    return frozenset(term for term in analyze(text) if not term.isdecimal()) | numbers
 
 
-def number_words(words: frozenset[str]) -> frozenset[str]:
+def select_numbers(words: frozenset[str]) -> frozenset[str]:
     """Return the ``words`` that have a digit."""
     return frozenset(word for word in words if any(map(str.isdecimal, word)))

@@ -1,4 +1,4 @@
-"""Spans of documents matched to quotations or answers, with the type of match, and the reasons why none matches."""
+"""Matches of quotations and answers in documents, and the reasons for missing matches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ragsmith.types import Document, Span
 
 
 class MatchType(StrEnum):
-    """How a span was matched, from the most to the least certain."""
+    """Types of matches, from the most to the least certain."""
 
     GIVEN = "given"
     EXACT = "exact"
@@ -22,7 +22,7 @@ class MatchType(StrEnum):
 
 
 class NoMatchReason(StrEnum):
-    """Why no span matches a text or a question."""
+    """Reasons for a missing match."""
 
     AMBIGUOUS = "ambiguous"
     NOT_FOUND = "not found"
@@ -32,10 +32,10 @@ class NoMatchReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceMatch:
-    """A span of a document and the type of its match; ``score`` is 1 for an exact match.
+    """A span of a document, its match type and its score.
 
-    For `MatchType.FUZZY` it is the share of the quotation's words that need no edit, and for a match by answer the
-    estimated probability that the span is right.
+    The score of an exact match is 1, of a fuzzy match the share of unedited words of the quotation, and of a match by
+    answer the estimated probability that the span is correct.
     """
 
     span: Span
@@ -53,7 +53,7 @@ class EvidenceMatch:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """A text that no span matches: the reason, and candidate spans, the most likely first."""
+    """A missing match: the reason as a code and as a message, and candidates, the most likely first."""
 
     status: NoMatchReason
     reason: str
@@ -67,9 +67,9 @@ def find_least_certain(matches: Sequence[EvidenceMatch]) -> MatchType:
 
 def drop_overlaps(matches: Sequence[EvidenceMatch]) -> tuple[EvidenceMatch, ...]:
     """Return ``matches`` in order, without those that overlap an earlier one."""
-    kept: list[EvidenceMatch] = []
+    distinct: list[EvidenceMatch] = []
     for match in matches:
         span = match.span
-        if all(span.doc != o.span.doc or span.end <= o.span.start or o.span.end <= span.start for o in kept):
-            kept.append(match)
-    return tuple(kept)
+        if all(span.doc != o.span.doc or span.end <= o.span.start or o.span.end <= span.start for o in distinct):
+            distinct.append(match)
+    return tuple(distinct)

@@ -1,4 +1,4 @@
-"""Read an existing list of questions; recognise its columns of questions, answers, quotations and so on."""
+"""Read a list of questions, and recognise its columns by their names."""
 
 import ast
 import csv
@@ -23,9 +23,10 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import UNSPECIFIED
 
 MAX_BYTES = 256 * MIB
+"""Maximum size of the file, in bytes."""
 
 Row = tuple[int, Mapping[str, object]]
-"""The number of the line in the file, or of the row, and the values by column."""
+"""The number of a line in the file, or of a row, and the values by column."""
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -51,15 +52,15 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Common column names by role, in order of preference."""
 
-BOOLEANS: Mapping[str, bool] = MappingProxyType(
+BOOLEAN_VALUES: Mapping[str, bool] = MappingProxyType(
     {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 )
-"""Values of the column ``answerable``."""
+"""Accepted values of the column ``answerable``, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedEvidence:
-    """A quotation, its document if known, and ``record``, its evidence record as in ``questions.jsonl``, if any."""
+    """A quotation, its document if given, and its evidence record as in ``questions.jsonl``, if any."""
 
     text: str
     doc: str | None = None
@@ -68,7 +69,7 @@ class QuotedEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ListedQuestion:
-    """A question of a list; ``docs`` names the documents with the answer, and ``answer`` is blank if missing."""
+    """A question in a list; ``docs`` names the documents with the answer."""
 
     line: int
     id: str
@@ -99,7 +100,7 @@ def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> 
             questions.append(_question_from_row(row, columns_by_role, default_id))
         except TextError as error:
             mistakes.append(f"{path.name}:{row[0]}: {error.reason}")
-    mistakes += _find_repeated_ids(questions, path)
+    mistakes += _iter_repeated_ids(questions, path)
     without_split = [question.line for question in questions if not question.split]
     with_split = [question.line for question in questions if question.split]
     if without_split and with_split:
@@ -111,13 +112,13 @@ def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> 
     return questions
 
 
-def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the columns of a list by role: as ``given``, otherwise by their usual names.
+def recognise_columns(names: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the column names of a list by role: the ``given`` ones, else those in `COLUMN_NAMES`.
 
     Raises:
-        DatasetError: a given column is missing, or no column of questions, or none of answers or quotations, exists.
+        DatasetError: a given column is missing, or there are no questions, or neither answers nor quotations.
     """
-    columns = list(dict.fromkeys(found))
+    columns = list(dict.fromkeys(names))
     by_name = {_normalise_name(column): column for column in reversed(columns)}
     listed = ", ".join(map(repr, columns))
     mistakes = [
@@ -126,8 +127,8 @@ def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Pa
         if column not in columns
     ]
     columns_by_role = dict(given)
-    for role, names in COLUMN_NAMES.items():
-        free = [by_name[name] for name in names if name in by_name and by_name[name] not in columns_by_role.values()]
+    for role, aliases in COLUMN_NAMES.items():
+        free = [by_name[name] for name in aliases if name in by_name and by_name[name] not in columns_by_role.values()]
         if role not in columns_by_role and free:
             columns_by_role[role] = free[0]
     if "question" not in columns_by_role:
@@ -159,7 +160,7 @@ def _question_from_row(row: Row, columns_by_role: Mapping[str, str], default_id:
         raise TextError(f"the id must be one line of at most {MAX_ID_CHARACTERS} printable characters")
     answerable = values.get("answerable")
     answerable_text = "" if answerable is None else str(answerable).strip().casefold()
-    if answerable_text not in BOOLEANS:
+    if answerable_text not in BOOLEAN_VALUES:
         raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
     return ListedQuestion(
         line,
@@ -170,12 +171,12 @@ def _question_from_row(row: Row, columns_by_role: Mapping[str, str], default_id:
         tuple(_read_quotations(values.get("evidence"))),
         tuple(text for entry in _list_entries(values.get("doc")) if (text := _single_text(entry, "document"))),
         split,
-        BOOLEANS[answerable_text],
+        BOOLEAN_VALUES[answerable_text],
     )
 
 
 def _single_text(value: object, label: str) -> str:
-    """Return a stripped text, also from a list with one entry; "" for a missing value."""
+    """Return a stripped text, also of a list with one entry; "" for a missing value."""
     if isinstance(value, list) and len(value) <= 1:
         value = value[0] if value else None
     if value is None:
@@ -189,15 +190,15 @@ def _single_text(value: object, label: str) -> str:
 
 
 def _list_entries(value: object) -> Sequence[object]:
-    """Return the entries of a list, which may be a text in JSON or Python syntax, as in a CSV cell."""
+    """Return the entries of a list, or of the text of a list in JSON or Python syntax, as in a CSV cell."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
         for parse in (parse_json, ast.literal_eval):
             try:
-                found = parse(value.strip())
+                entries = parse(value.strip())
             except (TextError, ValueError, SyntaxError, MemoryError, RecursionError):
                 continue
-            if isinstance(found, list) and all(isinstance(entry, str | dict) for entry in found):
-                return found
+            if isinstance(entries, list) and all(isinstance(entry, str | dict) for entry in entries):
+                return entries
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -208,14 +209,14 @@ def _read_quotations(value: object) -> Iterator[QuotedEvidence]:
         if isinstance(entry, dict):
             text, doc = _single_text(entry.get("text"), "evidence"), _single_text(entry.get("doc"), "document")
             record = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}
-            found = QuotedEvidence(text, doc or None, record if doc else None)
+            quotation = QuotedEvidence(text, doc or None, record if doc else None)
         else:
-            found = QuotedEvidence(_single_text(entry, "evidence"))
-        if found.text or found.record:
-            yield found
+            quotation = QuotedEvidence(_single_text(entry, "evidence"))
+        if quotation.text or quotation.record:
+            yield quotation
 
 
-def _find_repeated_ids(questions: Sequence[ListedQuestion], path: Path) -> Iterator[str]:
+def _iter_repeated_ids(questions: Sequence[ListedQuestion], path: Path) -> Iterator[str]:
     first_lines: dict[str, int] = {}
     for question in questions:
         first = first_lines.setdefault(question.id, question.line)
@@ -227,7 +228,7 @@ def _find_repeated_ids(questions: Sequence[ListedQuestion], path: Path) -> Itera
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of the file at ``path`` that are not blank; its suffix determines the format.
+    """Return the rows of the file at ``path`` that are not blank; the suffix determines the format.
 
     Raises:
         DatasetError: the file is not a list of that format.

@@ -1,4 +1,4 @@
-"""Repair the evidence of a data set after its documents were edited; what is uncertain stays as it is."""
+"""Repair the evidence of a data set after its documents were edited; uncertain evidence is not changed."""
 
 import json
 import unicodedata
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
 from ragsmith.datasets.anchoring.repair import (
-    Around,
     EvidenceRepair,
+    LocalShifts,
     OldEvidence,
     RepairedEvidence,
     count_match_types,
@@ -27,89 +27,94 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import Document, Span
 
 UNREPAIRED = "unrepaired.jsonl"
+"""File of the evidence that was not repaired."""
 REWORDED = "reworded.jsonl"
-"""Evidence that repairs found with other words; a person checks it and removes the file."""
+"""File of the evidence with changed words; the user reviews the evidence and removes the file."""
 _REVIEW_KEYS = frozenset({"reviewed", "reviewer"})
-"""What a review of a drafted question adds to its ``origin``."""
+"""Keys that a review adds to the ``origin`` of a drafted question."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnrepairedEvidence:
-    """Evidence that was not repaired: the line and id of its question, its number from 1, and why."""
+    """Evidence that was not repaired, with the line and id of its question, and its number from 1.
+
+    ``shifts`` are the shifts of the surrounding text since the evidence was written, in characters.
+    """
 
     line: int
     id: str
     number: int
     entry: object
-    why: str
+    reason: str
     candidates: tuple[EvidenceMatch, ...] = ()
-    moved: tuple[int, ...] | None = None
-    """Shifts in characters of the surrounding text since the evidence was written, if known to matter."""
+    shifts: tuple[int, ...] | None = None
 
     def to_dict(self, documents: Mapping[str, Document]) -> dict[str, object]:
-        """Return the line of `UNREPAIRED`."""
+        """Return the JSON object of a line of `UNREPAIRED`."""
         return {
             "id": self.id,
             "line": self.line,
             "number": self.number,
             "evidence": self.entry,
-            "reason": self.why,
+            "reason": self.reason,
             "candidates": [match.to_dict(documents) for match in self.candidates],
-            **({} if self.moved is None else {"moved": list(self.moved)}),
+            **({} if self.shifts is None else {"moved": list(self.shifts)}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class RewordedEvidence:
-    """Evidence that was found with other words: its question, how it was found, and its texts before and now."""
+    """Evidence that was found with changed words: its question, its match type, and its texts before and after.
+
+    A ``reopened`` question was reviewed, and has to be reviewed again.
+    """
 
     line: int
     id: str
     number: int
-    how: MatchType
+    match_type: MatchType
     before: str
-    now: tuple[str, ...]
+    after: tuple[str, ...]
     reopened: bool = False
-    """Whether a reviewed question has to be reviewed again."""
 
     @property
     def changes_a_number(self) -> bool:
-        """Whether its numbers changed, so that the answer may have changed, too."""
-        return count_numbers(self.before) != count_numbers(" ".join(self.now))
+        """Whether the numbers in the evidence changed, so that the answer may have changed, too."""
+        return count_numbers(self.before) != count_numbers(" ".join(self.after))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the line of `REWORDED`."""
+        """Return the JSON object of a line of `REWORDED`."""
         return {
             "line": self.line,
             "id": self.id,
             "evidence": self.number,
-            "how": str(self.how),
+            "how": str(self.match_type),
             "before": self.before,
-            "now": list(self.now),
+            "now": list(self.after),
             "changes_a_number": self.changes_a_number,
             "reopened": self.reopened,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class RepairedFolder:
-    """Result of a repair: counts of evidence by match type, evidence left as it was, and changed lines."""
+class RepairResult:
+    """Result of a repair: counts of evidence by match type, evidence that was not repaired, and changed questions."""
 
-    hows: Mapping[str, int]
-    left: tuple[UnrepairedEvidence, ...]
-    changed: int
+    match_counts: Mapping[str, int]
+    unrepaired: tuple[UnrepairedEvidence, ...]
+    changed_questions: int
     reworded: tuple[RewordedEvidence, ...] = ()
 
 
-def repair_folder(folder: Path) -> RepairedFolder:
-    """Find the evidence of ``questions.jsonl`` in the present documents of ``folder`` and write its new spans.
+def repair_dataset(folder: Path) -> RepairResult:
+    """Locate the evidence in ``questions.jsonl`` in the present documents of ``folder``, and write the new spans.
 
-    Lines whose evidence has not moved stay byte for byte, and so does evidence that is not found, which
-    ``unrepaired.jsonl`` lists. Evidence found with other words is appended to ``reworded.jsonl``, and a drafted
-    question that was reviewed with the old words has to be reviewed again.
+    Lines whose evidence has not moved are preserved byte for byte. Evidence that is not found is preserved, and listed
+    in ``unrepaired.jsonl``. Evidence with changed words is appended to ``reworded.jsonl``; if its question was drafted
+    and reviewed, the review is removed.
 
     Raises:
-        DatasetError: the documents or the lines cannot be read; nothing is written then.
+        DatasetError: documents or questions cannot be read; no file is written then.
     """
     with lock_questions(folder):
         manifest, mistakes = read_optional_manifest(folder)
@@ -120,32 +125,32 @@ def repair_folder(folder: Path) -> RepairedFolder:
             mistakes.append(f"{QUESTIONS}: is missing")
         if mistakes := [*mistakes, *questions.mistakes.values()]:
             raise DatasetError(mistakes)
-        known = {id_: document for id_, document in documents.items() if document is not None}
-        found = _FolderRepair(known, questions.records, _earlier_shifts(folder))
-        if found.left:  # first: once the others are rewritten, the shifts around these cannot be measured
-            write_file(json_lines(each.to_dict(known) for each in found.left), folder / UNREPAIRED)
-        if found.reworded:  # first, too: questions.jsonl does not show which words are new
-            added = [json.dumps(each.to_dict(), ensure_ascii=False) for each in found.reworded]
-            listing = dict.fromkeys([*_reworded_lines(folder), *added])
-            write_file("".join(f"{line}\n" for line in listing), folder / REWORDED)
-        if found.changed:
+        valid = {id_: document for id_, document in documents.items() if document is not None}
+        repair = _FolderRepair(valid, questions.records, _earlier_shifts(folder))
+        if repair.unrepaired:  # written first: once other evidence is rewritten, these shifts cannot be measured
+            write_file(json_lines(each.to_dict(valid) for each in repair.unrepaired), folder / UNREPAIRED)
+        if repair.reworded:  # also first: questions.jsonl does not show which words changed
+            added = [json.dumps(each.to_dict(), ensure_ascii=False) for each in repair.reworded]
+            distinct = dict.fromkeys([*_reworded_lines(folder), *added])
+            write_file("".join(f"{line}\n" for line in distinct), folder / REWORDED)
+        if repair.changed_lines:
             lines = questions.text.split("\n")
-            for number, record in found.changed.items():
+            for number, record in repair.changed_lines.items():
                 lines[number - 1] = json.dumps(record, ensure_ascii=False)
             write_file("\n".join(lines), folder / QUESTIONS)
-        if not found.left:
+        if not repair.unrepaired:
             (folder / UNREPAIRED).unlink(missing_ok=True)
-    hows = count_match_types(found.outcomes)
-    return RepairedFolder(hows, tuple(found.left), len(found.changed), tuple(found.reworded))
+    counts = count_match_types(repair.outcomes)
+    return RepairResult(counts, tuple(repair.unrepaired), len(repair.changed_lines), tuple(repair.reworded))
 
 
 def count_reworded(folder: Path) -> int:
-    """Return the number of pieces of evidence in ``reworded.jsonl``, which a person has not checked yet."""
+    """Return the number of pieces of evidence in ``reworded.jsonl``, which are to be reviewed."""
     return len(_reworded_lines(folder))
 
 
 def relocate_evidence(entry: object, documents: Mapping[str, Document]) -> list[dict[str, object]]:
-    """Return evidence at its present places in ``documents``, several if its text was split; none if uncertain."""
+    """Return the records of an evidence entry in the present ``documents``; none if the match is uncertain."""
     piece = _old_evidence(entry)
     if piece is None:
         return []
@@ -159,20 +164,20 @@ def _reworded_lines(folder: Path) -> list[str]:
 
 def _earlier_shifts(folder: Path) -> dict[OldEvidence, tuple[int, ...]]:
     """Return the shifts around evidence that an earlier repair left; invalid lines are skipped."""
-    found: dict[OldEvidence, tuple[int, ...]] = {}
+    earlier: dict[OldEvidence, tuple[int, ...]] = {}
     for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
         piece, shifts = _old_evidence(record.get("evidence")), record.get("moved")
         if piece is not None and isinstance(shifts, list):
-            found[piece] = tuple(shift for shift in shifts if type(shift) is int)
-    return found
+            earlier[piece] = tuple(shift for shift in shifts if type(shift) is int)
+    return earlier
 
 
 def _evidence_records(repaired: RepairedEvidence, documents: Mapping[str, Document]) -> list[dict[str, object]]:
-    return [evidence_record(place.span, documents[place.span.doc].text) for place in repaired.places]
+    return [evidence_record(match.span, documents[match.span.doc].text) for match in repaired.matches]
 
 
 class _FolderRepair:
-    """The repair of the questions in ``records``, by line; ``earlier`` are shifts measured by earlier repairs."""
+    """The repair of the questions in ``records``, by line; ``earlier`` has the shifts measured by earlier repairs."""
 
     def __init__(
         self,
@@ -184,12 +189,12 @@ class _FolderRepair:
         repair = EvidenceRepair(list(documents.values()))
         self._documents = documents
         self._repaired = repair.repair(pieces, earlier)
-        self._around: Mapping[OldEvidence, Around] = repair.around(pieces, earlier)
+        self._shifts: Mapping[OldEvidence, LocalShifts] = repair.local_shifts(pieces, earlier)
         self._checker = EvidenceChecker(documents)
-        self.changed: dict[int, Mapping[str, object]] = {}
+        self.changed_lines: dict[int, Mapping[str, object]] = {}
         self.outcomes: list[RepairedEvidence] = []
         self.reworded: list[RewordedEvidence] = []
-        self.left: list[UnrepairedEvidence] = []
+        self.unrepaired: list[UnrepairedEvidence] = []
         for line, record in records.items():
             self._repair_line(line, record)
 
@@ -204,30 +209,32 @@ class _FolderRepair:
             entries += [each for each in repaired if each not in entries]
         if entries == list(_entries(record)):
             return
-        self.changed[line] = {**record, "evidence": entries}
+        self.changed_lines[line] = {**record, "evidence": entries}
         if reviewed and len(self.reworded) > reworded_before:
-            kept = {key: value for key, value in origin.items() if key not in _REVIEW_KEYS}
-            self.changed[line] = {**self.changed[line], "origin": kept}
+            unreviewed = {key: value for key, value in origin.items() if key not in _REVIEW_KEYS}
+            self.changed_lines[line] = {**self.changed_lines[line], "origin": unreviewed}
 
     def _repair_entry(self, entry: object, line: int, id_: str, number: int, *, reviewed: bool) -> Iterable[object]:
-        """Return what replaces an entry of ``evidence``: the entry itself if it is left."""
+        """Return the replacements of an entry of ``evidence``: the entry itself if it is not repaired."""
         piece = _old_evidence(entry)
         outcome = self._repaired[piece] if piece else None
         repaired = outcome if isinstance(outcome, RepairedEvidence) else None
         records = _evidence_records(repaired, self._documents) if repaired else [entry]
         problems = self._checker.spans(records)[1]
         if isinstance(outcome, NoMatch) or problems:
-            match = outcome if isinstance(outcome, NoMatch) else None
-            why = match.reason if match else problems[0].removeprefix("evidence 1: ")
-            shifts = tuple(sorted(self._around[piece])) if piece else None
-            candidates = match.candidates if match else ()
-            self.left.append(UnrepairedEvidence(line, id_, number, entry, why, candidates, shifts))
+            no_match = outcome if isinstance(outcome, NoMatch) else None
+            reason = no_match.reason if no_match else problems[0].removeprefix("evidence 1: ")
+            shifts = tuple(sorted(self._shifts[piece])) if piece else None
+            candidates = no_match.candidates if no_match else ()
+            self.unrepaired.append(UnrepairedEvidence(line, id_, number, entry, reason, candidates, shifts))
             return [entry]
         if repaired:
             self.outcomes.append(repaired)
-            if repaired.how in (MatchType.FUZZY, MatchType.BY_SENTENCES):
-                texts = tuple(self._documents[at.span.doc].text[at.span.start : at.span.end] for at in repaired.places)
-                reworded = RewordedEvidence(line, id_, number, repaired.how, repaired.piece.text, texts, reviewed)
+            if repaired.match_type in (MatchType.FUZZY, MatchType.BY_SENTENCES):
+                texts = tuple(self._documents[m.span.doc].text[m.span.start : m.span.end] for m in repaired.matches)
+                reworded = RewordedEvidence(
+                    line, id_, number, repaired.match_type, repaired.piece.text, texts, reviewed
+                )
                 self.reworded.append(reworded)
         return records
 

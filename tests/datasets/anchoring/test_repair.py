@@ -47,7 +47,7 @@ def test_what_was_not_changed_itself_is_found_to_the_letter(seed):
     for piece, outcome in zip(pieces, repaired({"d": text}, *pieces), strict=True):
         assert isinstance(outcome, RepairedEvidence) == (piece.text in after)
         if isinstance(outcome, RepairedEvidence):
-            [place] = outcome.places
+            [place] = outcome.matches
             assert text[place.span.start : place.span.end] == piece.text
 
 
@@ -67,10 +67,10 @@ def test_a_text_with_a_word_changed_is_found_where_it_is(seed):
         stood("d", before, sentences[at]),
     )
     assert all(
-        isinstance(other, RepairedEvidence) and other.places[0].match_type is MatchType.EXACT for other in others
+        isinstance(other, RepairedEvidence) and other.matches[0].match_type is MatchType.EXACT for other in others
     )
     assert isinstance(changed, RepairedEvidence)
-    [place] = changed.places
+    [place] = changed.matches
     assert (place.match_type, text[place.span.start : place.span.end]) == (MatchType.FUZZY, after[at + 1])
 
 
@@ -83,7 +83,7 @@ BELLS = "Bells ring at noon on every day but Friday."
 def test_evidence_that_stands_is_left_alone():
     [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, OldEvidence(Span("d", 0, 36), LAMPS[:36]))
     assert isinstance(outcome, RepairedEvidence)
-    assert [place.match_type for place in outcome.places] == [MatchType.GIVEN]
+    assert [place.match_type for place in outcome.matches] == [MatchType.GIVEN]
 
 
 def test_a_text_that_now_stands_twice_is_not_chosen_between():
@@ -98,7 +98,7 @@ def test_the_evidence_beside_it_tells_which_of_two_it_is():
     bells, lamps = repaired({"d": f"A line that is new.\n\n{before}"}, last, stood("d", before, LAMPS))
     assert isinstance(bells, RepairedEvidence)
     assert isinstance(lamps, RepairedEvidence)
-    assert bells.places[0].span.start == last.span.start + len("A line that is new.\n\n")
+    assert bells.matches[0].span.start == last.span.start + len("A line that is new.\n\n")
 
 
 @pytest.mark.parametrize("text", ["Noon.", "Lamps"])
@@ -119,7 +119,7 @@ def test_a_text_whose_form_is_like_it_is_not_the_same():
 def test_a_text_is_followed_into_another_document():
     [outcome] = repaired({"d": LAMPS, "e": f"# Bells\n\n{BELLS}"}, stood("d", f"{LAMPS} {BELLS}", BELLS))
     assert isinstance(outcome, RepairedEvidence)
-    assert outcome.places[0].span == Span("e", 9, 9 + len(BELLS))
+    assert outcome.matches[0].span == Span("e", 9, 9 + len(BELLS))
     [outcome] = repaired({"e": f"# Bells\n\n{BELLS}"}, stood("d", BELLS, BELLS))  # the file was renamed
     assert isinstance(outcome, RepairedEvidence)
 
@@ -132,8 +132,8 @@ def test_sentences_that_were_torn_apart_are_two_places():
     text = f"{one}. {two}.\n\n{filler}\n\n{three}"
     [outcome] = repaired({"d": text}, stood("d", LAMPS, LAMPS))
     assert isinstance(outcome, RepairedEvidence)
-    assert [place.match_type for place in outcome.places] == [MatchType.BY_SENTENCES, MatchType.BY_SENTENCES]
-    assert [text[p.span.start : p.span.end] for p in outcome.places] == [f"{one}. {two}.", three]
+    assert [place.match_type for place in outcome.matches] == [MatchType.BY_SENTENCES, MatchType.BY_SENTENCES]
+    assert [text[p.span.start : p.span.end] for p in outcome.matches] == [f"{one}. {two}.", three]
 
 
 def test_punctuation_around_the_words_stays_with_them():
@@ -144,4 +144,4 @@ def test_punctuation_around_the_words_stays_with_them():
     shifted = f"{LAMPS}\n\n{row.replace('euros', 'crowns')}\n"
     _, outcome = repaired({"d": shifted}, stood("d", LAMPS, LAMPS), stood("d", f"{LAMPS}\n{row}", row))
     assert isinstance(outcome, RepairedEvidence)
-    assert shifted[outcome.places[0].span.start : outcome.places[0].span.end] == row.replace("euros", "crowns")
+    assert shifted[outcome.matches[0].span.start : outcome.matches[0].span.end] == row.replace("euros", "crowns")

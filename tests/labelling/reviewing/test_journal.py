@@ -12,7 +12,7 @@ from drafted import drafted_dataset, drafted_row, rows_of, text_of, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.repair_dataset import repair_folder
+from ragsmith.datasets.anchoring.repair_dataset import repair_dataset
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Edit, Reject
 from ragsmith.labelling.reviewing.journal import APPLIED, JOURNAL, REJECTED, FolderDisk, Unapplied
@@ -275,7 +275,7 @@ def test_what_is_taken_back_after_documents_were_edited_has_its_evidence_where_i
     text = "Closed on Sundays.\n\n" + text_of("mill")
     (folder / "documents" / "mill.md").write_bytes(text.encode())
     if repaired:
-        repair_folder(folder)
+        repair_dataset(folder)
     review = Review.open(folder)
     if not isinstance(decision, Reject):
         review.decide("draft-001", Reject(), reviewer="ada")
