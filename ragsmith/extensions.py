@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from traceback import extract_tb
@@ -20,6 +20,9 @@ from typing import Any, Generic, Self, TypeVar, get_type_hints
 from ragsmith.errors import MissingExtra, RagsmithError, UsageError
 from ragsmith.plugins import KINDS, Range, expected, load_plugins
 from ragsmith.text.suggest import did_you_mean
+
+LOADS_OWN = "--import FILE.py loads one of your own"
+"""The end of a sentence about an unknown name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ class Package:
 
     def check(self) -> None:
         """Raise UsageError with the command that installs the package, unless it is installed."""
-        if importlib.util.find_spec(self.module) is not None:
-            return
+        with suppress(ModuleNotFoundError):  # of the package that a dotted name is part of
+            if importlib.util.find_spec(self.module) is not None:
+                return
         if self.extra:
             raise MissingExtra(self.name, self.extra)
         raise UsageError(f"{self.name} is not installed: run  pip install {self.name}")
@@ -65,21 +69,25 @@ class Extension:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Replace exceptions of the user's own code by a sentence with its file and line.
+        """Replace exceptions of the user's own code, and missing packages, by a sentence with file and line.
 
         Raises:
-            UsageError: the user's code raised an exception that is none of ragsmith's.
+            UsageError: the user's code raised an exception that is none of ragsmith's, or a package cannot be imported.
         """
         try:
             yield
         except RagsmithError:
             raise
         except Exception as error:
-            if not self.is_own:
+            if not self.is_own and not isinstance(error, ImportError):
                 raise
             file = self.fn.__code__.co_filename
             lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
             place = f"{file}:{lines[-1] if lines else self.fn.__code__.co_firstlineno}"
+            if isinstance(error, ImportError):
+                extra = self.package and self.package.extra
+                how = f"run  pip install 'ragsmith[{extra}]'" if extra else "install the package"
+                raise UsageError(f"{self.name} of {place} cannot import what it needs ({error}): {how}") from error
             raise UsageError(f"{self.name} of {place} failed: {type(error).__name__}: {error}") from error
 
     @cached_property
@@ -178,7 +186,7 @@ class Registry(Generic[E]):
         """
         known = {extension.name: extension for extension in self}
         if name not in known:
-            raise UsageError(f"unknown {self.noun} {name!r}: {did_you_mean(name, known)}")
+            raise UsageError(f"unknown {self.noun} {name!r}: {did_you_mean(name, known)}; {LOADS_OWN}")
         return known[name]
 
     def parse(self, text: str) -> E:

@@ -6,7 +6,7 @@ import pytest
 
 from ragsmith.datasets.splits import split
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.extensions import Extension
+from ragsmith.extensions import Extension, Package
 
 
 def broken(_: int) -> float:
@@ -33,3 +33,10 @@ def test_errors_of_ragsmith_and_exceptions_of_its_own_code_stay() -> None:
     bundled = Extension(name="bundled", fn=split)
     with pytest.raises(KeyError), bundled.named_errors():
         raise KeyError("defect")
+
+
+def test_a_bundled_extension_whose_package_is_damaged_names_the_extra() -> None:
+    bundled = Extension(name="bundled", fn=split, package=Package("json", "json-package", "large"))
+    said = r"\(libgomp is missing\): run  pip install 'ragsmith\[large\]'"
+    with pytest.raises(UsageError, match=said), bundled.named_errors():
+        raise ImportError("libgomp is missing")

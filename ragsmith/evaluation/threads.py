@@ -121,6 +121,11 @@ def failure_record(error: BaseException, stage: str) -> dict[str, Any]:
     cause = error.cause if isinstance(error, StageFailed) else error
     if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
         raise cause from None
+    if isinstance(cause, ModuleNotFoundError):  # no question can be answered without it
+        at = error.stage if isinstance(error, StageFailed) else stage
+        raise UsageError(
+            f"{at} needs a package that is not installed ({cause}): install it, or leave {at} out"
+        ) from None
     return {
         "stage": error.stage if isinstance(error, StageFailed) else stage,
         "kind": cause.kind if isinstance(cause, ModelError) else "defect",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import SplitResult, urlsplit
 
+from ragsmith.extensions import LOADS_OWN
 from ragsmith.models.vector_stores import (
     APPROXIMATE,
     AUTO,
@@ -98,7 +99,7 @@ def problem_with_store(value: object) -> str | None:
     if store is not None:
         return store.check_address(path) if store.check_address else None
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give {list_address_forms()}"
+        return f"unknown vector store {redacted(shown(value))}: give {list_address_forms()}; {LOADS_OWN}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "

@@ -37,6 +37,28 @@ def nothing(address, keys, make):
 @vector_store("lacking", package=Package("no_such_module", "no-such-package"))
 def lacking(address, keys, make):
     """A store whose package is not installed."""
+
+
+@vector_store("dotted", package=Package("no_such_module.part", "no-such-package"))
+def dotted(address, keys, make):
+    """A store that needs a part of a package."""
+
+
+@vector_store("importing")
+def importing(address, keys, make):
+    """A store that imports what is not installed when it is opened."""
+    import no_such_module
+
+
+@vector_store("importing_late")
+def importing_late(address, keys, make):
+    """A store that imports what is not installed when it is searched."""
+    return Late(keys, make)
+
+
+class Late(ExactVectors):
+    def search(self, query_vectors, k):
+        import no_such_module
 '''
 CHOICES = {"retrieval": "[vector]", "passage_filter": "[top_k: {k: [1, 2]}]", "prompt_maker": "[listing]"}
 FAMILIES = ("pre_embedding", "query_expansion", "reranking", "passage_augment", "passage_compress", "post_generation")
@@ -84,6 +106,9 @@ def test_a_vector_store_of_a_users_file_is_searched_and_finds_what_exact_search_
         ("logging:keys.txt", "the log 'keys.txt' must end in .log"),
         ("nothing", "the vector store nothing returned 7: return an object with a method search"),
         ("lacking:there", "no-such-package is not installed: run pip install no-such-package"),
+        ("dotted:there", "no-such-package is not installed: run pip install no-such-package"),
+        ("importing", "cannot import what it needs (No module named 'no_such_module'): install the package"),
+        ("importing_late", "retrieval.vector needs a package that is not installed (No module named 'no_such_module')"),
     ],
 )
 def test_a_store_that_cannot_be_opened_is_refused(
@@ -92,3 +117,4 @@ def test_a_store_that_cannot_be_opened_is_refused(
     code, _, err = search(store, "--workers", workers)
     assert code == 2
     assert said in " ".join(err.split())
+    assert "Traceback" not in err

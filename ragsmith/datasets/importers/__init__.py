@@ -33,7 +33,18 @@ def import_dataset(source: Path, layout: str | None = None, documents: Dataset |
     known = IMPORTERS.parse(layout) if layout is not None else None
     if not source.exists():
         raise UsageError(f"{source}: there is no such folder or file; give the folder or the file that was published")
-    return (known or recognise_format(source)).read(source, documents)
+    try:
+        known = known or recognise_format(source)
+        return known.read(source, documents)
+    except DatasetError as error:
+        tried = f"was read in the format {known.name}" if known else "is in no format that was recognised"
+        raise DatasetError(
+            error.mistakes, [*error.advice, f"{source} {tried}; name another with --format ({_format_names()})"]
+        ) from None
+
+
+def _format_names() -> str:
+    return ", ".join(known.name for known in IMPORTERS)
 
 
 def recognise_format(source: Path) -> Importer:
@@ -52,8 +63,7 @@ def recognise_format(source: Path) -> Importer:
     if len(found) == 1:
         return IMPORTERS[found[0]]
     problem = f"has files in several formats ({', '.join(found)})" if found else "is in no known format"
-    names = ", ".join(known.name for known in IMPORTERS)
-    raise UsageError(f"{source}: {problem}; name one with --format ({names})")
+    raise UsageError(f"{source}: {problem}; name one with --format ({_format_names()})")
 
 
 def _formats_by_contents(source: Path) -> set[str]:

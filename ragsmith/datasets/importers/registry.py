@@ -8,8 +8,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.errors import DatasetError, UsageError
@@ -237,6 +238,11 @@ class Importer(Extension):
         """Whether the evidence consists of texts, which can be located in given documents."""
         return "documents" in inspect.signature(self.fn).parameters
 
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The keyword-only arguments and their defaults, without ``documents``."""
+        return {name: default for name, default in super().options.items() if name != "documents"}
+
     def has_keys(self, record: Collection[str]) -> bool:
         """Whether an object with these keys is in this layout."""
         return any(set(wanted) <= set(record) for wanted in self.keys)
@@ -252,10 +258,12 @@ class Importer(Extension):
             self.package.check()
         if documents is not None and not self.takes_documents:
             raise UsageError(f"the format {self.name!r} has its own documents; omit --documents")
-        given = [documents] if self.takes_documents else []
+        wanted = inspect.signature(self.fn).parameters.get("documents")
+        has_default = wanted is not None and wanted.default is not wanted.empty
+        given = {} if wanted is None or (documents is None and has_default) else {"documents": documents}
         try:
             with self.named_errors():
-                found: Imported = self.fn(source, *given, **self.chosen)
+                found: Imported = self.fn(source, **given, **self.chosen)
         except TextError as error:
             raise DatasetError([str(error)]) from None
         if not isinstance(found, Imported):

@@ -143,3 +143,106 @@ def test_published_data_is_located_completely(
     write_dataset(data, tmp_path / "written")
     assert load_dataset(tmp_path / "written") == data
     assert split(data).test
+
+
+TAKING = '''
+from ragsmith.datasets.importers.registry import EvidenceCollector, document_with_title, importer
+from ragsmith.datasets.places import whole_document_span
+from ragsmith.types import UNSPECIFIED, Example
+
+
+def read(source, documents):
+    """One question, whose document is named after what was given as documents."""
+    name = documents if isinstance(documents, str) else "none" if documents is None else documents.name
+    document = document_with_title(name, "", source.read_text())
+    gold = EvidenceCollector()
+    gold.add(Example("q1", "How tall is it?", "Nine metres.", UNSPECIFIED, (whole_document_span(document),)), 1)
+    return gold.to_imported(source, [document], "Trees.")
+
+
+@importer("by_place")
+def by_place(source, documents="its_own"):
+    """A default."""
+    return read(source, documents)
+
+
+@importer("by_name")
+def by_name(source, *, tall: bool = True, documents=None):
+    """A default of a keyword."""
+    return read(source, documents)
+
+
+@importer("by_default")
+def by_default(source, *, documents="its_own"):
+    """Another default of a keyword."""
+    return read(source, documents)
+
+
+@importer("needed")
+def needed(source, documents):
+    """No default."""
+    return read(source, documents)
+'''
+
+
+@pytest.mark.parametrize(
+    ("layout", "without"),
+    [("by_place", "its_own"), ("by_name", "none"), ("by_default", "its_own"), ("needed", "none")],
+)
+def test_documents_have_the_default_of_the_importer_unless_they_are_given(
+    layout: str, without: str, tmp_path: Path, tiny_folder: Path, ragsmith: Callable[..., Any]
+) -> None:
+    (tmp_path / f"taking_{layout}.py").write_text(TAKING)
+    (tmp_path / "trees.txt").write_text("The oak is nine metres tall.")
+    command = ("dataset", "import", tmp_path / "trees.txt", "--format", layout, "--import")
+    own = (*command, tmp_path / f"taking_{layout}.py", "-o")
+    told = ragsmith(*own, tmp_path / "without")
+    given = ragsmith(*own, tmp_path / "given", "--documents", tiny_folder)
+    wrong = ragsmith(*own, tmp_path / "wrong", "--format", f"{layout}(documents='x')")
+    for name in ("by_place", "by_name", "by_default", "needed"):
+        IMPORTERS.remove(name)
+    assert (told.code, given.code) == (0, 0), told.err + given.err
+    assert [document.id for document in load_dataset(tmp_path / "without").documents] == [without]
+    assert [document.id for document in load_dataset(tmp_path / "given").documents] == [load_dataset(tiny_folder).name]
+    assert wrong.code == 2
+    assert f"{layout} has no option 'documents'" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "tried"),
+    [
+        ("a.json", (), "is in no format that was recognised"),
+        ("a.csv", (), "is in no format that was recognised"),
+        ("a.json", ("--format", "squad"), "was read in the format squad"),
+        ("a.bin", ("--format", "list"), "was read in the format list"),
+    ],
+)
+def test_an_unreadable_file_is_named_with_the_format_that_was_tried_and_those_known(
+    name: str, layout: tuple[str, ...], tried: str, tmp_path: Path, ragsmith: Callable[..., Any]
+) -> None:
+    (tmp_path / name).write_bytes(b"\xff\xfe\x00")
+    said = ragsmith("dataset", "import", tmp_path / name, "-o", tmp_path / "out", *layout)
+    assert said.code == 2
+    known = ", ".join(importer.name for importer in IMPORTERS)
+    assert f"{tmp_path / name} {tried}; name another with --format ({known})" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "--dataset", "law", "--strategy", "annealing"), "unknown strategy 'annealing'"),
+        (("dataset", "import", "x.json", "-o", "y", "--format", "trees"), "unknown format 'trees'"),
+        (("dataset", "check", "law", "--only", "beauty"), "--only names no gate: 'beauty'"),
+        (("search", "--dataset", "law", "--vector-store", "heap"), "unknown vector store 'heap'"),
+    ],
+)
+def test_an_unknown_name_hints_at_the_option_that_loads_ones_own(
+    arguments: tuple[str, ...], said: str, ragsmith: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = ragsmith(*arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "; --import FILE.py loads one of your own" in ended.err
+    assert "--import" in ragsmith(*arguments[: 1 + (arguments[0] == "dataset")], "--help").out

@@ -17,6 +17,7 @@ from ragsmith.labelling.checking.gates import (  # noqa: F401  # isort: skip
 from collections.abc import Sequence
 
 from ragsmith.errors import WrongOption
+from ragsmith.extensions import LOADS_OWN
 from ragsmith.labelling.checking.registry import GATES, Gate, gate
 from ragsmith.text.suggest import did_you_mean
 
@@ -33,7 +34,7 @@ def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple
     for parameter, names in (("only", only), ("without", without)):
         for name in names:
             if name not in known:
-                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}")
+                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}; {LOADS_OWN}")
     selected = tuple(gate for name, gate in known.items() if (not only or name in only) and name not in without)
     if not selected:
         raise WrongOption("without", "excludes all gates: remove one of its names")
