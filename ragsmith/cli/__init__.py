@@ -1,4 +1,4 @@
-"""The command line: a thin layer over the library, one file a group of verbs; imports wait until they are used."""
+"""The command line: a thin layer over the library, with one file per group of commands and lazy imports."""
 
 from __future__ import annotations
 
@@ -16,136 +16,135 @@ from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, NotComparable, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
-BEGAN = perf_counter()
-"""When the command began, by `time.perf_counter`; what takes time is imported later."""
+START_TIME = perf_counter()
+"""Time at which the command started, in seconds of `time.perf_counter`; slow imports come later."""
 
-DONE, FAILED, WRONG, NO_COMPARISON, NOT_RUN = 0, 1, 2, 3, 4
-"""Exit codes, besides `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared.
-
-A gate that failed to run ends with the last: 1 says that a pipeline is worse.
+SUCCESS, FAILED, USAGE_ERROR, NOT_COMPARABLE, GATE_NOT_RUN = 0, 1, 2, 3, 4
+"""Exit codes besides `INTERRUPTED`: success; the run failed; the request is invalid; scores cannot be compared; a gate
+could not be run (1 means that the pipeline is worse).
 """
 
 
 def main() -> None:
-    """Entry point of ``ragsmith``; nothing slow is imported before it listens for Ctrl-C."""
+    """Entry point of ``ragsmith``; the signal handler is installed before slow imports."""
     interrupts = Interrupts()
-    # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
+    # the collector took a third of a repeated search, because of tens of thousands of records without any cycle
     gc.set_threshold(100_000, 20, 1_000)
-    # threads that wait for each other cost far more than they save on matrices as small as these: a repeated search
-    # took twice the CPU time; set the variable for larger ones. It is read when numpy is imported
+    # the matrices are so small that several BLAS threads double the CPU time of a repeated search; set the variable for
+    # larger ones. numpy reads it on import
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # texts are split one at a time here; while there is one thread only, workers may be copies of this process
+    # texts are tokenised one at a time, and workers can only be forked from a process with a single thread
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         try:
             code = run(sys.argv[1:])
         finally:
-            ignore_signals()  # the work is done, or given up: what follows only tidies up
-            sys.excepthook = _say_unexpected  # set last: Typer puts a hook of its own there
+            ignore_signals()  # only cleanup is left
+            sys.excepthook = _print_traceback  # set last, as Typer installs its own hook
     except (KeyboardInterrupt, Exception):
-        if not interrupts.heard:
+        if not interrupts.received:
             raise
-        # whatever the interruption led to, it is no other news than the interruption
-    if interrupts.heard:
-        print(interrupts.sentence, file=sys.stderr)
+        # an error that the interruption caused is reported as the interruption
+    if interrupts.received:
+        print(interrupts.message, file=sys.stderr)
         code = INTERRUPTED
-    gc.freeze()  # else the interpreter looks through all of it several times before it gives it up
+    gc.freeze()  # the interpreter would scan all objects several times on exit
     sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code.
 
-    What went wrong is one sentence on standard error; with --json it is an object on standard output as well.
+    An error is printed to standard error as one sentence, with --json also to standard output as an object.
     """
     from typer import BadParameter
 
     as_json = "--json" in arguments
-    # what a wrong command line raises; Typer has a Click of its own, which it does not export
-    wrong_usage: Any = next(kind for kind in BadParameter.__mro__ if kind.__name__ == "ClickException")
+    # the base class of usage errors: Typer bundles Click without exporting it
+    click_error: Any = next(kind for kind in BadParameter.__mro__ if kind.__name__ == "ClickException")
     code: Any
     try:
         from ragsmith.cli.app import load
 
         with warnings.catch_warnings():
-            for shown in (Notice, DamagedRows, LeftOut):
-                warnings.simplefilter("always", shown)
-            warnings.showwarning = _say_warning
+            for category in (Notice, DamagedRows, LeftOut):
+                warnings.simplefilter("always", category)
+            warnings.showwarning = _print_warning
             code = load(arguments)(arguments, prog_name="ragsmith", standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except (RagsmithError, OSError) as error:
-        return _complain(error, as_json=as_json, failed=_failed(arguments))
-    except wrong_usage as error:
+        return _report_error(error, as_json=as_json, failed=_failure_code(arguments))
+    except click_error as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
-            return WRONG
-        from ragsmith.cli.usage_errors import sentence
+            return USAGE_ERROR
+        from ragsmith.cli.usage_errors import usage_message
 
-        return _complain(UsageError(sentence(error, arguments)), as_json=as_json)
-    return code if isinstance(code, int) else DONE
-
-
-OF_ROLES = {"--language-model": "--llm", "--cross-encoder": "--reranker"}
-"""Flags that are not called after what they set, by what they would be called."""
+        return _report_error(UsageError(usage_message(error, arguments)), as_json=as_json)
+    return code if isinstance(code, int) else SUCCESS
 
 
-def _failed(arguments: list[str]) -> int:
-    """The exit code of a command that failed to run."""
-    return NOT_RUN if arguments[:1] == ["gate"] else FAILED
+ROLE_FLAGS = {"--language-model": "--llm", "--cross-encoder": "--reranker"}
+"""Actual flags of parameters whose flag has another name, by the flag that `WrongOption` derives from the name."""
 
 
-def _complain(error: RagsmithError | OSError, *, as_json: bool, failed: int = FAILED) -> int:
+def _failure_code(arguments: list[str]) -> int:
+    """Return the exit code of a command that failed to run."""
+    return GATE_NOT_RUN if arguments[:1] == ["gate"] else FAILED
+
+
+def _report_error(error: RagsmithError | OSError, *, as_json: bool, failed: int = FAILED) -> int:
     from ragsmith.text.redaction import redacted
 
     match error:
         case BrokenPipeError():
-            return _gone()
+            return _exit_broken_pipe()
         case OSError():
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            code = failed if full or error.errno == errno.EIO else WRONG
-            said = error.strerror or str(error)
-            said = f"{error.filename} cannot be read or written: {said}" if error.filename else said
-            said += ": free some space, and run the same command again" if full else ""
+            code = failed if full or error.errno == errno.EIO else USAGE_ERROR
+            message = error.strerror or str(error)
+            message = f"{error.filename} cannot be read or written: {message}" if error.filename else message
+            message += ": free some space, and run the same command again" if full else ""
         case WrongOption():
-            said, code = f"{OF_ROLES.get(error.flag, error.flag)} {error.problem}", WRONG
+            message, code = f"{ROLE_FLAGS.get(error.flag, error.flag)} {error.problem}", USAGE_ERROR
         case NotComparable():
-            said, code = str(error), NO_COMPARISON
+            message, code = str(error), NOT_COMPARABLE
         case _:
-            said, code = str(error), WRONG if isinstance(error, UsageError) else failed
-    said = redacted(said)
-    for line in said.splitlines():
+            message, code = str(error), USAGE_ERROR if isinstance(error, UsageError) else failed
+    message = redacted(message)
+    for line in message.splitlines():
         print(f"error: {line}", file=sys.stderr)
-    return _as_json(said, code, as_json=as_json)
+    return _print_error_json(message, code, as_json=as_json)
 
 
-def _as_json(message: str, code: int, *, as_json: bool) -> int:
-    """Print an error as an object if that was asked for; return its exit code."""
+def _print_error_json(message: str, code: int, *, as_json: bool) -> int:
+    """Print an error as an object if ``as_json``; return its exit code."""
     if as_json:
-        from ragsmith.cli.output import say_json
+        from ragsmith.cli.output import print_json
 
-        kind = {WRONG: "usage", NO_COMPARISON: "not comparable"}.get(code, "failed")
-        say_json({"error": {"message": message, "kind": kind, "exit_code": code}})
+        kind = {USAGE_ERROR: "usage", NOT_COMPARABLE: "not comparable"}.get(code, "failed")
+        print_json({"error": {"message": message, "kind": kind, "exit_code": code}})
     return code
 
 
-def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning without where in the program it was raised."""
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning without its location in the code."""
     print(f"warning: {message}", file=sys.stderr)
 
 
-def _say_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback as Python does, without secrets."""
+def _print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback as Python does, with secrets redacted."""
     import traceback
 
     from ragsmith.text.redaction import redacted
 
     print(redacted("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
-    if (code := _failed(sys.argv[1:])) != FAILED:
+    if (code := _failure_code(sys.argv[1:])) != FAILED:
         sys.exit(code)
 
 
-def _gone() -> int:
-    """The reader of our output went away, as `| head` does."""
+def _exit_broken_pipe() -> int:
+    """Redirect standard output to the null device, as its reader has exited (`| head`); return the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE

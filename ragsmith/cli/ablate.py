@@ -21,9 +21,17 @@ from ragsmith.cli.options import (
     JsonOption,
     ModelFlags,
     WorkersOption,
-    merged,
+    expand_groups,
 )
-from ragsmith.cli.output import note, say, say_folded, say_lines, say_table, show_result, table
+from ragsmith.cli.output import (
+    print_line,
+    print_lines,
+    print_rows,
+    print_stderr,
+    print_table,
+    print_wrapped,
+    show_result,
+)
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@merged
+@expand_groups
 def ablate(
     *,
     pipeline: PipelineArgument,
@@ -59,7 +67,9 @@ def ablate(
     part: Annotated[
         str, typer.Option("--part", help="Questions: search, test or all; the last two use the test questions.")
     ] = "search",
-    plan: Annotated[bool, typer.Option("--plan", help="Only print how much there is to evaluate.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
+    ] = False,
     models: ModelFlags,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
@@ -68,12 +78,12 @@ def ablate(
     """Estimate the effect of each part of a pipeline: without it, replaced by others, and alone."""
     plans: list[AblationPlan] = []
 
-    def confirm(found: AblationPlan) -> bool:
-        plans.append(found)
-        note(_planned(found))
+    def confirm(planned: AblationPlan) -> bool:
+        plans.append(planned)
+        print_stderr(_describe_plan(planned))
         return not plan
 
-    found = ragsmith.ablate(
+    ablation = ragsmith.ablate(
         pipeline,
         dataset=dataset,
         space=space,
@@ -87,51 +97,53 @@ def ablate(
         cache=cache,
         on_plan=confirm,
     )
-    plain = asdict(found) if found else {}
+    plain = asdict(ablation) if ablation else {}
     plain = {"plan": {**asdict(plans[0]), "answers": plans[0].answers}, **plain}
     show_result(
-        as_json, plain, lambda: _say_ablation(found, chosen=plans[0].searched, signals=signals) if found else None
+        as_json,
+        plain,
+        lambda: _print_ablation(ablation, chosen=plans[0].searched, signals=signals) if ablation else None,
     )
 
 
-def _say_ablation(found: Ablation, *, chosen: bool, signals: bool) -> None:
+def _print_ablation(ablation: Ablation, *, chosen: bool, signals: bool) -> None:
     from ragsmith.reporting import run_tables, wording
 
-    say_folded(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
-    if not found.outs:
-        say("this is naive RAG: there is no part to remove")
+    print_wrapped(f"{ablation.label or 'naive RAG'}, on {ablation.questions} questions of {ablation.dataset}")
+    if not ablation.outs:
+        print_line("this is naive RAG: there is no part to remove")
         return
-    say_folded(wording.parts_explained(found, "this pipeline", chosen=chosen))
-    _say_captioned(run_tables.parts(found))
-    if found.interactions:
-        say()
-        say_folded(wording.describe_interaction(found.interactions[0]))
-        _say_captioned(run_tables.together(found))
-    if found.swaps:
-        _say_captioned(run_tables.swaps(found))
-    if found.signals:
-        _say_captioned(run_tables.signals(found))
+    print_wrapped(wording.parts_explained(ablation, "this pipeline", chosen=chosen))
+    _print_captioned(run_tables.parts(ablation))
+    if ablation.interactions:
+        print_line()
+        print_wrapped(wording.describe_interaction(ablation.interactions[0]))
+        _print_captioned(run_tables.together(ablation))
+    if ablation.swaps:
+        _print_captioned(run_tables.swaps(ablation))
+    if ablation.signals:
+        _print_captioned(run_tables.signals(ablation))
     elif signals:
-        say_folded(
+        print_wrapped(
             "no signal was removed: the pipeline has no learned ranking, or one that was fitted on another data set"
         )
 
 
-def _planned(found: AblationPlan) -> str:
-    questions = f"{found.questions} {'' if found.part == 'all' else f'{found.part} '}questions of {found.dataset}"
+def _describe_plan(plan: AblationPlan) -> str:
+    questions = f"{plan.questions} {'' if plan.part == 'all' else f'{plan.part} '}questions of {plan.dataset}"
     return (
-        f"{found.pipelines} pipelines on {questions}, with options of the space {found.space!r}: {found.known} are in "
-        f"the cache, and at most {found.answers:,} answers are to be computed"
+        f"{plan.pipelines} pipelines on {questions}, with options of the space {plan.space!r}: {plan.known} are in "
+        f"the cache, and at most {plan.answers:,} answers are to be computed"
     )
 
 
-def _say_captioned(content: Table) -> None:
-    say_lines("", content.caption)
-    say_table(content, fold=True)
+def _print_captioned(content: Table) -> None:
+    print_lines("", content.caption)
+    print_table(content, fold=True)
 
 
 @app.command()
-@merged
+@expand_groups
 def audit(
     *,
     dataset: Annotated[
@@ -155,7 +167,7 @@ def audit(
     Options without an effect are listed, and pairs of options that never differ; with several data sets, a table shows
     the data sets on which the pairs differ.
     """
-    found = ragsmith.audits(
+    audits = ragsmith.audits(
         dataset,
         space=space,
         sample=sample,
@@ -167,15 +179,15 @@ def audit(
         cache=cache,
         output=output,
     )
-    show_result(as_json, [_audit_json(audit) for audit in found], lambda: _say_audits(found))
-    if any(finding.failed for audit in found for finding in audit.findings):
+    show_result(as_json, [_audit_json(audit) for audit in audits], lambda: _print_audits(audits))
+    if any(finding.failed for audit in audits for finding in audit.findings):
         raise typer.Exit(1)
 
 
-def _say_audits(found: Sequence[Audit]) -> None:
+def _print_audits(audits: Sequence[Audit]) -> None:
     from ragsmith.reporting.audit import audit_markdown
 
-    say_lines(*audit_markdown(found).splitlines())
+    print_lines(*audit_markdown(audits).splitlines())
 
 
 def _audit_json(audit: Audit) -> dict[str, Any]:
@@ -191,7 +203,9 @@ def transfer(
         typer.Argument(metavar="DATASET...", help="Bundled names or folders of data sets that were searched."),
     ],
     part: Annotated[str, typer.Option("--part", help="Questions: search or test.")] = "search",
-    plan: Annotated[bool, typer.Option("--plan", help="Only print how much there is to evaluate.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
+    ] = False,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     imports: ImportsOption = None,
@@ -202,23 +216,23 @@ def transfer(
 
     def confirm(pairs: int, answers: int) -> bool:
         plain.update(pairs=pairs, answers=answers)
-        note(f"{pairs} pairs of a winner and another data set: at most {answers:,} answers are to be computed")
+        print_stderr(f"{pairs} pairs of a winner and another data set: at most {answers:,} answers are to be computed")
         return not plan
 
-    found = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=confirm)
-    plain["transfers"] = [asdict(one) for one in found]
-    show_result(as_json, plain, lambda: _say_transfers(found, part) if found else None)
+    estimates = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=confirm)
+    plain["transfers"] = [asdict(estimate) for estimate in estimates]
+    show_result(as_json, plain, lambda: _print_transfers(estimates, part) if estimates else None)
 
 
-def _say_transfers(found: Sequence[TransferEstimate], part: str) -> None:
+def _print_transfers(estimates: Sequence[TransferEstimate], part: str) -> None:
     head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
-    for one in found:
-        bounds = "" if one.behind is None else numbers.by_group(one.behind.low, one.behind.high)
-        place = "" if one.place is None else f"{one.place} of {one.of}"
-        counts = [f"{one.questions}", numbers.plain(one.fitness), numbers.signed(one.regret)]
-        rows.append([one.source, one.target, *counts, bounds, place, one.label])
-    table(rows, head, frozenset({2, 3, 4, 5}), fold=True)
-    say()
+    for estimate in estimates:
+        bounds = "" if estimate.behind is None else numbers.by_group(estimate.behind.low, estimate.behind.high)
+        place = "" if estimate.place is None else f"{estimate.place} of {estimate.of}"
+        counts = [f"{estimate.questions}", numbers.plain(estimate.fitness), numbers.signed(estimate.regret)]
+        rows.append([estimate.source, estimate.target, *counts, bounds, place, estimate.label])
+    print_rows(rows, head, frozenset({2, 3, 4, 5}), fold=True)
+    print_line()
     if part == "search":
-        say_folded("the winner of each data set was selected on its search questions: its lead is biased upwards")
+        print_wrapped("the winner of each data set was selected on its search questions: its lead is biased upwards")

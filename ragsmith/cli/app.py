@@ -1,7 +1,7 @@
 """The Typer application, and the file of each command.
 
-Only the file of the command that is run is imported, and none for the list of commands: declaring all forty commands
-to Typer takes longer than an answer of a small pipeline.
+Only the file of the requested command is imported, and none for the list of commands: to declare all forty commands
+to Typer takes longer than to answer a question with a small pipeline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ragsmith.cli.output import say
+from ragsmith.cli.output import print_line
 
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
@@ -86,12 +86,14 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; if its file was not imported, a stub with its help."""
-        known = super().get_command(ctx, cmd_name)
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if known is None and cmd_name in COMMANDS else known
+        command = super().get_command(ctx, cmd_name)
+        return (
+            TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if command is None and cmd_name in COMMANDS else command
+        )
 
 
 def registered_strategies() -> Iterable[RegisteredStrategy]:
-    """Return the strategies of a search, which are imported when the help is shown."""
+    """Return the search strategies, which are imported when the help is shown."""
     from ragsmith.strategies import STRATEGIES
 
     return STRATEGIES
@@ -125,7 +127,7 @@ def _show_version(requested: bool) -> None:
     if requested:
         from ragsmith import __version__
 
-        say(f"ragsmith {__version__}")
+        print_line(f"ragsmith {__version__}")
         raise typer.Exit
 
 
@@ -136,19 +138,19 @@ def main(
     ] = False,
 ) -> None:
     """Find the best Retrieval-Augmented Generation pipeline for your documents."""
-    from ragsmith.cli.progress import show_building
+    from ragsmith.cli.progress import show_task_progress
 
-    show_building()
+    show_task_progress()
 
 
-LISTED = (["-h"], ["--help"])
+HELP_ARGUMENTS = (["-h"], ["--help"])
 """Arguments that only print the list of commands."""
 
 
 def load(arguments: Sequence[str] = ()) -> typer.Typer:
     """Return `app` with the first command of ``arguments`` imported, or all commands if it is unknown."""
     named = [COMMANDS[name][0] for name in arguments[:1] if name in COMMANDS]
-    if list(arguments) not in LISTED:
+    if list(arguments) not in HELP_ARGUMENTS:
         for file in named or dict.fromkeys(file for file, _ in COMMANDS.values()):
             import_module(f"ragsmith.cli.{file}")
     return app

@@ -11,8 +11,8 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.interrupts import NO_RESULT, interrupted_with
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_lines, show_result, table
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, expand_groups
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ OtherDataset = Annotated[
 
 
 @app.command()
-@merged
+@expand_groups
 def ask(
     *,
     pipeline: PipelineArgument,
@@ -54,34 +54,36 @@ def ask(
         )
     if documents is not None or indexed:
         _note_changes(reply.changes)
-    show_result(as_json, asdict(reply), lambda: _say_reply(reply))
+    show_result(as_json, asdict(reply), lambda: _print_reply(reply))
 
 
 def _note_changes(changes: DocumentChanges | None) -> None:
     """Print how the documents differ from those that the pipeline was found on."""
     if changes is None:
-        note("the documents that the pipeline was found on no longer exist, so that changes to them are unknown")
+        print_stderr(
+            "the documents that the pipeline was found on no longer exist, so that changes to them are unknown"
+        )
     elif changes:
-        note(f"against the documents that the pipeline was found on: {changes}")
+        print_stderr(f"against the documents that the pipeline was found on: {changes}")
 
 
-def _say_reply(reply: Reply) -> None:
+def _print_reply(reply: Reply) -> None:
     """Print the answer and its sources; or, if the pipeline declined, the closest passages."""
     cited = [source for source in reply.sources if source.cited]
     if reply.declined:
         closest = ". Closest:" if reply.sources else ", and nothing in them comes close."
-        say(f"The documents do not seem to answer this{closest}")
+        print_line(f"The documents do not seem to answer this{closest}")
     else:
-        say_lines(
+        print_lines(
             *reply.answer.splitlines(), "", "sources" if cited else "retrieved passages, of which the answer cites none"
         )
     for source in reply.sources if reply.declined or not cited else cited:
         place = f"{source.doc} [{source.start}:{source.end}]  {source.title}"
-        say_lines("", place, *(f"  | {line}" for line in source.text.splitlines()))
+        print_lines("", place, *(f"  | {line}" for line in source.text.splitlines()))
 
 
 @app.command()
-@merged
+@expand_groups
 def evaluate(
     *,
     pipeline: PipelineArgument,
@@ -102,7 +104,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on the questions of its data set, or of another one."""
-    found = ragsmith.evaluate(
+    scores = ragsmith.evaluate(
         pipeline,
         dataset=dataset,
         documents=documents,
@@ -112,47 +114,55 @@ def evaluate(
         prices=prices,
         cache=cache,
     )
-    record = asdict(found)
-    more = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
-    record = {"dataset": found.dataset, **record["parts"], **{name: record[name] for name in more}}
-    show_result(as_json, record, lambda: _say_scores(found))
-    if not found.complete:
+    record = asdict(scores)
+    extra_names = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
+    record = {"dataset": scores.dataset, **record["parts"], **{name: record[name] for name in extra_names}}
+    show_result(as_json, record, lambda: _print_scores(scores))
+    if not scores.complete:
         raise typer.Exit(1)
 
 
-def _say_scores(found: PipelineScores) -> None:
-    for part, scored in found.parts.items():
+def _print_scores(scores: PipelineScores) -> None:
+    for part, scored in scores.parts.items():
         counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"
-        say(f"{found.dataset}, {part} questions: {counts}")
-        shown = {name: name if m.n is None else f"{name} (n {m.n})" for name, m in scored.metrics.items()}
+        print_line(f"{scores.dataset}, {part} questions: {counts}")
+        shown = {
+            name: name if metric.n is None else f"{name} (n {metric.n})" for name, metric in scored.metrics.items()
+        }
         rows = [
-            [shown[name], f"{m.mean:.4f}", numbers.interval(m.low, m.high, digits=4)]
-            for name, m in scored.metrics.items()
+            [shown[name], f"{metric.mean:.4f}", numbers.interval(metric.low, metric.high, digits=4)]
+            for name, metric in scored.metrics.items()
         ]
-        table(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
+        print_rows(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
         failures = scored.failures.items()
-        say_lines(*(f"{question} failed in {why['stage']}: {why['error']}" for question, why in failures), "")
-    if found.flattered:
-        say_lines(
+        print_lines(*(f"{question} failed in {why['stage']}: {why['error']}" for question, why in failures), "")
+    if scores.flattered:
+        print_lines(
             "there are no test questions: the pipeline is the winner of a crossfit, which selected it on all of these",
             "questions, so that its scores are biased upwards; the report has the verdict of the folds",
             "",
         )
-    if found.latency:
-        say(f"latency in milliseconds, each question alone, on {found.machine}")
+    if scores.latency:
+        print_line(f"latency in milliseconds, each question alone, on {scores.machine}")
         timed = [
-            [t.questions, t.state, t.station, str(t.n), *(f"{ms:.1f}" for ms in (t.p50_ms, t.p90_ms, t.p99_ms))]
-            for t in found.latency
+            [
+                timing.questions,
+                timing.state,
+                timing.station,
+                str(timing.n),
+                *(f"{ms:.1f}" for ms in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
+            ]
+            for timing in scores.latency
         ]
-        table(timed, ["questions", "state", "station", "n", "p50", "p90", "p99"], frozenset({3, 4, 5, 6}))
-        say()
-    if found.money:
-        paid = found.money.per_1000
-        say(f"money: {found.money.why}" if paid is None else f"money: {paid:.4g} for 1,000 questions")
+        print_rows(timed, ["questions", "state", "station", "n", "p50", "p90", "p99"], frozenset({3, 4, 5, 6}))
+        print_line()
+    if scores.money:
+        paid = scores.money.per_1000
+        print_line(f"money: {scores.money.why}" if paid is None else f"money: {paid:.4g} for 1,000 questions")
 
 
 @app.command()
-@merged
+@expand_groups
 def verify(
     *,
     pipeline: PipelineArgument,
@@ -161,23 +171,26 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare its scores with the exported ones."""
-    found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
-    for role, (then, now) in found.changed_models.items():
-        note(f"the {role.replace('_', ' ')} has changed since the export: from {then} to {now}")
-    record = {"verified": not found.differences, **asdict(found)}
+    verified = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
+    for role, (then, now) in verified.changed_models.items():
+        print_stderr(f"the {role.replace('_', ' ')} has changed since the export: from {then} to {now}")
+    record = {"verified": not verified.differences, **asdict(verified)}
     del record["questions"]
-    show_result(as_json, record, lambda: _say_verified(found))
-    if found.differences:
+    show_result(as_json, record, lambda: _print_verified(verified))
+    if verified.differences:
         raise typer.Exit(1)
 
 
-def _say_verified(found: Verified) -> None:
+def _print_verified(verified: Verified) -> None:
     from ragsmith.exported.reference import TOLERANCE
 
-    parts = ", ".join(f"{n} {part} questions" for part, n in found.questions.items())
-    say_lines(
-        None if found.differences else f"verified: every score is reproduced to {TOLERANCE:g} on {parts}",
-        *(f"{one.part} {one.metric}: exported {one.expected!r}, now {one.found!r}" for one in found.differences),
+    parts = ", ".join(f"{n} {part} questions" for part, n in verified.questions.items())
+    print_lines(
+        None if verified.differences else f"verified: every score is reproduced to {TOLERANCE:g} on {parts}",
+        *(
+            f"{difference.part} {difference.metric}: exported {difference.expected!r}, now {difference.found!r}"
+            for difference in verified.differences
+        ),
     )
 
 
@@ -190,7 +203,7 @@ app.add_typer(commands, name="index")
 
 
 @commands.command()
-@merged
+@expand_groups
 def build(
     *,
     pipeline: PipelineArgument,
@@ -205,11 +218,11 @@ def build(
 ) -> None:
     """Build the index on the pipeline's documents, or on those in a folder; query it with  ragsmith ask --indexed."""
     built = ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(built), lambda: _say_index(built))
+    show_result(as_json, asdict(built), lambda: _print_index(built))
 
 
 @commands.command()
-@merged
+@expand_groups
 def add(
     *,
     pipeline: PipelineArgument,
@@ -220,11 +233,11 @@ def add(
 ) -> None:
     """Add documents, and replace those of the same name. Only their texts are read and embedded."""
     built = ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(built), lambda: _say_index(built))
+    show_result(as_json, asdict(built), lambda: _print_index(built))
 
 
 @commands.command()
-@merged
+@expand_groups
 def remove(
     *,
     pipeline: PipelineArgument,
@@ -235,7 +248,7 @@ def remove(
 ) -> None:
     """Remove documents, by identifier: for text, the file name without its suffix. Files are not deleted."""
     left = ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(left), lambda: _say_index(left))
+    show_result(as_json, asdict(left), lambda: _print_index(left))
 
 
 @commands.command()
@@ -245,20 +258,20 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored indexes, and the content of the index of a pipeline."""
-    found = ragsmith.index_status(pipeline, cache=cache)
-    show_result(as_json, asdict(found), lambda: _say_status(found))
+    index_status = ragsmith.index_status(pipeline, cache=cache)
+    show_result(as_json, asdict(index_status), lambda: _print_status(index_status))
 
 
-def _say_status(found: IndexStatus) -> None:
-    if found.index:
-        _say_index(found.index)
-    say(f"stored in {found.folder} for all pipelines")
-    rows = [[total.kind, str(total.volumes), f"{total.size / 2**20:,.1f}"] for total in found.kept]
-    table(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
+def _print_status(status: IndexStatus) -> None:
+    if status.index:
+        _print_index(status.index)
+    print_line(f"stored in {status.folder} for all pipelines")
+    rows = [[total.kind, str(total.volumes), f"{total.size / 2**20:,.1f}"] for total in status.kept]
+    print_rows(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
 
 
-def _say_index(index: Indexed) -> None:
-    say_lines(
+def _print_index(index: Indexed) -> None:
+    print_lines(
         f"{index.documents:,} documents, {index.chunks:,} chunks",
         "changes against the documents that the pipeline was found on are unknown: those no longer exist"
         if index.changes is None

@@ -12,8 +12,8 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_lines, shortened, show_result, table
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result, truncate
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Maximum number of characters of a line."""
-LABEL = 17
-"""Number of characters of the column of stage names."""
-SHORTEST = 12
-"""Minimum number of characters of the text of a hit; less is not printed."""
-BEST = 3
-"""Number of printed hits of a ranking; hits with gold are printed at any rank."""
-SIGNALS = 6
+LABEL_WIDTH = 17
+"""Width of the column of stage names, in characters."""
+MIN_TEXT_CHARACTERS = 12
+"""Minimum number of characters left on the line of a hit for its text to be printed."""
+TOP_HITS = 3
+"""Number of hits of a ranking that are printed; hits with gold passages are printed at any rank."""
+MAX_SIGNALS = 6
 """Maximum number of signals of a learned ranking that are printed for a hit."""
-NEGLIGIBLE = 0.005
-"""Minimum contribution to a score that is printed; smaller ones round to 0."""
-SIGNALS_MEAN = (
+MIN_CONTRIBUTION = 0.005
+"""Minimum contribution to a score that is printed; smaller contributions are rounded to 0."""
+SIGNALS_LEGEND = (
     "the score of a learned ranking is the weighted sum of its signals, each standardised among the candidates of this "
     "question; `ragsmith techniques listnet` describes them"
 )
-GOLD_BEGINS, GOLD_ENDS = "«", "»"
-MARKS = (
-    f"gold 1: 100 % is the share of it that is present, *gold 1* marks a hit with a part of it, and {GOLD_BEGINS} and "
-    f"{GOLD_ENDS} enclose it in the passages that were read"
+GOLD_START, GOLD_END = "«", "»"
+GOLD_LEGEND = (
+    f"gold 1: 100 % is the share of it that is present, *gold 1* marks a hit with a part of it, and {GOLD_START} and "
+    f"{GOLD_END} enclose it in the passages that were read"
 )
-_PERCENT = re.compile(r"(gold \d+:|\d) (?=\d+ %|%)")
-"""Spaces of a share at which no line is broken."""
+_PERCENTAGE = re.compile(r"(gold \d+:|\d) (?=\d+ %|%)")
+"""The spaces within a percentage, at which lines are not broken."""
 
 
 @app.command()
-@merged
+@expand_groups
 def explain(
     *,
     pipeline: PipelineArgument,
@@ -82,143 +82,143 @@ def explain(
         raise UsageError("both a question and --interventions were given: leave one out")
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
-        found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
-        plain = {name: [asdict(one) for one in means] for name, means in found.items()}
-        show_result(as_json, plain, lambda: _say_interventions(found))
+        ceilings = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
+        plain = {name: [asdict(ceiling) for ceiling in means] for name, means in ceilings.items()}
+        show_result(as_json, plain, lambda: _print_interventions(ceilings))
         return
     explanation = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
     if explanation.note:
-        note(explanation.note)
-    show_result(as_json, asdict(explanation), lambda: _say_explanation(explanation, prompt=prompt))
+        print_stderr(explanation.note)
+    show_result(as_json, asdict(explanation), lambda: _print_explanation(explanation, prompt=prompt))
 
 
-def _say_explanation(explanation: QuestionExplanation, *, prompt: bool) -> None:
-    _say_question(explanation)
-    say()
+def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> None:
+    _print_question(explanation)
+    print_line()
     for stage in explanation.stations:
-        _say_stage(stage, explanation.question)
-    say_lines("", *_read_lines(explanation, prompt=prompt), "")
-    _say_end(explanation)
+        _print_stage(stage, explanation.question)
+    print_lines("", *_format_passages(explanation, prompt=prompt), "")
+    _print_answer(explanation)
 
 
 def _confirm(answers: int, *, only: bool) -> bool:
-    note(
+    print_stderr(
         f"{answers:,} answers at most, besides those of the pipelines themselves; cached answers are not computed again"
     )
     return not only
 
 
-def _say_interventions(found: dict[str, tuple[Ceiling, ...]]) -> None:
+def _print_interventions(ceilings: dict[str, tuple[Ceiling, ...]]) -> None:
     rows = [
-        [name, one.split, one.what, str(one.n), str(one.changed)]
-        + [f"{value:.3f}" for value in (one.retrieval, one.generation, one.fitness)]
-        for name, means in found.items()
-        for one in means
+        [name, ceiling.split, ceiling.what, str(ceiling.n), str(ceiling.changed)]
+        + [f"{value:.3f}" for value in (ceiling.retrieval, ceiling.generation, ceiling.fitness)]
+        for name, means in ceilings.items()
+        for ceiling in means
     ]
     if rows:
-        table(rows, ["pipeline", "questions", "", "n", "changed", "R", "G", "F"], frozenset({3, 4, 5, 6, 7}))
+        print_rows(rows, ["pipeline", "questions", "", "n", "changed", "R", "G", "F"], frozenset({3, 4, 5, 6, 7}))
 
 
-def _lines(text: str, width: int) -> list[str]:
-    """Return ``text`` in lines of at most ``width`` characters; only longer words exceed it."""
-    whole = _PERCENT.sub(lambda found: found[0].replace(" ", "\u00a0"), " ".join(text.split()))
+def _wrap(text: str, width: int) -> list[str]:
+    """Wrap ``text`` at ``width`` characters; longer words are not broken."""
+    whole = _PERCENTAGE.sub(lambda found: found[0].replace(" ", "\u00a0"), " ".join(text.split()))
     lines = textwrap.wrap(whole, width, break_on_hyphens=False, break_long_words=False)
     return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
-def _say(label: str, text: str) -> None:
-    """Print a label and its text, which is wrapped in the column next to it."""
-    first, *others = _lines(text, WIDTH - LABEL)
-    say_lines(f"{label:<{LABEL}}{first}".rstrip(), *(f"{'':<{LABEL}}{line}".rstrip() for line in others))
+def _print_labelled(label: str, text: str) -> None:
+    """Print a label and its text, wrapped in a second column."""
+    first, *others = _wrap(text, WIDTH - LABEL_WIDTH)
+    print_lines(f"{label:<{LABEL_WIDTH}}{first}".rstrip(), *(f"{'':<{LABEL_WIDTH}}{line}".rstrip() for line in others))
 
 
-def _say_question(explanation: QuestionExplanation) -> None:
-    _say(explanation.id or "question", explanation.question)
+def _print_question(explanation: QuestionExplanation) -> None:
+    _print_labelled(explanation.id or "question", explanation.question)
     if explanation.reference:
-        _say("reference", explanation.reference)
+        _print_labelled("reference", explanation.reference)
     for number, gold in enumerate(explanation.gold, 1):
         lost = f" ({gold.lost})" if gold.lost else ""
-        _say(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
+        _print_labelled(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
     if explanation.gold:
-        _say("marks", MARKS)
+        _print_labelled("marks", GOLD_LEGEND)
     if any(hit.signals for stage in explanation.stations for hit in stage.hits):
-        _say("signals", SIGNALS_MEAN)
+        _print_labelled("signals", SIGNALS_LEGEND)
 
 
-def _say_stage(stage: StageExplanation, asked: str) -> None:
+def _print_stage(stage: StageExplanation, question: str) -> None:
     calls = f", {stage.calls} model {'call' if stage.calls == 1 else 'calls'}" if stage.calls else ""
     if stage.said == "as before":
-        _say(stage.family, f"{stage.option}: as before{calls}")
+        _print_labelled(stage.family, f"{stage.option}: as before{calls}")
         return
-    held = "".join(f", gold {number}: {100 * share:.0f} %" for number, share in enumerate(stage.held, 1))
-    _say(stage.family, f"{stage.option}: {stage.said}{calls}{held}")
-    for query in stage.queries if stage.queries != (asked,) else ():
-        _say("", f'searched with "{query}"')
-    shown = [hit for hit in stage.hits if hit.place <= BEST or hit.gold]
+    coverage = "".join(f", gold {number}: {100 * share:.0f} %" for number, share in enumerate(stage.held, 1))
+    _print_labelled(stage.family, f"{stage.option}: {stage.said}{calls}{coverage}")
+    for query in stage.queries if stage.queries != (question,) else ():
+        _print_labelled("", f'searched with "{query}"')
+    shown = [hit for hit in stage.hits if hit.place <= TOP_HITS or hit.gold]
     if any(hit.place != hit.before or hit.signals for hit in shown):  # an unchanged ranking is not printed again
         for hit in shown:
             explained = hit.signals and (hit.place == 1 or hit.gold)
-            say_lines(_hit(hit), *(_signal_lines(hit, stage.hits[0]) if explained else ()))
+            print_lines(_format_hit(hit), *(_format_signals(hit, stage.hits[0]) if explained else ()))
         more = len(stage.hits) - len(shown)
-        say_lines(f"  and {more} more without gold" if more else None)
+        print_lines(f"  and {more} more without gold" if more else None)
     if stage.dropped:
-        gone = ", ".join(_ranges([hit.place for hit in stage.dropped]))
-        lost = (_hit(hit) for hit in stage.dropped if hit.gold)
-        say_lines(shortened(f"  dropped: {len(stage.dropped)}, at {gone}", WIDTH), *lost)
+        gone = ", ".join(_format_ranks([hit.place for hit in stage.dropped]))
+        lost = (_format_hit(hit) for hit in stage.dropped if hit.gold)
+        print_lines(truncate(f"  dropped: {len(stage.dropped)}, at {gone}", WIDTH), *lost)
 
 
-def _hit(hit: RankedChunk) -> str:
+def _format_hit(hit: RankedChunk) -> str:
     """Return the line of a hit: rank, previous rank, score, chunk, gold passages, and the start of its text."""
     moved = f" (was {hit.before})" if hit.before not in (None, hit.place) else ""
     gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
     line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}"
     left = WIDTH - len(line) - 2
-    return f"{line}  {shortened(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
+    return f"{line}  {truncate(' '.join(hit.text.split()), left)}" if left >= MIN_TEXT_CHARACTERS else line
 
 
-def _signal_lines(hit: RankedChunk, best: RankedChunk) -> list[str]:
+def _format_signals(hit: RankedChunk, best: RankedChunk) -> list[str]:
     """Return the contributions to the score of the best hit, or to the difference between another hit and the best."""
     heading, parts = "contributions to the score", dict(hit.signals)
     if hit.place != 1:
         heading, at_best = f"{best.score - hit.score:.3f} behind place 1, by", dict(best.signals)
         parts = {name: value - at_best.get(name, 0.0) for name, value in parts.items()}
-    largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:SIGNALS]
-    named = [(name, value) for name, value in largest if abs(value) >= NEGLIGIBLE]
+    largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:MAX_SIGNALS]
+    named = [(name, value) for name, value in largest if abs(value) >= MIN_CONTRIBUTION]
     listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in named)
     others = sum(parts.values()) - sum(value for _, value in named)
-    listed += f", all others {others:+.2f}" if abs(others) >= NEGLIGIBLE else ""
-    first, *more = _lines(f"{heading}: {listed}", WIDTH - 8)
+    listed += f", all others {others:+.2f}" if abs(others) >= MIN_CONTRIBUTION else ""
+    first, *more = _wrap(f"{heading}: {listed}", WIDTH - 8)
     return [f"      = {first}", *(f"        {line}" for line in more)]
 
 
-def _ranges(places: list[int]) -> list[str]:
-    """Return ranks as text, with consecutive ones as ranges: ``3``, ``5-9``."""
-    found: list[list[int]] = []
-    for place in places:
-        if found and place == found[-1][-1] + 1:
-            found[-1] = [found[-1][0], place]
+def _format_ranks(ranks: list[int]) -> list[str]:
+    """Format ranks, with consecutive ranks as ranges: ``3``, ``5-9``."""
+    ranges: list[list[int]] = []
+    for rank in ranks:
+        if ranges and rank == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], rank]
         else:
-            found.append([place])
-    return ["-".join(map(str, one)) for one in found]
+            ranges.append([rank])
+    return ["-".join(map(str, bounds)) for bounds in ranges]
 
 
-def _read_lines(explanation: QuestionExplanation, *, prompt: bool) -> list[str]:
-    """Return the lines of the passages that the generator read, or of its whole ``prompt``."""
+def _format_passages(explanation: QuestionExplanation, *, prompt: bool) -> list[str]:
+    """Return the lines of the passages in the prompt, or of the whole ``prompt``."""
     if prompt:
         return ["prompt", *(f"  | {line}" for line in explanation.prompt.splitlines())]
-    passages = [line for passage in explanation.passages for line in _passage_lines(passage)]
+    passages = [line for passage in explanation.passages for line in _format_passage(passage)]
     return ["read", *passages, *([f"  and {explanation.further} more without gold"] if explanation.further else [])]
 
 
-def _passage_lines(passage: ReadPassage) -> list[str]:
+def _format_passage(passage: ReadPassage) -> list[str]:
     cited = ", cited" if passage.cited else ""
     more = f" and {passage.sources - 1} more places" if passage.sources > 1 else ""
-    text = "".join(f"{GOLD_BEGINS}{p.text}{GOLD_ENDS}" if p.gold else p.text for p in passage.pieces)
+    text = "".join(f"{GOLD_START}{p.text}{GOLD_END}" if p.gold else p.text for p in passage.pieces)
     place = f"  [{passage.place}] {passage.doc} [{passage.start}:{passage.end}]{more}{cited}"
-    return [place, *(f"      {line}" for line in _lines(text, WIDTH - 6))]
+    return [place, *(f"      {line}" for line in _wrap(text, WIDTH - 6))]
 
 
-def _say_end(explanation: QuestionExplanation) -> None:
+def _print_answer(explanation: QuestionExplanation) -> None:
     names = {"fitness": "F", "retrieval": "R", "generation": "G", "judge": "judge"}
     ends = {
         "draft": explanation.draft if explanation.draft != explanation.answer else None,
@@ -229,4 +229,4 @@ def _say_end(explanation: QuestionExplanation) -> None:
     }
     for name, text in ends.items():
         if text is not None:
-            _say(name, text)
+            _print_labelled(name, text)

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C, SIGTERM and SIGHUP: a command ends with one message and exit code 130.
+"""Handle Ctrl-C, SIGTERM and SIGHUP: a command ends with one message and exit code 130.
 
 The handler raises an exception, so that resources are closed: pending replies are stored, and the state of the run is
 written. Python drops an exception that is raised in a finaliser, so it is raised again soon after. A library may also
@@ -22,7 +22,7 @@ from ragsmith.evaluation.signals import SIGNALS, ignore_signals
 INTERRUPTED = 130
 """Exit code of a command that was interrupted by Ctrl-C, SIGTERM or SIGHUP, or paused."""
 
-SENTENCE = "interrupted; everything finished is kept. Go on with the same command."
+RESUMABLE = "interrupted; everything finished is kept. Go on with the same command."
 NO_RESULT = "interrupted; there is no result. Run the command again: replies in the cache are reused."
 NOTHING_WRITTEN = "interrupted; nothing was written. Run the command again: it starts over."
 NOT_YET_WRITTEN = "interrupted; no question was written yet, but replies are in the cache. Go on with the same command."
@@ -45,21 +45,22 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """Signal handler that raises `Interrupted` on the first signal and ignores the following ones.
 
-    ``heard`` is whether there was a signal. ``sentence`` is the message, which `interrupted_with` replaces for commands
-    that cannot be resumed. Signals that are already ignored stay ignored, as shells expect of background commands.
+    ``received`` is whether there was a signal. ``message`` is printed at the end; `interrupted_with` replaces it for
+    commands that cannot be resumed. Signals that are already ignored stay ignored, as shells expect of background
+    commands.
     """
 
-    sentence = SENTENCE
+    message = RESUMABLE
 
     def __init__(self) -> None:
-        self.heard = False
+        self.received = False
         sys.unraisablehook = _report_or_raise_again
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._hear)
+                signal.signal(number, self._handle_signal)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.heard = True
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
         ignore_signals()  # launchers pass Ctrl-C on, so that it comes twice; a second one must not disturb the closing
         # a `threading.Thread` would take a lock that the main thread may be holding at this moment
         _thread.start_new_thread(_exit_after_grace, ())
@@ -67,9 +68,9 @@ class Interrupts:
 
 
 @contextmanager
-def interrupted_with(sentence: str) -> Iterator[None]:
-    """Use ``sentence`` as the message if the block is interrupted."""
-    Interrupts.sentence = sentence
+def interrupted_with(message: str) -> Iterator[None]:
+    """Use ``message`` if the block is interrupted."""
+    Interrupts.message = message
     interrupted = False
     try:
         yield
@@ -78,7 +79,7 @@ def interrupted_with(sentence: str) -> Iterator[None]:
         raise
     finally:
         if not interrupted:
-            Interrupts.sentence = SENTENCE
+            Interrupts.message = RESUMABLE
 
 
 def _report_or_raise_again(lost: sys.UnraisableHookArgs) -> None:
@@ -108,5 +109,5 @@ def _exit_after_grace() -> None:
         _thread.start_new_thread(claims.settle_all, ())  # it may have to wait for another process
     while claims is not None and not claims.all_replies_written() and time.monotonic() < deadline:
         time.sleep(AGAIN_SECONDS)
-    os.write(2, f"{Interrupts.sentence}\n".encode())
+    os.write(2, f"{Interrupts.message}\n".encode())
     os._exit(INTERRUPTED)

@@ -11,8 +11,8 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, merged
-from ragsmith.cli.output import note, say, say_folded, say_lines, show_result, table
+from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, expand_groups
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
         {
             "role": declared.role,
             "name": declared.form,
-            "options": {name: {"shapes_results": its.shapes} for name, its in declared.options.items()},
+            "options": {name: {"shapes_results": provider.shapes} for name, provider in declared.options.items()},
             "keys": declared.service.keys,
             "base_url": declared.service.base_url,
             "extra": declared.extra or None,
@@ -49,14 +49,19 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
         for declared in every
     ]
     rows = [
-        [ROLE_LABELS[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"]
-        for its in every
+        [
+            ROLE_LABELS[provider.role],
+            provider.form,
+            ", ".join(provider.service.keys),
+            ", ".join(provider.options) or "none",
+        ]
+        for provider in every
     ]
-    show_result(as_json, plain, lambda: table(rows, ["role", "model", "key", "options"]))
+    show_result(as_json, plain, lambda: print_rows(rows, ["role", "model", "key", "options"]))
 
 
 @commands.command()
-@merged
+@expand_groups
 def check(
     *,
     models: RoleFlags,
@@ -81,7 +86,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Send every model one request per task of a search, and report which work and what was learned about them."""
-    found = ragsmith.check_models(
+    checks = ragsmith.check_models(
         models.by_role(),
         space=space,
         base_url=models.base_url,
@@ -89,101 +94,108 @@ def check(
         judge_cases=judge_cases,
         calibration=calibration or (),
         cache=cache,
-        on_start=_say_requests,
+        on_start=_print_requests,
     )
-    show_result(as_json, _checks_json(found), lambda: _say_checks(found))
-    if not all(checked.ok for checked in found):
+    show_result(as_json, _checks_json(checks), lambda: _print_checks(checks))
+    if not all(result.ok for result in checks):
         raise typer.Exit(1)
 
 
-def _checks_json(found: Sequence[ModelCheck]) -> list[dict[str, Any]]:
-    return [{**asdict(one), "calibrated": [its.plain() for its in one.calibrated], "ok": one.ok} for one in found]
+def _checks_json(checks: Sequence[ModelCheck]) -> list[dict[str, Any]]:
+    return [
+        {**asdict(result), "calibrated": [its.plain() for its in result.calibrated], "ok": result.ok}
+        for result in checks
+    ]
 
 
-def _say_checks(found: Sequence[ModelCheck]) -> None:
-    of_role = Counter(checked.role for checked in found)
-    called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
-    _say_table(called, found)
-    for name, checked in zip(called, found, strict=True):
-        say_lines(*_problem_lines(name, checked), *([] if checked.problem else _capability_lines(checked)))
-        _say_calibrated(checked)
+def _print_checks(checks: Sequence[ModelCheck]) -> None:
+    of_role = Counter(result.role for result in checks)
+    names = [model.role if of_role[model.role] == 1 else f"{model.role} {_display_name(model)}" for model in checks]
+    _print_table(names, checks)
+    for name, result in zip(names, checks, strict=True):
+        print_lines(*_problem_lines(name, result), *([] if result.problem else _capability_lines(result)))
+        _print_calibration(result)
 
 
-def _say_calibrated(checked: ModelCheck) -> None:
-    """Print the accuracy of the judge on each data set: the classification and the order of right and wrong answers."""
+def _print_calibration(checked: ModelCheck) -> None:
+    """Print the accuracy of the judge on each data set: classification and order of right and wrong answers."""
     from ragsmith.measures.judge_calibration import pooled
 
     each = checked.calibrated
     if not each:
         return
-    say()
+    print_line()
     rows = []
-    for one in (*each, *([pooled(each)] if len(each) > 1 else [])):
-        for name, shares in (("classified correctly", one.accuracy), ("scored below the right one", one.ordered)):
+    for result in (*each, *([pooled(each)] if len(each) > 1 else [])):
+        for name, shares in (("classified correctly", result.accuracy), ("scored below the right one", result.ordered)):
             cells = []
-            for kind in one.accuracy:
+            for kind in result.accuracy:
                 its = shares.get(kind)
                 low, high = (its and its.interval) or (None, None)
                 value = numbers.plain(its.value if its else None, 2)
                 cells.append(f"{value} {numbers.interval(low, high, digits=2)}".strip())
-            rows.append([one.dataset, name, *cells])
+            rows.append([result.dataset, name, *cells])
     counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pooled(each).accuracy.items())
-    table(rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy))))
-    unread = sum(one.unread for one in each)
+    print_rows(
+        rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy)))
+    )
+    unread = sum(result.unread for result in each)
     missing = f"; {unread:,} verdicts are missing" if unread else ""
-    say_folded(f"(95 % intervals; scores above the middle of the scale count as right; {counts}{missing})")
+    print_wrapped(f"(95 % intervals; scores above the middle of the scale count as right; {counts}{missing})")
 
 
-def _say_requests(requests: int) -> None:
+def _print_requests(requests: int) -> None:
     if requests:
-        note(f"sending up to {requests} requests, and one more for each truncated reply and each refused parameter")
+        print_stderr(
+            f"sending up to {requests} requests, and one more for each truncated reply and each refused parameter"
+        )
 
 
-def _known_as(checked: ModelCheck) -> str:
-    """Return the identifier of a model; the name of an embedded one, whose identifier depends on a corpus."""
-    return checked.id if checked.id and ":" in checked.name else checked.name
+def _display_name(result: ModelCheck) -> str:
+    """Return the identifier of a model; the name of an embedded model, whose identifier depends on the corpus."""
+    return result.id if result.id and ":" in result.name else result.name
 
 
-def _say_table(called: Sequence[str], found: Sequence[ModelCheck]) -> None:
-    """Print a row for each language task, and for each other model; ``called`` has the names of the models."""
+def _print_table(names: Sequence[str], checks: Sequence[ModelCheck]) -> None:
+    """Print a row for each language task, and for each model without tasks; ``names`` are those of the models."""
     rows = []
-    for name, checked in zip(called, found, strict=True):
-        for task in checked.tasks:
+    for name, result in zip(names, checks, strict=True):
+        for task in result.tasks:
             answers = "no" if task.problem else "ok, cut once" if task.requests > 1 else "ok"
             counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
             shown = [f"{count:,}" if count else "" for count in counts]
             rows.append([name, task.task, answers, *shown, f"{task.seconds:.2f}"])
-        if not checked.tasks:
-            seconds = "" if checked.seconds is None else f"{checked.seconds:.2f}"
-            rows.append([name, "", "no" if checked.problem else "ok", "", "", "", seconds])
+        if not result.tasks:
+            seconds = "" if result.seconds is None else f"{result.seconds:.2f}"
+            rows.append([name, "", "no" if result.problem else "ok", "", "", "", seconds])
     head = ["role", "task", "answers", "tokens in", "tokens out", "thinking", "seconds"]
-    table(rows, head, frozenset({3, 4, 5, 6}))
+    print_rows(rows, head, frozenset({3, 4, 5, 6}))
 
 
-def _problem_lines(called: str, checked: ModelCheck) -> list[str]:
+def _problem_lines(name: str, result: ModelCheck) -> list[str]:
     """Return a line for each distinct problem, with its tasks."""
     by_problem: dict[str, list[str]] = {}
-    for task in checked.tasks:
+    for task in result.tasks:
         if task.problem:
             by_problem.setdefault(task.problem, []).append(task.task)
-    whole = [f"{called}: {checked.problem}"] if checked.problem else []
-    return [*whole, *(f"{called}, {', '.join(tasks)}: {problem}" for problem, tasks in by_problem.items())]
+    whole = [f"{name}: {result.problem}"] if result.problem else []
+    return [*whole, *(f"{name}, {', '.join(tasks)}: {problem}" for problem, tasks in by_problem.items())]
 
 
-def _capability_lines(checked: ModelCheck) -> list[str]:
+def _capability_lines(result: ModelCheck) -> list[str]:
     """Return the lines about the capabilities of a model, with the entry for a file of models."""
     from ragsmith.models.served.openai_chat import REFUSABLE
 
-    thinking = checked.thinking_tokens
-    refused = {name: REFUSABLE.get(name) for name in checked.refuses}
-    learnt = [
-        _known_as(checked),
-        *([] if checked.dimensions is None else [f"{checked.dimensions} dimensions"]),
+    thinking = result.thinking_tokens
+    refused = {name: REFUSABLE.get(name) for name in result.refuses}
+    capabilities = [
+        _display_name(result),
+        *([] if result.dimensions is None else [f"{result.dimensions} dimensions"]),
         *(f"takes {instead} for {name}" if instead else f"refuses {name}" for name, instead in refused.items()),
         *([f"needs {thinking:,} tokens to think, which a search learns; in a file of models:"] if thinking else []),
     ]
     return [
-        f"{checked.role}: {'; '.join(learnt)}",
-        *([f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {thinking}}}"] if thinking else []),
-        *([] if checked.judged is None else [f"judge: {checked.judged}"]),
+        f"{result.role}: {'; '.join(capabilities)}",
+        *([f"    {result.role}: {{model: {result.name!r}, thinking_tokens: {thinking}}}"] if thinking else []),
+        *([] if result.judged is None else [f"judge: {result.judged}"]),
     ]

@@ -1,11 +1,12 @@
-"""Options that several commands have, each declared once.
+"""Options that several commands share, each declared once.
 
 Options of arguments that public functions share come from `ragsmith.api.arguments`: see `option`. A group of options is
 a dataclass whose fields are declared like parameters of a command, or a `TypedDict` of that file. A command uses the
-group as the type of a parameter; `merged` replaces the parameter by the options of the group and passes the object:
+group as the type of a parameter; `expand_groups` replaces the parameter by the options of the group and passes the
+object:
 
     @app.command()
-    @merged
+    @expand_groups
     def ask(pipeline: PipelineArgument, *, models: ModelFlags, as_json: JsonOption = False) -> None: ...
 """
 
@@ -33,7 +34,7 @@ FLAGS = flags_of(SearchArguments)
 
 
 def option(name: str, **more: Any) -> Any:
-    """The option of an argument that public functions share."""
+    """Return the option of an argument that public functions share."""
     return _option(name, FLAGS[name][1], **more)
 
 
@@ -66,8 +67,8 @@ ThinkingOption = Annotated[
 WorkersOption = Annotated[int | None, option("workers")]
 
 
-def merged(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` for Typer, with each parameter whose type is a group replaced by the options of the group."""
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return ``command`` for Typer, with each parameter whose type is a group replaced by the options of the group."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, list[inspect.Parameter]]] = {}
     parameters: list[inspect.Parameter] = []
@@ -84,12 +85,14 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
 
     named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     parsed.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    parsed.__annotations__ = {parameter.name: parameter.annotation for parameter in named}  # else read a third time
+    parsed.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in named
+    }  # otherwise Typer evaluates the annotations again
     return parsed
 
 
 def _flags(group: Any) -> list[inspect.Parameter]:
-    """The options of a group; none if ``group`` is another type."""
+    """Return the options of a group; none if ``group`` is another type."""
     if is_typeddict(group):
         return [
             inspect.Parameter(
@@ -150,7 +153,7 @@ class RoleFlags:
     ] = False
 
     def by_role(self) -> dict[str, str | ModelName]:
-        """The models by role; options override the file.
+        """Return the models by role; flags override the file.
 
         Raises:
             UsageError: the file is invalid.
@@ -167,8 +170,10 @@ class RoleFlags:
         }
         models: dict[str, str | ModelName] = {} if self.models is None else dict(read_models(self.models))
         for role, name in flags.items():
-            filed = models.get(role)
-            if name is not None and not (isinstance(filed, ModelName) and filed.name == name):  # keep its options
+            from_file = models.get(role)
+            if name is not None and not (
+                isinstance(from_file, ModelName) and from_file.name == name
+            ):  # keep its options
                 models[role] = name
         options = {"thinking_tokens": self.thinking_tokens, "cut_answers": self.cut_answers or None}
         if options := {option: value for option, value in options.items() if value is not None}:
@@ -186,13 +191,13 @@ class ModelFlags(RoleFlags):
     vector_store: Annotated[str | None, option("vector_store")] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a public function."""
+        """Return the arguments of a public function."""
         return {"models": self.by_role(), "base_url": self.base_url, "vector_store": self.vector_store}
 
 
 @dataclass(frozen=True)
 class BudgetFlags:
-    """Spending limits, and the prices that they are computed with."""
+    """Spending limits, and the prices of requests."""
 
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", help="Maximum number of requests to servers, over all resumes.")
@@ -211,12 +216,12 @@ class BudgetFlags:
         typer.Option(
             "--accept-spent",
             metavar="calls=N,tokens=N,cost=X",
-            help="What was spent so far, if the cache is damaged and no longer knows.",
+            help="The spending so far, if its record in the cache is damaged.",
         ),
     ] = None
 
     def limits(self) -> Limits:
-        """The limits.
+        """Return the spending limits.
 
         Raises:
             UsageError: a limit is not positive.

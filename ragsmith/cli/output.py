@@ -1,4 +1,4 @@
-"""What the commands print with."""
+"""Printing: lines, wrapped paragraphs, tables and JSON on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -13,91 +13,93 @@ if TYPE_CHECKING:
     from ragsmith.text.table import Table
 
 INDENT = "    "
-"""What precedes the columns of a table that go on in another line."""
+"""Indent of the columns of a row that are continued on the next line."""
 
 
-def say(text: str = "") -> None:
-    """Print a line, with control characters made visible: documents and models do not drive the terminal."""
+def print_line(text: str = "") -> None:
+    """Print a line with control characters escaped, so that documents and models cannot control the terminal."""
     print("".join(c if c == "\t" or c.isprintable() else repr(c)[1:-1] for c in text))
 
 
-def say_lines(*lines: str | None) -> None:
-    """Print lines, without those that are None."""
+def print_lines(*lines: str | None) -> None:
+    """Print lines; None is skipped."""
     for line in lines:
         if line is not None:
-            say(line)
+            print_line(line)
 
 
-def say_folded(*paragraphs: str | None) -> None:
-    """Print paragraphs in lines of 80 characters, also in a pipe; no word or interval is torn.
+def print_wrapped(*paragraphs: str | None) -> None:
+    """Print paragraphs wrapped at 80 characters, also to a pipe; words and intervals are not broken.
 
-    All lines but the first of a paragraph are indented. None is no paragraph.
+    Continuation lines are indented. None is skipped.
     """
     for paragraph in paragraphs:
-        say_lines(*(folded(paragraph) if paragraph is not None else ()))
+        print_lines(*(folded(paragraph) if paragraph is not None else ()))
 
 
-def show_result(as_json: bool, value: Any, say_text: Callable[[], None]) -> None:
-    """Print a result: ``value`` as JSON, or else what ``say_text`` prints."""
+def show_result(as_json: bool, value: Any, print_text: Callable[[], None]) -> None:
+    """Print a result: ``value`` as JSON if ``as_json``, else as text by ``print_text``."""
     if as_json:
-        say_json(value)
+        print_json(value)
     else:
-        say_text()
+        print_text()
 
 
-def say_json(value: Any) -> None:
-    """Print JSON."""
+def print_json(value: Any) -> None:
+    """Print ``value`` as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))
 
 
-def shortened(text: str, width: int) -> str:
-    """As many whole words of a text as fit into ``width`` characters, and an ellipsis if there are more."""
+def truncate(text: str, width: int) -> str:
+    """Truncate ``text`` to at most ``width`` characters at a word boundary, with an ellipsis."""
     if len(text) <= width:
         return text
     whole = text[:width].rpartition(" ")[0].rstrip()
     return f"{whole or text[: width - 1]}…"
 
 
-def note(text: str) -> None:
-    """Print a line about progress, apart from the results."""
+def print_stderr(text: str) -> None:
+    """Print a line to standard error: progress and notes, separate from the results."""
     print(text, file=sys.stderr, flush=True)
 
 
-def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool = False) -> None:
-    """Print a plain table; columns in ``right`` are aligned right.
+def print_rows(
+    rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool = False
+) -> None:
+    """Print a plain table; the columns at the positions in ``right`` are right-aligned.
 
-    With ``fold``, columns for which 80 characters have no room go on in further lines of each row, further in.
+    With ``fold``, columns that do not fit into 80 characters are continued on further, indented lines of each row.
     """
-    wide = widths([head, *rows])
-    if fold and sum(wide) + len(GAP) * (len(wide) - 1) > COLUMNS:
-        _say_in_lines([head, *rows], right, wide)
+    column_widths = widths([head, *rows])
+    if fold and sum(column_widths) + len(GAP) * (len(column_widths) - 1) > COLUMNS:
+        _print_folded_rows([head, *rows], right, column_widths)
         return
-    for line in aligned([head, ["-" * width for width in wide], *rows], right):
-        say(line)
+    for line in aligned([head, ["-" * width for width in column_widths], *rows], right):
+        print_line(line)
 
 
-def say_table(found: Table, *, fold: bool = False) -> None:
-    """Print a table; its caption is left to the caller."""
-    right = frozenset(place for place, column in enumerate(found.columns) if column.number)
-    table(found.cells, [column.name for column in found.columns], right, fold=fold)
+def print_table(content: Table, *, fold: bool = False) -> None:
+    """Print a table without its caption."""
+    right = frozenset(position for position, column in enumerate(content.columns) if column.number)
+    print_rows(content.cells, [column.name for column in content.columns], right, fold=fold)
 
 
-def _say_in_lines(rows: list[list[str]], right: frozenset[int], wide: list[int]) -> None:
+def _print_folded_rows(rows: list[list[str]], right: frozenset[int], column_widths: list[int]) -> None:
     groups: list[list[int]] = [[]]
-    room = COLUMNS
-    for place, width in enumerate(wide):
-        if groups[-1] and width > room:
+    remaining = COLUMNS
+    for position, width in enumerate(column_widths):
+        if groups[-1] and width > remaining:
             groups.append([])
-            room = COLUMNS - len(INDENT)
-        groups[-1].append(place)
-        room -= width + len(GAP)
+            remaining = COLUMNS - len(INDENT)
+        groups[-1].append(position)
+        remaining -= width + len(GAP)
     parts = [
         aligned([[row[i] for i in group] for row in rows], {at for at, i in enumerate(group) if i in right})
         for group in groups
     ]
     for number, (first, *others) in enumerate(zip(*parts, strict=True)):
-        say_folded(first)
+        print_wrapped(first)
         for line in others:
-            say_folded(INDENT + line)
+            print_wrapped(INDENT + line)
         if not number:
-            say("-" * COLUMNS)
+            print_line("-" * COLUMNS)

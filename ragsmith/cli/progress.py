@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.building import LOGGER
-from ragsmith.cli import BEGAN
-from ragsmith.cli.output import note
+from ragsmith.cli import START_TIME
+from ragsmith.cli.output import print_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,44 +22,47 @@ if TYPE_CHECKING:
     from ragsmith.runs.run_context import Pulse, Start, Step
 
 
-class BuildMessages(logging.Handler):
-    """Prints messages about long tasks: a line each, unless a command shows them otherwise."""
+class TaskProgressHandler(logging.Handler):
+    """Log handler that passes the progress of long tasks to ``show``, or prints it as lines on standard error."""
 
     def __init__(self, show: Callable[[logging.LogRecord], None] | None = None) -> None:
         super().__init__()
-        self._show = show or (lambda record: note(record.getMessage()))
+        self._show = show or (lambda record: print_stderr(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`."""
         self._show(record)
 
 
-def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> None:
-    """Have what is being built shown by ``show`` from now on, or else as lines."""
-    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, BuildMessages)]:
+def show_task_progress(show: Callable[[logging.LogRecord], None] | None = None) -> None:
+    """Pass the progress of long tasks to ``show`` from now on, or print it as lines."""
+    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, TaskProgressHandler)]:
         LOGGER.removeHandler(handler)
-    LOGGER.addHandler(BuildMessages(show))
+    LOGGER.addHandler(TaskProgressHandler(show))
     LOGGER.setLevel(logging.INFO)
 
 
-EVERY_SECONDS = 10.0
-"""The interval between JSON lines about a batch."""
+JSON_INTERVAL_SECONDS = 10.0
+"""Minimum number of seconds between two JSON lines about a batch."""
 
-LINE_SECONDS = 60.0
-"""The interval after which a file gets a line about a batch."""
+LINE_INTERVAL_SECONDS = 60.0
+"""Minimum number of seconds between two lines about a batch if standard error is not a terminal."""
 
-DRAWN_A_SECOND = 4
-"""Maximum number of times that the table is drawn in a second."""
+REFRESHES_PER_SECOND = 4
+"""Maximum number of refreshes of the live table per second."""
 
 
 class Progress:
-    """What is shown while a search runs."""
+    """Display of the progress of a search.
+
+    ``mode`` is ``live`` (a table on a terminal), ``lines``, ``json`` or ``none``.
+    """
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
         self._steps: int | None = None
-        self._started = BEGAN
-        self._told = self._started
+        self._started = START_TIME
+        self._last_output = self._started
         self._best: tuple[str, float] | None = None
         self._best_label = ""
         self._step = ("", 0, 0)
@@ -69,27 +72,27 @@ class Progress:
         self._live: Live | None = None
 
     @classmethod
-    def suited(cls, *, quiet: bool, as_json: bool) -> Progress:
-        """The progress for a terminal, a file or a program, or none."""
+    def for_output(cls, *, quiet: bool, as_json: bool) -> Progress:
+        """Return the display for standard error: a live table on a terminal, else lines; JSON lines, or none."""
         mode = "none" if quiet else "json" if as_json else "live" if sys.stderr.isatty() else "lines"
         return cls(mode)
 
     def seconds(self) -> float:
-        """Seconds since the command began."""
+        """Return the seconds since the command started."""
         return time.perf_counter() - self._started
 
-    def of_several(self, place: int, of: int, name: str) -> None:
-        """Say which of several data sets is searched next."""
+    def begin_dataset(self, position: int, total: int, name: str) -> None:
+        """Report which of several data sets is searched next."""
         self.clear()
         if self._mode == "json":
-            self._tell("data set", name=name, place=place, of=of)
+            self._print_event("data set", name=name, place=position, of=total)
         elif self._mode != "none":
-            note(f"{place} of {of}: {name}")
+            print_stderr(f"{position} of {total}: {name}")
 
     def begin(self, start: Start) -> None:
-        """Say what is searched, and remember where to ask what providers do and what was spent.
+        """Report the data set and the space of a search that starts.
 
-        A search that begins after another has its own steps; seconds count from the beginning of the command.
+        Steps are counted for each search, and seconds from the start of the command.
         """
         self.clear()
         self._best, self._best_label, self._step, self._batch = None, "", ("", 0, 0), (0, 0)
@@ -99,24 +102,24 @@ class Progress:
         chunks = len(start.setup.corpus.chunks)
         counts = {"documents": len(data.documents), "chunks": chunks, "questions": len(data.examples)}
         if self._mode == "json":
-            self._tell("begin", dataset=data.name, **counts, space=space, pipelines=size)
+            self._print_event("begin", dataset=data.name, **counts, space=space, pipelines=size)
             return
         if self._mode != "none":
             listed = ", ".join(f"{n} {name}" for name, n in counts.items())
-            note(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
+            print_stderr(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
         if self._mode == "live":
-            self._go_live(by_itself=start.setup.waits)
+            self._start_live(auto_refresh=start.setup.waits)
 
     def step(self, step: Step) -> None:
-        """Say how a step ended."""
+        """Report a completed step."""
         from ragsmith.pipelines.genes import label
 
-        said = ""
+        suffix = ""
         if step.best is not None and step.best_candidate is not None:
-            said = f"  best {step.best:.4f}"
+            suffix = f"  best {step.best:.4f}"
             if (step.phase, step.best) != self._best:
                 self._best_label = label(step.best_candidate)
-                said += f"  {self._best_label}"
+                suffix += f"  {self._best_label}"
             self._best = (step.phase, step.best)
         self._step = (step.phase, step.number, step.evaluated)
         self._batch = (0, 0)
@@ -124,46 +127,50 @@ class Progress:
             self._searching_since = time.perf_counter()
         if self._mode == "json":
             best = {"best": step.best, "pipeline": self._best_label} if step.best is not None else {}
-            self._tell(
+            self._print_event(
                 "step", phase=step.phase, number=step.number, evaluated=step.evaluated, **best, **self._spending()
             )
         where = f"{step.phase} {step.number:>2}" if step.phase == "search" else step.phase
-        self._line(f"[{self.seconds():6.1f} s] {where}  {step.evaluated:>4} evaluated{said}")
+        self._print_progress_line(f"[{self.seconds():6.1f} s] {where}  {step.evaluated:>4} evaluated{suffix}")
 
     def progress(self, done: int, total: int) -> None:
-        """Take note of how far the batch is."""
+        """Update the number of answers of the batch, and show it at intervals."""
         self._batch = (done, total)
         now = time.perf_counter()
-        if self._mode == "json" and now - self._told > EVERY_SECONDS:
-            self._tell("progress", done=done, total=total, **self._spending())
-        if self._mode == "lines" and now - self._told > LINE_SECONDS:
-            self._line(f"[{self.seconds():6.1f} s] {done:,} of {total:,} answers")
-        if self._live is not None and not self._live.auto_refresh and now - self._told > 1 / DRAWN_A_SECOND:
-            self._told = now
+        if self._mode == "json" and now - self._last_output > JSON_INTERVAL_SECONDS:
+            self._print_event("progress", done=done, total=total, **self._spending())
+        if self._mode == "lines" and now - self._last_output > LINE_INTERVAL_SECONDS:
+            self._print_progress_line(f"[{self.seconds():6.1f} s] {done:,} of {total:,} answers")
+        if (
+            self._live is not None
+            and not self._live.auto_refresh
+            and now - self._last_output > 1 / REFRESHES_PER_SECOND
+        ):
+            self._last_output = now
             self._live.refresh()
 
-    def building(self, record: LogRecord) -> None:
-        """Say what is being built once for the whole collection: see `ragsmith.building`."""
+    def task_progress(self, record: LogRecord) -> None:
+        """Report the progress of a long task, such as building an index; see `ragsmith.building`."""
         if self._mode == "json":
-            self._tell("building", **vars(record)["fields"])
-        self._line(f"[{self.seconds():6.1f} s] {record.getMessage()}")
+            self._print_event("building", **vars(record)["fields"])
+        self._print_progress_line(f"[{self.seconds():6.1f} s] {record.getMessage()}")
 
     def clear(self) -> None:
-        """Take the live table away."""
+        """Remove the live table."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
-    def _go_live(self, *, by_itself: bool) -> None:
-        """Show the table; one that is drawn ``by_itself`` needs a thread, and a process with two cannot be copied."""
+    def _start_live(self, *, auto_refresh: bool) -> None:
+        """Show the live table; ``auto_refresh`` starts a thread, after which the process cannot be forked."""
         from rich.console import Console
         from rich.live import Live
 
         self._live = Live(
             get_renderable=self._table,
             console=Console(stderr=True),
-            auto_refresh=by_itself,
-            refresh_per_second=DRAWN_A_SECOND,
+            auto_refresh=auto_refresh,
+            refresh_per_second=REFRESHES_PER_SECOND,
             transient=True,
         )
         self._live.start()
@@ -173,11 +180,11 @@ class Progress:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 2))
-        for name, value in self._shown().items():
+        for name, value in self._table_rows().items():
             grid.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
         return grid
 
-    def _shown(self) -> dict[str, str]:
+    def _table_rows(self) -> dict[str, str]:
         phase, number, evaluated = self._step
         done, total = self._batch
         shown = {"step": f"{phase or 'baselines'} {number or ''}  {evaluated} evaluated  {done:,} of {total:,} answers"}
@@ -191,12 +198,12 @@ class Progress:
                 if activity.retries:
                     shown["calls"] += f"  {activity.retries:,} tried again"
                 shown["spent"] = f"{spent.tokens:,} tokens" + (f"  {spent.cost:.4f} money" if spent.cost else "")
-        left = self._left()
+        left = self._seconds_left()
         shown["time"] = f"{self.seconds():.0f} s" + ("" if left is None else f", about {left:.0f} s left")
         return shown
 
-    def _left(self) -> float | None:
-        """Seconds that the remaining steps take if they take what those so far took."""
+    def _seconds_left(self) -> float | None:
+        """Estimate the seconds of the remaining steps from those of the completed ones; None if unknown."""
         phase, number, _ = self._step
         if self._steps is None or self._searching_since is None or phase != "search" or number < 2:
             return None
@@ -215,16 +222,16 @@ class Progress:
             "retries": activity.retries,
             "tokens": spent.tokens,
             "cost": spent.cost,
-            "seconds_left": self._left(),
+            "seconds_left": self._seconds_left(),
         }
 
-    def _tell(self, event: str, **said: Any) -> None:
-        self._told = time.perf_counter()
-        note(json.dumps({"event": event, "seconds": round(self.seconds(), 1), **said}))
+    def _print_event(self, event: str, **fields: Any) -> None:
+        self._last_output = time.perf_counter()
+        print_stderr(json.dumps({"event": event, "seconds": round(self.seconds(), 1), **fields}))
 
-    def _line(self, text: str) -> None:
+    def _print_progress_line(self, text: str) -> None:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif self._mode == "lines":
-            self._told = time.perf_counter()
-            note(text)
+            self._last_output = time.perf_counter()
+            print_stderr(text)

@@ -12,8 +12,8 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
-from ragsmith.cli.options import JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say, say_folded, say_lines, show_result, table
+from ragsmith.cli.options import JsonOption, ModelFlags, expand_groups
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_wrapped, show_result
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
@@ -29,7 +29,7 @@ EffectsOption = Annotated[
 
 
 @app.command()
-@merged
+@expand_groups
 def recommend(
     *,
     folder: Annotated[str, typer.Argument(help="A folder of documents, or a data set: a folder, or a bundled name.")],
@@ -48,55 +48,60 @@ def recommend(
     """Recommend a pipeline for documents without questions, from the effects learned on other data sets."""
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
-    most = None if calls == "any" else int(calls)
+    max_calls = None if calls == "any" else int(calls)
     with interrupted_with(NOTHING_WRITTEN):
-        found = ragsmith.recommend(
-            folder, output=output, calls=most, space=space, effects=effects, **models.arguments()
+        result = ragsmith.recommend(
+            folder, output=output, calls=max_calls, space=space, effects=effects, **models.arguments()
         )
-    show_result(as_json, {**found.to_dict(), "winner": str(output)}, lambda: _say_recommended(found, output, most))
+    show_result(
+        as_json, {**result.to_dict(), "winner": str(output)}, lambda: _print_recommended(result, output, max_calls)
+    )
 
 
-def _say_recommended(found: RecommendationResult, output: Path, most: int | None) -> None:
+def _print_recommended(result: RecommendationResult, output: Path, max_calls: int | None) -> None:
     from ragsmith.effects.recommending import alike
 
-    corpus = found.corpus
-    say(
+    corpus = result.corpus
+    print_line(
         f"{corpus.documents:,} documents, {corpus.characters:,} characters: {corpus.kind}, "
         f"{corpus.language or 'language not recognised'}"
     )
-    own = f", without {', '.join(found.left_out)}, whose documents overlap with these" if found.left_out else ""
-    unlike = [f"take care: {reason}" for reason in found.chosen.unlike]
-    say_folded(f"learned on {', '.join(found.learned_on)}{own}", *unlike)
-    for one, *more in alike(found.classes):
-        say()
-        _say_class(one, more)
-    say_lines("", f"{output}: the pipeline of {describe_calls(most)}")
+    excluded = f", without {', '.join(result.left_out)}, whose documents overlap with these" if result.left_out else ""
+    unlike = [f"take care: {reason}" for reason in result.chosen.unlike]
+    print_wrapped(f"learned on {', '.join(result.learned_on)}{excluded}", *unlike)
+    for one, *more in alike(result.classes):
+        print_line()
+        _print_class(one, more)
+    print_lines("", f"{output}: the pipeline of {describe_calls(max_calls)}")
 
 
-def describe_calls(most: int | None) -> str:
-    """Return a cost class in words."""
-    return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
+def describe_calls(max_calls: int | None) -> str:
+    """Describe a cost class, the maximum number of calls per question."""
+    return "any number of calls" if max_calls is None else f"at most {max_calls} call{'s' if max_calls > 1 else ''}"
 
 
-def _say_class(one: Recommendation, more: Sequence[Recommendation]) -> None:
-    """Print the recommendation for a cost class, and for the classes ``more`` with the same pipeline."""
+def _print_class(recommendation: Recommendation, same: Sequence[Recommendation]) -> None:
+    """Print the recommendation for a cost class and for the classes ``same``, which have the same pipeline."""
     from ragsmith.pipelines.genes import label
 
-    too = f", and the same with {describe_calls(more[-1].most_calls)}" if more else ""
-    say_folded(f"{describe_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")
-    say_lines(
-        f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
-        f"(95 %: {numbers.interval(one.low, one.high, sign=True)})",
-        "  expected loss without each option:" if one.reasons else None,
+    too = f", and the same with {describe_calls(same[-1].most_calls)}" if same else ""
+    print_wrapped(
+        f"{describe_calls(recommendation.most_calls)} a question{too}: {label(recommendation.candidate) or 'naive RAG'}"
+    )
+    print_lines(
+        f"  {recommendation.calls:.1f} calls; expected over BM25 {recommendation.gain:+.3f} ± {recommendation.sd:.3f} "
+        "fitness "
+        f"(95 %: {numbers.interval(recommendation.low, recommendation.high, sign=True)})",
+        "  expected loss without each option:" if recommendation.reasons else None,
         *(
             f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets"
-            for reason in one.reasons
+            for reason in recommendation.reasons
         ),
     )
 
 
-BAR = 24
-"""Number of characters of the bar of the largest weight."""
+BAR_WIDTH = 24
+"""Length of the bar of the largest weight, in characters."""
 
 commands = typer.Typer(
     help="Effects of the options of pipelines, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
@@ -120,95 +125,103 @@ def show_effects(
     from ragsmith.effects import effects_of, pairs_of, read, weights_of
     from ragsmith.effects.knowledge import in_words
 
-    known = read(effects)
+    knowledge = read(effects)
     parts: dict[str, Sequence[Any]] = (
-        {} if validate else {"effects": effects_of(known), "pairs": pairs_of(known), "weights": weights_of(known)}
+        {}
+        if validate
+        else {"effects": effects_of(knowledge), "pairs": pairs_of(knowledge), "weights": weights_of(knowledge)}
     )
     plain = {name: [asdict(row) for row in rows] for name, rows in parts.items()}
-    checked = [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in known.checked]
+    checked = [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in knowledge.checked]
 
-    def say_text() -> None:
+    def print_text() -> None:
         if parts:
-            _say_effects(known, **parts)
-        _say_validation(known)
+            _print_effects(knowledge, **parts)
+        _print_validation(knowledge)
 
-    show_result(as_json, {**plain, "checked": checked, "stale": list(known.stale)}, say_text)
+    show_result(as_json, {**plain, "checked": checked, "stale": list(knowledge.stale)}, print_text)
 
 
-def _say_effects(known: Knowledge, effects: Sequence[Any], pairs: Sequence[Any], weights: Sequence[Any]) -> None:
-    for one in known.observed:
-        has = "R and G" if "generation" in one.means else "R"
-        counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
-        say(f"{one.name}: {one.corpus.kind}, {counts}, {has}")
-    made = f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}" if known.made else None
-    say_lines(made, "")
+def _print_effects(knowledge: Knowledge, effects: Sequence[Any], pairs: Sequence[Any], weights: Sequence[Any]) -> None:
+    for row in knowledge.observed:
+        has = "R and G" if "generation" in row.means else "R"
+        counts = f"{len(row.pipelines)} pipelines on {row.questions} search questions in {row.groups} groups"
+        print_line(f"{row.name}: {row.corpus.kind}, {counts}, {has}")
+    drawn = (
+        f"drawn from the space {knowledge.made['space']!r} with seed {knowledge.made['seed']}"
+        if knowledge.made
+        else None
+    )
+    print_lines(drawn, "")
     head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
     rows = [
         [
-            one.option + " (stale)" * one.stale,
-            f"{one.alone:+.4f}",
-            f"{one.alone_se:.4f}",
-            f"{one.usual:+.4f}",
-            f"{one.usual_se:.4f}",
-            f"{one.between:.4f}",
-            f"{one.calls:+.1f}",
-            str(one.datasets),
+            row.option + " (stale)" * row.stale,
+            f"{row.alone:+.4f}",
+            f"{row.alone_se:.4f}",
+            f"{row.usual:+.4f}",
+            f"{row.usual_se:.4f}",
+            f"{row.between:.4f}",
+            f"{row.calls:+.1f}",
+            str(row.datasets),
         ]
-        for one in effects
+        for row in effects
     ]
-    table(rows, head, frozenset(range(1, len(head))))
-    say_lines("", "most certain interactions: the gain of a pair in naive RAG minus the gains of each alone")
-    rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
-    table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
-    _say_weights(weights)
-    if known.stale:
-        say_lines("", f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
-    say()
+    print_rows(rows, head, frozenset(range(1, len(head))))
+    print_lines("", "most certain interactions: the gain of a pair in naive RAG minus the gains of each alone")
+    rows = [[row.first, row.second, f"{row.gain:+.4f}", f"{row.sd:.4f}"] for row in pairs]
+    print_rows(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
+    _print_weights(weights)
+    if knowledge.stale:
+        print_lines("", f"stale, as the code has changed since: {', '.join(knowledge.stale)}: learn again")
+    print_line()
 
 
-def _say_weights(weights: Sequence[SignalWeight]) -> None:
+def _print_weights(weights: Sequence[SignalWeight]) -> None:
     """Print the weights of learned rankings: a table for each technique, with a bar for each weight."""
-    longest = max((abs(one.weight) for one in weights), default=1.0)
-    for technique in dict.fromkeys(one.technique for one in weights):
-        say()
-        say(f"weights of the signals of {technique}, per standard deviation among the candidates of a question:")
+    longest = max((abs(row.weight) for row in weights), default=1.0)
+    for technique in dict.fromkeys(row.technique for row in weights):
+        print_line()
+        print_line(f"weights of the signals of {technique}, per standard deviation among the candidates of a question:")
         rows = [
             [
-                one.signal.replace("_", " "),
-                f"{one.weight:+.3f}",
-                f"{one.least:+.3f} to {one.most:+.3f}",
-                ("█" if one.weight > 0 else "░") * round(BAR * abs(one.weight) / longest),
+                row.signal.replace("_", " "),
+                f"{row.weight:+.3f}",
+                f"{row.least:+.3f} to {row.most:+.3f}",
+                ("█" if row.weight > 0 else "░") * round(BAR_WIDTH * abs(row.weight) / longest),
             ]
-            for one in weights
-            if one.technique == technique
+            for row in weights
+            if row.technique == technique
         ]
-        table(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
+        print_rows(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
 
 
-def _say_validation(known: Knowledge) -> None:
+def _print_validation(knowledge: Knowledge) -> None:
     from ragsmith.effects import pooled
     from ragsmith.effects.knowledge import in_words
 
-    if not known.checked:
-        say("no validation: at least three data sets with answers are needed to leave one out")
+    if not knowledge.checked:
+        print_line("no validation: at least three data sets with answers are needed to leave one out")
         return
-    say("the recommendation of the other data sets for each, and its gain over BM25 on the search questions:")
+    print_line("the recommendation of the other data sets for each, and its gain over BM25 on the search questions:")
     head = ["data set", "most calls", "expected", "sd", "gain", "95 % interval", "calls", "pipeline"]
     rows = [
         [
-            one.dataset,
-            str(one.most_calls or "any"),
-            f"{one.expected:+.4f}",
-            f"{one.sd:.4f}",
-            f"{one.gain:+.4f}" + " (R)" * (one.measure == "retrieval"),
-            numbers.interval(one.low, one.high, sign=True, digits=4),
-            f"{one.calls:.1f}",
-            in_words(one.pipeline),
+            row.dataset,
+            str(row.most_calls or "any"),
+            f"{row.expected:+.4f}",
+            f"{row.sd:.4f}",
+            f"{row.gain:+.4f}" + " (R)" * (row.measure == "retrieval"),
+            numbers.interval(row.low, row.high, sign=True, digits=4),
+            f"{row.calls:.1f}",
+            in_words(row.pipeline),
         ]
-        for one in known.checked
+        for row in knowledge.checked
     ]
-    table(rows, head, frozenset({2, 3, 4, 6}), fold=True)
-    say()
-    for most, its in pooled(known.checked).items():
-        gains = f"{its.mean:+.4f} {numbers.interval(its.low, its.high, sign=True, digits=4)}"
-        say(f"{describe_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")
+    print_rows(rows, head, frozenset({2, 3, 4, 6}), fold=True)
+    print_line()
+    for most, gain in pooled(knowledge.checked).items():
+        gains = f"{gain.mean:+.4f} {numbers.interval(gain.low, gain.high, sign=True, digits=4)}"
+        print_line(
+            f"{describe_calls(most)}: {gains}, above BM25 on {gain.above} of {gain.datasets} data sets with answers"
+        )

@@ -14,11 +14,11 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json, say_lines, show_result, table
+from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, show_result
 from ragsmith.errors import DamagedRows
 
-HIDDEN = "***"
-"""The replacement of a password in the name of a cache."""
+PASSWORD_MASK = "***"
+"""Replacement of the password in the URL of a cache."""
 
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def report(
     written = ragsmith.report(cache, output, dataset)
     paths = [str(path) for path in written.paths]
     if as_json:
-        domains = [report_json(domain) for domain in written.reports]
+        domains = [report_json(run_report) for run_report in written.reports]
         across = {} if written.across is None else {"across": report_json(written.across)}
-        say_json({"paths": paths, "domains": domains, **across})
+        print_json({"paths": paths, "domains": domains, **across})
     else:
-        say_lines(*(line for domain in written.reports for line in (*summary_lines(domain), "")), *paths)
+        print_lines(*(line for run_report in written.reports for line in (*summary_lines(run_report), "")), *paths)
 
 
 @app.command()
@@ -67,15 +67,19 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write the winner of a search as YAML, or another of its pipelines."""
-    found = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
-    plain = {"winner": str(found.path), **{name: value for name, value in asdict(found).items() if name != "path"}}
+    exported = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
+    plain = {
+        "winner": str(exported.path),
+        **{name: value for name, value in asdict(exported).items() if name != "path"},
+    }
     picked = "" if pick == "best" else f", picked by {pick}"
     lines = (
-        f"{found.path}: {found.label or 'naive RAG'}",
-        f"of the search {found.run[:12]}, {'' if found.is_winner else 'not '}the winner{picked}",
-        f"fitness {found.fitness:.3f} on {found.questions} search questions, {found.calls:.1f} calls a question",
+        f"{exported.path}: {exported.label or 'naive RAG'}",
+        f"of the search {exported.run[:12]}, {'' if exported.is_winner else 'not '}the winner{picked}",
+        f"fitness {exported.fitness:.3f} on {exported.questions} search questions, {exported.calls:.1f} calls "
+        "a question",
     )
-    show_result(as_json, plain, lambda: say_lines(*lines))
+    show_result(as_json, plain, lambda: print_lines(*lines))
 
 
 @app.command()
@@ -96,8 +100,8 @@ def runs(
     studies: dict[str, Mirror] = {}
     with open_store(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
-        found = [
-            _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key)))
+        searches = [
+            _run_to_dict(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key)))
             for row in list_searches(store)
         ]
         if mirror:
@@ -106,27 +110,27 @@ def runs(
             studies = {study.run: study for study in mirror_all(store)}
         place = store.place
     if as_json:
-        say_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in found])
+        print_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in searches])
         return
     head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
-    table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
+    print_rows([[str(run[name]) for name in head] for run in searches], head, frozenset({5, 6}))
     if mirror:
-        _say_dashboard(place, list(studies.values()))
+        _print_dashboard(place, list(studies.values()))
 
 
-def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
+def _print_dashboard(place: str, mirrors: list[Mirror]) -> None:
     trials, written = sum(mirror.trials for mirror in mirrors), sum(mirror.written for mirror in mirrors)
     url = place if "://" in place else f"sqlite:///{place}"
-    say_lines(
+    print_lines(
         "",
         f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; view them with",
         f"  optuna-dashboard {shlex.quote(url)}",
-        f"with the password in place of {HIDDEN}" if HIDDEN in url else None,
+        f"with the password in place of {PASSWORD_MASK}" if PASSWORD_MASK in url else None,
         "install it with  pip install 'ragsmith[dashboard]'",
     )
 
 
-def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
+def _run_to_dict(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
     from ragsmith.records.record import RunRecord
 
     record = RunRecord.from_dict(row.value)
@@ -155,35 +159,35 @@ def cache(
         if verify:  # all damage is printed below
             warnings.simplefilter("ignore", DamagedRows)
         with open_store(path, read_only=True) as store:
-            found: dict[str, Any] = dict(store.statistics())
+            statistics: dict[str, Any] = dict(store.statistics())
             if verify:
                 damage = store.verify()
-                found["damaged rows"] = [asdict(row) for row in damage]
-    show_result(as_json, found, lambda: _say_cache(found, damage))
+                statistics["damaged rows"] = [asdict(row) for row in damage]
+    show_result(as_json, statistics, lambda: _print_cache(statistics, damage))
     if damage:
         raise typer.Exit(1)
 
 
-def _say_cache(found: dict[str, Any], damage: list[Damage]) -> None:
+def _print_cache(statistics: dict[str, Any], damage: list[Damage]) -> None:
     """Print the content of a cache, each damaged row, and the cost of the damage by kind of row."""
-    for name, value in found.items():
+    for name, value in statistics.items():
         if name != "damaged rows" or not damage:
-            _say_entry(name, value)
+            _print_entry(name, value)
     kinds = Counter((row.row.partition(":")[0], row.cost) for row in damage)
-    say_lines(
+    print_lines(
         *(f"damaged: {row.row}, {row.what}" for row in damage),
         *(f"{count:,} of {kind}, each: {cost}" for (kind, cost), count in kinds.items()),
     )
 
 
-def _say_entry(name: str, value: Any, indent: str = "") -> None:
+def _print_entry(name: str, value: Any, indent: str = "") -> None:
     if isinstance(value, dict):
         inside = [f"{v:,} {k}" for k, v in value.items() if isinstance(v, int)]
-        say(f"{indent}{name:<14} {'  '.join(inside)}".rstrip())
+        print_line(f"{indent}{name:<14} {'  '.join(inside)}".rstrip())
         for key, inner in value.items():
             if not isinstance(inner, int):
-                _say_entry(str(key), inner, indent + "  ")
+                _print_entry(str(key), inner, indent + "  ")
     elif isinstance(value, list):
-        say(f"{indent}{name:<14} {', '.join(map(str, value)) or 'none'}")
+        print_line(f"{indent}{name:<14} {', '.join(map(str, value)) or 'none'}")
     else:
-        say(f"{indent}{name:<14} {value:,}" if isinstance(value, int) else f"{indent}{name:<14} {value}")
+        print_line(f"{indent}{name:<14} {value:,}" if isinstance(value, int) else f"{indent}{name:<14} {value}")

@@ -23,10 +23,18 @@ from ragsmith.cli.options import (
     JsonOption,
     ModelFlags,
     PricesOption,
-    merged,
+    expand_groups,
 )
-from ragsmith.cli.output import note, say, say_folded, say_lines, say_table, show_result, table
-from ragsmith.cli.progress import Progress, show_building
+from ragsmith.cli.output import (
+    print_line,
+    print_lines,
+    print_rows,
+    print_stderr,
+    print_table,
+    print_wrapped,
+    show_result,
+)
+from ragsmith.cli.progress import Progress, show_task_progress
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.text.redaction import redacted
 
@@ -46,7 +54,7 @@ DatasetsOption = Annotated[
 
 
 @app.command(cls=listing("Strategies", registered_strategies))
-@merged
+@expand_groups
 def search(
     *,
     dataset: DatasetsOption,
@@ -87,8 +95,8 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search for the best pipeline; the same command resumes an interrupted search."""
-    progress = Progress.suited(quiet=quiet, as_json=as_json)
-    show_building(progress.building)
+    progress = Progress.for_output(quiet=quiet, as_json=as_json)
+    show_task_progress(progress.task_progress)
     arguments = {
         **run,
         **models.arguments(),
@@ -104,7 +112,7 @@ def search(
         "on_step": progress.step,
         "on_progress": progress.progress,
     }
-    if len(dataset) == 1 and not _is_all(dataset[0]):
+    if len(dataset) == 1 and not _is_all_domains(dataset[0]):
         _search_one(dataset[0], {**arguments, "accept_spent": budget.accept_spent}, progress, models.base_url, as_json)
         return
     if budget.accept_spent is not None:
@@ -114,7 +122,7 @@ def search(
     _search_each(dataset, arguments, progress, as_json)
 
 
-def _is_all(dataset: str) -> bool:
+def _is_all_domains(dataset: str) -> bool:
     from ragsmith.datasets.bundled import ALL
 
     return dataset == ALL and not Path(ALL).is_dir()
@@ -124,21 +132,21 @@ def _search_one(
     dataset: str, arguments: dict[str, Any], progress: Progress, base_url: str | None, as_json: bool
 ) -> None:
     try:
-        found = ragsmith.search(dataset, **arguments)
+        result = ragsmith.search(dataset, **arguments)
     except BudgetExhausted as stop:
         progress.clear()
         reason = f"paused before any proposed pipeline was complete: {redacted(str(stop))}"
         show_result(as_json, {"state": "interrupted", "why": reason}, lambda: None)
-        note(f"{reason}.")
+        print_stderr(f"{reason}.")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         progress.clear()
-    show_result(as_json, _result_json(found), lambda: _say_result(found, progress.seconds(), base_url))
-    if found.state == "interrupted":
-        note(f"paused: {redacted(found.why)}.")
-    _note_damaged(found)
-    if found.no_winner:
-        raise typer.Exit(INTERRUPTED if found.state == "interrupted" else 1)
+    show_result(as_json, _result_json(result), lambda: _print_result(result, progress.seconds(), base_url))
+    if result.state == "interrupted":
+        print_stderr(f"paused: {redacted(result.why)}.")
+    _note_damaged(result)
+    if result.no_winner:
+        raise typer.Exit(INTERRUPTED if result.state == "interrupted" else 1)
 
 
 def _search_each(datasets: list[str], arguments: dict[str, Any], progress: Progress, as_json: bool) -> None:
@@ -149,71 +157,73 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], progress: Progr
     """
     from ragsmith.api.result import Result
 
-    def ended(name: str, result: Result | Exception) -> None:
+    def ended(name: str, outcome: Result | Exception) -> None:
         progress.clear()
-        if isinstance(result, BudgetExhausted):  # reported as waiting
+        if isinstance(outcome, BudgetExhausted):  # reported as waiting
             return
-        if not isinstance(result, Result):
-            note(f"error: {name}: {redacted(str(result))}")
+        if not isinstance(outcome, Result):
+            print_stderr(f"error: {name}: {redacted(str(outcome))}")
             return
-        if result.state == "interrupted":
-            note(f"paused: {name}: {redacted(result.why)}.")
-        if result.no_winner:
-            note(f"no winner: {name}: {redacted(result.no_winner)}.")
-        _note_damaged(result)
+        if outcome.state == "interrupted":
+            print_stderr(f"paused: {name}: {redacted(outcome.why)}.")
+        if outcome.no_winner:
+            print_stderr(f"no winner: {name}: {redacted(outcome.no_winner)}.")
+        _note_damaged(outcome)
 
     try:
-        found = ragsmith.search_each(datasets, **arguments, on_dataset=progress.of_several, on_end=ended)
+        searched = ragsmith.search_each(datasets, **arguments, on_dataset=progress.begin_dataset, on_end=ended)
     finally:
         progress.clear()
-    show_result(as_json, _each_json(found), lambda: _say_each(found, progress.seconds()))
-    for name, why in found.waiting.items():
-        note(f"waiting: {name}: {redacted(why)}.")
-    if found.failed or any(one.no_winner and one.state != "interrupted" for one in found.found.values()):
+    show_result(as_json, _each_json(searched), lambda: _print_each(searched, progress.seconds()))
+    for name, why in searched.waiting.items():
+        print_stderr(f"waiting: {name}: {redacted(why)}.")
+    if searched.failed or any(result.no_winner and result.state != "interrupted" for result in searched.found.values()):
         raise typer.Exit(1)
-    if found.waiting or any(one.no_winner for one in found.found.values()):
+    if searched.waiting or any(result.no_winner for result in searched.found.values()):
         raise typer.Exit(INTERRUPTED)
 
 
-def _note_damaged(found: Result) -> None:
-    for damaged in found.damaged:
-        note(f"the cache row {damaged} was damaged and was computed again")
+def _note_damaged(result: Result) -> None:
+    for row in result.damaged:
+        print_stderr(f"the cache row {row} was damaged and was computed again")
 
 
-def _each_json(found: Searched) -> dict[str, Any]:
+def _each_json(searched: Searched) -> dict[str, Any]:
     from ragsmith.reporting.report_files import report_json
 
     return {
         "datasets": {
-            **{name: _result_json(one) for name, one in found.found.items()},
-            **{name: {"state": "failed", "why": redacted(why)} for name, why in found.failed.items()},
-            **{name: {"state": "waiting", "why": redacted(why)} for name, why in found.waiting.items()},
+            **{name: _result_json(result) for name, result in searched.found.items()},
+            **{name: {"state": "failed", "why": redacted(why)} for name, why in searched.failed.items()},
+            **{name: {"state": "waiting", "why": redacted(why)} for name, why in searched.waiting.items()},
         },
-        **({} if found.across is None else {"across": report_json(found.across)}),
-        "report": [str(path) for path in found.files],
+        **({} if searched.across is None else {"across": report_json(searched.across)}),
+        "report": [str(path) for path in searched.files],
     }
 
 
-def _say_each(found: Searched, seconds: float) -> None:
+def _print_each(searched: Searched, seconds: float) -> None:
     """Print a line for each data set, and the pooled gains of the winners."""
     from ragsmith.reporting.overview import describe_pooled, summary_table
 
-    results = found.found.values()
-    unfinished = {**dict.fromkeys(found.failed, "failed"), **dict.fromkeys(found.waiting, "waiting")}
-    summary = summary_table([one.run_report for one in results], unfinished)
-    say_table(summary)
-    pooled = [describe_pooled(rival) or None for rival in found.across.tested] if found.across else []
-    say_folded(f"({summary.caption})", *pooled)
+    results = searched.found.values()
+    unfinished = {**dict.fromkeys(searched.failed, "failed"), **dict.fromkeys(searched.waiting, "waiting")}
+    summary = summary_table([result.run_report for result in results], unfinished)
+    print_table(summary)
+    pooled = [describe_pooled(rival) or None for rival in searched.across.tested] if searched.across else []
+    print_wrapped(f"({summary.caption})", *pooled)
     computed, reused, calls = (
-        sum(getattr(one, name) for one in results) for name in ("computed", "reused", "calls_made")
+        sum(getattr(result, name) for result in results) for name in ("computed", "reused", "calls_made")
     )
-    sent, tokens, cost = (sum(getattr(one.spent, name) for one in results) for name in ("calls", "tokens", "cost"))
-    say_lines(
+    calls_sent, tokens, cost = (
+        sum(getattr(result.spent, name) for result in results) for name in ("calls", "tokens", "cost")
+    )
+    print_lines(
         "",
         f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls, {seconds:.1f} s",
-        _spent_line(sent, tokens, cost),
-        *(f"report  {page}" for page in found.files if page.suffix == ".html"),
-        *(f"winner  {winner}" for one in results for winner in filter(_is_winner, one.files)),
+        _spent_line(calls_sent, tokens, cost),
+        *(f"report  {page}" for page in searched.files if page.suffix == ".html"),
+        *(f"winner  {winner}" for result in results for winner in filter(_is_winner, result.files)),
     )
 
 
@@ -222,19 +232,19 @@ def _spent_line(calls: int, tokens: int, cost: float) -> str | None:
     return f"{calls:,} requests sent so far, {tokens:,} tokens{money}" if calls else None
 
 
-def _result_json(found: Result) -> dict[str, Any]:
+def _result_json(result: Result) -> dict[str, Any]:
 
     return {
-        "run": found.key,
-        "state": found.state,
-        "computed": found.computed,
-        "reused": found.reused,
-        "model_calls": found.calls_made,
-        "spent": asdict(found.spent),
-        "winner": next((str(path) for path in found.files if _is_winner(path)), None),
-        **({"no_winner": redacted(found.no_winner)} if found.no_winner else {}),
-        "report": [str(path) for path in found.files if not _is_winner(path)],
-        "summary": found.summary.splitlines(),
+        "run": result.key,
+        "state": result.state,
+        "computed": result.computed,
+        "reused": result.reused,
+        "model_calls": result.calls_made,
+        "spent": asdict(result.spent),
+        "winner": next((str(path) for path in result.files if _is_winner(path)), None),
+        **({"no_winner": redacted(result.no_winner)} if result.no_winner else {}),
+        "report": [str(path) for path in result.files if not _is_winner(path)],
+        "summary": result.summary.splitlines(),
     }
 
 
@@ -242,25 +252,25 @@ def _is_winner(path: Path) -> bool:
     return path.suffix == ".yaml"
 
 
-def _say_result(found: Result, seconds: float, base_url: str | None) -> None:
-    made = found.run_report.about.record.settings.fitness.made
-    say_lines(
-        *found.summary.splitlines(),
+def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
+    noun = result.run_report.about.record.settings.fitness.made
+    print_lines(
+        *result.summary.splitlines(),
         "",
-        f"{found.computed:,} {made} computed, {found.reused:,} from the cache, "
-        f"{found.calls_made:,} model calls, {seconds:.1f} s",
-        _spent_line(found.spent.calls, found.spent.tokens, found.spent.cost),
-        f"report  {next(path for path in found.files if path.suffix == '.html')}",
+        f"{result.computed:,} {noun} computed, {result.reused:,} from the cache, "
+        f"{result.calls_made:,} model calls, {seconds:.1f} s",
+        _spent_line(result.spent.calls, result.spent.tokens, result.spent.cost),
+        f"report  {next(path for path in result.files if path.suffix == '.html')}",
     )
-    if found.no_winner:
-        note(f"no winner: {redacted(found.no_winner)}.")
+    if result.no_winner:
+        print_stderr(f"no winner: {redacted(result.no_winner)}.")
     where = f" --base-url {shlex.quote(base_url)}" if base_url else ""
-    for winner in filter(_is_winner, found.files):
-        say_lines(f"winner  {winner}", f'ask it  ragsmith ask {winner} "your question"{where}')
+    for winner in filter(_is_winner, result.files):
+        print_lines(f"winner  {winner}", f'ask it  ragsmith ask {winner} "your question"{where}')
 
 
 @app.command(cls=listing("Strategies", registered_strategies))
-@merged
+@expand_groups
 def plan(
     *,
     dataset: DatasetOption,
@@ -271,19 +281,20 @@ def plan(
         float | None, typer.Option(help="Latency of a request in seconds. [default: as measured in the cache, or 1]")
     ] = None,
     in_flight: Annotated[
-        int | None, typer.Option(help="Number of requests that are answered concurrently. [default: all that are sent]")
+        int | None,
+        typer.Option(help="Number of requests that are answered concurrently. [default: all requests in flight]"),
     ] = None,
     sample: Annotated[
         int | None,
         typer.Option(
-            help="Number of search questions the plan is estimated on. [default: 100; at least 15 without races]"
+            help="Number of search questions that the plan is estimated on. [default: 100; at least 15 without races]"
         ),
     ] = None,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the requests, tokens, money and time of a search, and the cost of each of its options."""
-    found = ragsmith.plan(
+    estimate = ragsmith.plan(
         dataset,
         **run,
         **models.arguments(),
@@ -293,73 +304,73 @@ def plan(
         sample=sample,
         cache=cache,
     )
-    show_result(as_json, {**asdict(found), "totals": found.totals}, lambda: _say_plan(found))
+    show_result(as_json, {**asdict(estimate), "totals": estimate.totals}, lambda: _print_plan(estimate))
 
 
-def _say_plan(found: SearchPlan) -> None:
-    if found.searches > 1:
-        say(
-            f"{found.searches} searches, one for each fold and one on all questions: the numbers below are for one "
-            f"search times {found.searches}, an upper bound, as requests that they share are sent once"
+def _print_plan(plan: SearchPlan) -> None:
+    if plan.searches > 1:
+        print_line(
+            f"{plan.searches} searches, one for each fold and one on all questions: the numbers below are for one "
+            f"search times {plan.searches}, an upper bound, as requests that they share are sent once"
         )
-    if found.genomes is None:
-        counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"
-        say_lines(
+    if plan.genomes is None:
+        counts = f"about {plan.about_pipelines:,} pipelines and {plan.about_made:,} {plan.made}"
+        print_lines(
             "all models are embedded: no requests are sent, and the search costs no money",
             f"{counts}, fewer if candidates lose races or the search converges",
-            f"{found.proposed:,} of the pipelines are proposed by the search, which is what --max-evaluations counts; "
+            f"{plan.proposed:,} of the pipelines are proposed by the search, which is what --max-evaluations counts; "
             "the others are the baselines and each option alone. The recommended pipeline, and the simplification and "
             "ablation of the winner, are additional",
         )
         return
-    say_lines(
-        f"about {found.genomes} pipelines on {found.questions} questions, estimated on {found.sampled} of them with "
+    print_lines(
+        f"about {plan.genomes} pipelines on {plan.questions} questions, estimated on {plan.sampled} of them with "
         "embedded models in place of the others",
-        f"at most {found.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
+        f"at most {plan.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
         "others are baselines, each option alone, and the simplification and ablation of the winner",
         "",
     )
     head = ["model", "request", "to be sent", "in the cache", "tokens in", "tokens out", "money", "seconds"]
-    total = found.totals
-    rows = [[_name(line.model), line.request, *_amounts(asdict(line))] for line in found.lines]
-    table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
-    if found.ranges:
+    total = plan.totals
+    rows = [[_model_name(line.model), line.request, *_amount_cells(asdict(line))] for line in plan.lines]
+    print_rows([*rows, ["all", "", *_amount_cells(total)]], head, frozenset(range(2, 8)))
+    if plan.ranges:
         how = "the simulated searches, each on its own questions, took"
-        if found.raced:
+        if plan.raced:
             how = "if all pruned candidates are pruned one block of questions earlier or later, it takes"
-        say_lines("", f"the course of a search depends on the replies: {how} {_describe_range(found)}")
-    if found.timed:
-        say_lines(
+        print_lines("", f"the course of a search depends on the replies: {how} {_describe_range(plan)}")
+    if plan.timed:
+        print_lines(
             "",
-            f"latency: {found.timed:,} questions are answered once more, one by one; replies of chat models are taken "
+            f"latency: {plan.timed:,} questions are answered once more, one by one; replies of chat models are taken "
             "from the cache with their measured seconds",
         )
-    if found.choices:
-        say()
+    if plan.choices:
+        print_line()
         head = ["can be left out", "with", "requests", "tokens in", "tokens out", "money"]
-        chosen = [[one.what, one.flag, *_amounts(asdict(one))] for one in found.choices]
-        table(chosen, head, frozenset(range(2, 6)))
-        say(
+        chosen = [[choice.what, choice.flag, *_amount_cells(asdict(choice))] for choice in plan.choices]
+        print_rows(chosen, head, frozenset(range(2, 6)))
+        print_line(
             "(requests of each alone; without a stage other pipelines are searched, so run the plan with its flag, too)"
         )
-    say_lines("", *(f"{_name(model)}: {remark}" for model, remarks in found.notes.items() for remark in remarks))
+    print_lines("", *(f"{_model_name(model)}: {remark}" for model, remarks in plan.notes.items() for remark in remarks))
     if total["cost"] is None:
-        say("money: not all prices are known; give a file with --prices")
+        print_line("money: not all prices are known; give a file with --prices")
 
 
-def _describe_range(found: SearchPlan) -> str:
+def _describe_range(plan: SearchPlan) -> str:
     """Return the minimum and maximum over the simulated searches of a plan."""
-    calls, cost = found.ranges["calls"], found.ranges.get("cost")
+    calls, cost = plan.ranges["calls"], plan.ranges.get("cost")
     money = "" if cost is None else f", and {cost[0]:.2f} to {cost[1]:.2f} in money"
     return f"{calls[0]:,.0f} to {calls[1]:,.0f} requests{money}"
 
 
-def _name(model: str) -> str:
+def _model_name(model: str) -> str:
     return model.partition("@")[0]
 
 
-def _amounts(of: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a row, in the order of the header."""
-    counts = [f"{of[name]:,.0f}" for name in ("calls", "cached", "input_tokens", "output_tokens") if name in of]
-    money = "?" if of["cost"] is None else f"{of['cost']:.2f}"
-    return [*counts, money, *([f"{of['seconds']:,.0f}"] if "seconds" in of else [])]
+def _amount_cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the counts, cost and seconds of a row as cells, in the order of the header."""
+    counts = [f"{row[name]:,.0f}" for name in ("calls", "cached", "input_tokens", "output_tokens") if name in row]
+    money = "?" if row["cost"] is None else f"{row['cost']:.2f}"
+    return [*counts, money, *([f"{row['seconds']:,.0f}"] if "seconds" in row else [])]

@@ -12,15 +12,15 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
-from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say_folded, say_lines, show_result
+from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, expand_groups
+from ragsmith.cli.output import print_lines, print_wrapped, show_result
 
 if TYPE_CHECKING:
     from ragsmith.deploying.kit import Kit
 
 
 @app.command()
-@merged
+@expand_groups
 def serve(
     *,
     pipeline: PipelineArgument,
@@ -70,7 +70,7 @@ def serve(
 
     def started(url: str) -> None:
         chat = f"chat clients  base URL {url}v1, model ragsmith"
-        show_result(as_json, {"url": url}, lambda: say_lines(f"ask at  {url}", chat))
+        show_result(as_json, {"url": url}, lambda: print_lines(f"ask at  {url}", chat))
         sys.stdout.flush()  # a program that started it may be waiting
 
     ragsmith.serve(
@@ -109,14 +109,14 @@ def deploy(
 ) -> None:
     """Write a self-contained starter kit: documents, server, container files, tests, a gate, a Python script."""
     kit = ragsmith.deploy(pipeline, folder, dataset=dataset, documents=documents, imports=imports or (), force=force)
-    show_result(as_json, {**asdict(kit), "folder": str(kit.folder)}, lambda: _say_kit(kit))
+    show_result(as_json, {**asdict(kit), "folder": str(kit.folder)}, lambda: _print_kit(kit))
 
 
-def _say_kit(kit: Kit) -> None:
-    say_lines(
+def _print_kit(kit: Kit) -> None:
+    print_lines(
         f"starter kit  {kit.folder}  ({len(kit.files):,} files; start with README.md)",
         f"needs        ragsmith with {', '.join(kit.extras)}, which is included",
         f"keys         {', '.join(kit.keys)}: set them where it runs" if kit.keys else None,
         f"can use      {', '.join(kit.services)}" if kit.services else None,
     )
-    say_folded(*kit.notes)
+    print_wrapped(*kit.notes)

@@ -14,7 +14,7 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import say_json, say_lines, show_result, table
+from ragsmith.cli.output import print_json, print_lines, print_rows, show_result
 from ragsmith.errors import UsageError
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique, load_techniques
@@ -33,26 +33,28 @@ def techniques(
     """List the techniques of each family, or explain one."""
 
     load_techniques()
-    every = [
+    listed = [
         t for family in FAMILIES for t in sorted(family.techniques.values(), key=lambda t: (t.name != "none", t.name))
     ]
     if name is not None:
-        every = _named(every, name)
+        listed = _find_techniques(listed, name)
     if as_json:
-        say_json([technique_to_dict(technique) for technique in every])
+        print_json([technique_to_dict(technique) for technique in listed])
     elif name is not None:
-        say_lines(*(line for technique in every for line in explain_technique(technique, prompts=prompts)))
+        print_lines(*(line for technique in listed for line in explain_technique(technique, prompts=prompts)))
     else:
-        table([[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "summary"])
+        print_rows(
+            [[t.family, t.name, t.summary.replace("``", "`")] for t in listed], ["family", "technique", "summary"]
+        )
 
 
-def _named(every: list[Technique], name: str) -> list[Technique]:
+def _find_techniques(registered: list[Technique], name: str) -> list[Technique]:
 
-    found = [t for t in every if name in (t.name, f"{t.family}.{t.name}")]
-    if not found:
-        known = {t.name for t in every} | ({f"{t.family}.{t.name}" for t in every} if "." in name else set())
+    matches = [t for t in registered if name in (t.name, f"{t.family}.{t.name}")]
+    if not matches:
+        known = {t.name for t in registered} | ({f"{t.family}.{t.name}" for t in registered} if "." in name else set())
         raise UsageError(f"unknown technique {name!r}: {did_you_mean(name, known)}")
-    return found
+    return matches
 
 
 @app.command()
@@ -67,14 +69,14 @@ def measures(
 
     every = [measure_named(name)] if name is not None else list(registered_measures().values())
     if as_json:
-        say_json([measure.plain() for measure in every])
+        print_json([measure.plain() for measure in every])
     elif name is None:
         rows = [[measure.subject, measure.name, measure.label, measure.summary] for measure in every]
-        table(rows, ["of the", "measure", "label", "definition"])
+        print_rows(rows, ["of the", "measure", "label", "definition"])
     else:
         listed = {field: ", ".join(map(str, v)) if isinstance(v, list) else v for field, v in every[0].plain().items()}
-        say_lines(f"{name}: {every[0].heading}", "", *str(inspect.getdoc(every[0].fn)).splitlines(), "")
-        say_lines(*(f"{field:<10} {value}" for field, value in listed.items()))
+        print_lines(f"{name}: {every[0].heading}", "", *str(inspect.getdoc(every[0].fn)).splitlines(), "")
+        print_lines(*(f"{field:<10} {value}" for field, value in listed.items()))
 
 
 @app.command()
@@ -86,25 +88,37 @@ def space(
     """Show a search space: its options and its size."""
     from ragsmith.pipelines.space_file import load_space
 
-    found = load_space(name)
-    options = {name: [str(g) for g in genes] for name, genes in zip(found.names, found.options, strict=True)}
-    about = {"name": found.name, "description": found.description, "size": found.size, "feasible": found.feasible_size}
-    listed = (f"{family:<17} {len(its):>2}  {', '.join(its)}" for family, its in options.items())
-    sizes = f"{' x '.join(map(str, found.sizes))} = {found.size:,} pipelines, {found.feasible_size:,} of them feasible"
-    show_result(as_json, {**about, "options": options}, lambda: say_lines(found.description, "", *listed, "", sizes))
+    loaded = load_space(name)
+    options = {name: [str(g) for g in genes] for name, genes in zip(loaded.names, loaded.options, strict=True)}
+    header = {
+        "name": loaded.name,
+        "description": loaded.description,
+        "size": loaded.size,
+        "feasible": loaded.feasible_size,
+    }
+    listed = (
+        f"{family:<17} {len(option_names):>2}  {', '.join(option_names)}" for family, option_names in options.items()
+    )
+    sizes = (
+        f"{' x '.join(map(str, loaded.sizes))} = {loaded.size:,} pipelines, {loaded.feasible_size:,} of them feasible"
+    )
+    show_result(
+        as_json, {**header, "options": options}, lambda: print_lines(loaded.description, "", *listed, "", sizes)
+    )
 
 
-WIDTH = 100
+LINE_WIDTH = 100
+"""Maximum number of characters of a line of an explanation."""
 
-BEGINNINGS: Mapping[str, tuple[str, ...]] = {
+FIRST_WORDS: Mapping[str, tuple[str, ...]] = {
     "helps": ("Helps ",),
     "costs": ("Costs ",),
     "against": ("Differences from ", "Against the "),
 }
 """The first words of each part of a docstring, by the name of the part."""
 
-LABELS = ("fitted", "gold")
-"""Tools that are not models: gold labels, and parameters fitted on them."""
+GOLD_TOOLS = ("fitted", "gold")
+"""Tools of techniques that are not models: gold labels, and parameters fitted on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +139,11 @@ def split_docstring(docstring: str) -> TechniqueDoc:
     paragraph. All other sentences are details.
     """
     summary, _, rest = inspect.cleandoc(docstring).partition("\n\n")
-    found: dict[str, list[str]] = {name: [] for name in (*BEGINNINGS, "details")}
+    parts: dict[str, list[str]] = {name: [] for name in (*FIRST_WORDS, "details")}
     for paragraph in filter(str.strip, rest.split("\n\n")):
         for name, text in _split_paragraph(paragraph).items():
-            found[name].append(text)
-    return TechniqueDoc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
+            parts[name].append(text)
+    return TechniqueDoc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in parts.items()})
 
 
 def _split_paragraph(paragraph: str) -> dict[str, str]:
@@ -137,13 +151,13 @@ def _split_paragraph(paragraph: str) -> dict[str, str]:
     if any(line.startswith((" ", "- ", "* ")) for line in paragraph.splitlines()):
         return {"details": paragraph}
     flat = " ".join(paragraph.split())
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     part = "details"
     for start, end in sentences(flat):
-        begun = next((name for name, words in BEGINNINGS.items() if flat.startswith(words, start)), None)
-        part = begun or ("against" if part == "against" else "details")
-        found.setdefault(part, []).append(flat[start:end])
-    return {name: " ".join(texts) for name, texts in found.items()}
+        named_part = next((name for name, words in FIRST_WORDS.items() if flat.startswith(words, start)), None)
+        part = named_part or ("against" if part == "against" else "details")
+        parts.setdefault(part, []).append(flat[start:end])
+    return {name: " ".join(texts) for name, texts in parts.items()}
 
 
 def technique_to_dict(technique: Technique) -> dict[str, Any]:
@@ -161,7 +175,7 @@ def technique_to_dict(technique: Technique) -> dict[str, Any]:
             for name, within in technique.ranges.items()
         },
         "choices": {key: list(values) for key, values in technique.choices.items()},
-        "needs": [kind for kind in technique.tools.values() if kind not in LABELS],
+        "needs": [kind for kind in technique.tools.values() if kind not in GOLD_TOOLS],
         "after": {family: list(names) for family, names in technique.after.items()},
         "fitted": technique.fitting is not None,
         "signals": dict(technique.fitting.names) if technique.fitting else {},
@@ -175,58 +189,65 @@ def explain_technique(technique: Technique, *, prompts: bool = False) -> Iterato
     doc = split_docstring(technique.fn.__doc__ or "")
     tasks = find_tasks(technique)
     yield f"{technique.family}.{technique.name}"
-    yield from ("", *_wrapped(doc.summary, "  "))
-    yield from _listed("Method", [_method(technique), technique.paper])
-    yield from _prose("When it helps", doc.helps)
-    yield from _prose("What it costs", doc.costs)
-    yield from _prose("Differences from the original", doc.against)
-    yield from _prose("More", doc.details)
-    yield from _listed("Parameters", _parameters(technique))
+    yield from ("", *_wrap(doc.summary, "  "))
+    yield from _list_section("Method", [_method(technique), technique.paper])
+    yield from _text_section("When it helps", doc.helps)
+    yield from _text_section("What it costs", doc.costs)
+    yield from _text_section("Differences from the original", doc.against)
+    yield from _text_section("More", doc.details)
+    yield from _list_section("Parameters", _describe_parameters(technique))
     if technique.fitting:
         signals = (f"{name.replace('_', ' ')}: {meaning}" for name, meaning in technique.fitting.names.items())
-        yield from _listed("Signals, each standardised among the candidates of a question", signals)
-    yield from _listed("Needs", _needs(technique))
-    yield from _listed("Asks the language model to", [task.name for task in tasks])
+        yield from _list_section("Signals, each standardised among the candidates of a question", signals)
+    yield from _list_section("Needs", _describe_needs(technique))
+    yield from _list_section("Asks the language model to", [task.name for task in tasks])
     for task in tasks if prompts else ():
         yield from ("", f"  Prompt of {task.name}")
         yield from (f"    | {line}".rstrip() for line in task.prompt.splitlines())
     yield ""
 
 
-def _prose(heading: str, text: str) -> Iterator[str]:
+def _text_section(heading: str, text: str) -> Iterator[str]:
     for number, paragraph in enumerate(filter(None, text.split("\n\n"))):
-        yield from ("", *([] if number else [f"  {heading}"]), *_wrapped(paragraph, "    "))
+        yield from ("", *([] if number else [f"  {heading}"]), *_wrap(paragraph, "    "))
 
 
-def _listed(heading: str, items: Iterable[str]) -> Iterator[str]:
+def _list_section(heading: str, items: Iterable[str]) -> Iterator[str]:
     for number, item in enumerate(filter(None, items)):
-        yield from (*([] if number else ["", f"  {heading}"]), *_wrapped(item, "    "))
+        yield from (*([] if number else ["", f"  {heading}"]), *_wrap(item, "    "))
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
     text = text.replace("``", "`")
-    if "\n" in text:  # laid out by hand
+    if "\n" in text:  # preformatted
         return [f"{indent}{line}".rstrip() for line in text.splitlines()]
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text,
+        LINE_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-def _parameters(technique: Technique) -> Iterator[str]:
+def _describe_parameters(technique: Technique) -> Iterator[str]:
     for key, default in technique.defaults.items():
         within = f" ({technique.ranges[key]})" if key in technique.ranges else ""
         choices = ", ".join(str(choice) or "''" for choice in technique.choices.get(key, ()))
         yield f"{key} = {default!r}{within}{f'  (a search may vary it: {choices})' if choices else ''}"
 
 
-def _needs(technique: Technique) -> Iterator[str]:
+def _describe_needs(technique: Technique) -> Iterator[str]:
     for kind in technique.tools.values():
-        if kind not in LABELS:
+        if kind not in GOLD_TOOLS:
             yield f"{kind}, built once for a collection" if kind == "entity_graph" else kind
     for family, names in technique.after.items():
         yield f"{family} {' or '.join(names)} before it"
     if technique.fitting:
-        when = "".join(f", if {name} is {' or '.join(map(str, its))}" for name, its in technique.fitting.when.items())
+        when = "".join(
+            f", if {name} is {' or '.join(map(str, values))}" for name, values in technique.fitting.when.items()
+        )
         yield f"questions with gold evidence, on which it is fitted{when}; a fitted pipeline carries what it learned"
     if technique.analysis_only:
         yield "the gold evidence of the question itself: for analysis only, and never part of a pipeline"

@@ -13,26 +13,30 @@ from typing import Any
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import nearest
 
-EXTRA = re.compile(r"unexpected extra argument\S* \((.+)\)", re.DOTALL)
-UNKNOWN = re.compile(r"No such command (['\"])(.+?)\1", re.DOTALL)
+EXTRA_ARGUMENT = re.compile(r"unexpected extra argument\S* \((.+)\)", re.DOTALL)
+UNKNOWN_COMMAND = re.compile(r"No such command (['\"])(.+?)\1", re.DOTALL)
 
-KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
-"""The expected value of a parameter, by the name of its type in newer and older versions of Typer."""
+EXPECTED_VALUES = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
+"""Descriptions of the expected value of a parameter, by its type name in newer and older versions of Typer."""
 
 
-def sentence(error: Any, arguments: Sequence[str]) -> str:
+def usage_message(error: Any, arguments: Sequence[str]) -> str:
     """Return the message for an ``error`` that Typer raised for ``arguments``: what is wrong, where, and what to do."""
     context: Any = getattr(error, "ctx", None)
     command = context.command_path if context else "ragsmith"
     match type(error).__name__:
         case "NoSuchOption":
-            return f"{command} has no option {shown(error.option_name)}: {_near(error.option_name, context, command)}"
+            hint = _suggest_option(error.option_name, context, command)
+            return f"{command} has no option {shown(error.option_name)}: {hint}"
         case "MissingParameter":
-            return f"{command} needs {_name(error.param)}: {_help(error.param)}"
+            return f"{command} needs {_parameter_name(error.param)}: {_help_clause(error.param)}"
         case "BadParameter":
-            kind, value = KINDS.get(_type(error.param)), _value(arguments, getattr(error.param, "opts", ()))
+            kind, value = (
+                EXPECTED_VALUES.get(_type_name(error.param)),
+                _last_value(arguments, getattr(error.param, "opts", ())),
+            )
             if kind and value is not None:
-                return f"{_name(error.param)} is {shown(value)}: give {kind}"
+                return f"{_parameter_name(error.param)} is {shown(value)}: give {kind}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
@@ -42,9 +46,9 @@ def sentence(error: Any, arguments: Sequence[str]) -> str:
 
 def _describe_extra(error: Any, context: Any, command: str) -> str:
     """Return the message for an unknown command or an extra argument; else the message of Typer."""
-    if extra := EXTRA.search(error.message):
+    if extra := EXTRA_ARGUMENT.search(error.message):
         return f"{command} does not take {shown(extra[1])}: `{command} -h` lists its arguments"
-    if unknown := UNKNOWN.search(error.message):
+    if unknown := UNKNOWN_COMMAND.search(error.message):
         known = sorted(getattr(context.command, "commands", {}))
         near = nearest(unknown[2], known)
         do = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
@@ -52,40 +56,40 @@ def _describe_extra(error: Any, context: Any, command: str) -> str:
     return " ".join(error.format_message().split()).removesuffix(".")
 
 
-def _near(option: str, context: Any, command: str) -> str:
+def _suggest_option(option: str, context: Any, command: str) -> str:
     """Return a hint: the most similar option, or the command that lists them."""
-    known = {name.lstrip("-"): name for name in _options(context)}  # common dashes would raise all similarities
+    known = {name.lstrip("-"): name for name in _list_options(context)}  # common dashes would raise all similarities
     near = nearest(option.lstrip("-"), known)
     return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 
 
-def _options(context: Any) -> Iterator[str]:
+def _list_options(context: Any) -> Iterator[str]:
     for parameter in context.command.get_params(context):
         if parameter.param_type_name == "option":
             yield from (*parameter.opts, *parameter.secondary_opts)
 
 
-def _name(parameter: Any) -> str:
+def _parameter_name(parameter: Any) -> str:
     """Return the name of a parameter in the help."""
     if parameter.param_type_name == "option":
         return str(parameter.opts[0])
     return str(parameter.metavar or parameter.name.upper())
 
 
-def _help(parameter: Any) -> str:
+def _help_clause(parameter: Any) -> str:
     """Return the help of a parameter as the end of a sentence."""
     text = str(parameter.help).removesuffix(".")
     return text[:1].lower() + text[1:]
 
 
-def _type(parameter: Any) -> str:
+def _type_name(parameter: Any) -> str:
     """Return the name of the type of a parameter."""
     if described := getattr(parameter, "type_descriptor", None):
         return getattr(described.annotation, "__name__", "")
     return str(getattr(getattr(parameter, "type", None), "name", ""))
 
 
-def _value(arguments: Sequence[str], names: Sequence[str]) -> str | None:
+def _last_value(arguments: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the value of the last of the options ``names``, or None if none of them is given."""
     given = None
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from ragsmith.cli import run
 from ragsmith.cli.app import COMMANDS, load
-from ragsmith.cli.options import merged
+from ragsmith.cli.options import expand_groups
 from ragsmith.cli.usage_errors import sentence
 
 
@@ -83,7 +83,7 @@ def app(written: list[object]) -> typer.Typer:
     app = typer.Typer()
 
     @app.command()
-    @merged
+    @expand_groups
     def write(*, text: Annotated[str, typer.Argument()], colours: Colours, loud: bool = False) -> None:
         written.append((text, colours, loud))
 
@@ -105,7 +105,7 @@ def test_help_lists_the_flags_where_the_group_stands(app: typer.Typer) -> None:
 def test_a_flag_that_is_declared_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="duplicate parameter name"):
 
-        @merged
+        @expand_groups
         def write(*, colours: Colours, ink: str = "") -> None: ...
 
 

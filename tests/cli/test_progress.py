@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 from ragsmith.building import log_progress
-from ragsmith.cli.progress import Progress, show_building
+from ragsmith.cli.progress import Progress, show_task_progress
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Spent
@@ -71,9 +71,9 @@ def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Experiment, caps
 
 
 def built(mode: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    show_building(Progress(mode).building)
+    show_task_progress(Progress(mode).task_progress)
     log_progress("embedding texts", 4_096, 99_770)
-    show_building()
+    show_task_progress()
     return capsys.readouterr().err.splitlines()
 
 
@@ -157,11 +157,11 @@ IGNORED = """
 
     interrupts = Interrupts()
     signal.raise_signal(signal.SIGINT)
-    print(interrupts.heard)
+    print(interrupts.received)
     try:
         signal.raise_signal(signal.SIGTERM)
     except KeyboardInterrupt:
-        print(interrupts.heard)
+        print(interrupts.received)
     """
 
 COMPILED = """

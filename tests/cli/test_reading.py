@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.cli.output import table
+from ragsmith.cli.output import print_rows
 from ragsmith.cli.techniques import explain_technique, split_docstring
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Fitting, Technique, load_techniques
@@ -322,7 +322,7 @@ def test_programs_get_everything(ragsmith: Command) -> None:
 
 def printed(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool) -> list[str]:
     with redirect_stdout(io.StringIO()) as out:
-        table(rows, head, right, fold=fold)
+        print_rows(rows, head, right, fold=fold)
     return out.getvalue().splitlines()
 
 

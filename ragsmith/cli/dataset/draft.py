@@ -28,9 +28,9 @@ from ragsmith.cli.options import (
     JsonOption,
     RoleFlags,
     ThinkingOption,
-    merged,
+    expand_groups,
 )
-from ragsmith.cli.output import note, say, say_lines, show_result
+from ragsmith.cli.output import print_line, print_lines, print_stderr, show_result
 from ragsmith.errors import UsageError, WrongOption
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _methods() -> Iterable[Extension]:
 
 
 @commands.command(cls=listing("Methods", _methods))
-@merged
+@expand_groups
 def draft(
     *,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, with or without questions.")],
@@ -103,24 +103,24 @@ def draft(
             accept_spent=budget.accept_spent,
             retry_failed=retry_failed,
             cache=cache,
-            on_plan=None if as_json else _say_plan,
-            on_progress=None if as_json else _say_progress,
+            on_plan=None if as_json else _print_plan,
+            on_progress=None if as_json else _print_progress,
         )
-    show_result(as_json, _drafted_json(drafted), lambda: _say_drafted(drafted, questions))
+    show_result(as_json, _drafted_json(drafted), lambda: _print_drafted(drafted, questions))
     if drafted.paused:
-        note(f"paused: {drafted.paused}.")
+        print_stderr(f"paused: {drafted.paused}.")
         raise typer.Exit(INTERRUPTED)
 
 
-def _say_plan(plan: DraftingPlan) -> None:
-    note(
+def _print_plan(plan: DraftingPlan) -> None:
+    print_stderr(
         f"{plan.wanted:,} drafts are needed, from {plan.passages:,} passages: {plan.least:,} requests if all pass, "
         f"at most {plan.most:,}, not counting server errors; requests in the cache are not sent"
     )
 
 
-def _say_progress(drafts: int, passed: int, wanted: int) -> None:
-    note(f"{drafts:>6,} drafts  {passed:>6,} of {wanted:,} passed")
+def _print_progress(drafts: int, passed: int, wanted: int) -> None:
+    print_stderr(f"{drafts:>6,} drafts  {passed:>6,} of {wanted:,} passed")
 
 
 def _drafted_json(drafted: Drafted) -> dict[str, object]:
@@ -141,32 +141,32 @@ def _drafted_json(drafted: Drafted) -> dict[str, object]:
     }
 
 
-def _say_drafted(drafted: Drafted, wanted: int) -> None:
+def _print_drafted(drafted: Drafted, wanted: int) -> None:
     folder, replies, spent = drafted.folder, drafted.replies, drafted.spent
-    in_all = drafted.drafts + len(drafted.added)
-    short = wanted - in_all
+    total = drafted.drafts + len(drafted.added)
+    missing = wanted - total
     kinds: dict[tuple[str, str], list[str]] = {}
     for failure in drafted.failures:
         kinds.setdefault((failure.prompt, failure.kind), []).append(failure.reason)
-    fewer = f"{short} fewer than the {wanted} requested: no other draft passes; add documents to get more"
+    fewer = f"{missing} fewer than the {wanted} requested: no other draft passes; add documents to get more"
     refused = f"{sum(drafted.refused.values())} refused; the reasons are in {folder / 'rejected.jsonl'}"
     failed = f"{len(drafted.failures)} requests without a usable reply; --retry-failed repeats them"
     money = f", {spent.cost:.4f} in money" if spent.cost else ""
     quoted = shlex.quote(str(folder))
-    say_lines(
-        f"{folder}: {len(drafted.added)} questions drafted, {in_all} in all",
+    print_lines(
+        f"{folder}: {len(drafted.added)} questions drafted, {total} in all",
         *(f"  {count:>5} {name}" for name, count in drafted.types.items()),
-        fewer if short > 0 and not drafted.paused else None,
+        fewer if missing > 0 and not drafted.paused else None,
         refused if drafted.refused else None,
         *(f"  {count:>5} {name}" for name, count in drafted.refused.items()),
         f"{drafted.left} more passed, and are added with a higher --questions" if drafted.left else None,
         failed if kinds else None,
-        *(f"  {len(its):>5} {prompt}, {kind}: {its[-1]}" for (prompt, kind), its in kinds.items()),
+        *(f"  {len(reasons):>5} {prompt}, {kind}: {reasons[-1]}" for (prompt, kind), reasons in kinds.items()),
         f"{replies.asked:,} replies needed, {replies.stored:,} of them in the cache, {replies.made:,} generated now",
         f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}",
     )
     if drafted.found + len(drafted.added):
-        say_lines(
+        print_lines(
             f"review it  ragsmith dataset review {quoted}",
             f"search it  ragsmith search --dataset {quoted}",
         )
@@ -188,19 +188,19 @@ def review(
 
     if not 0 <= port < 1 << 16:
         raise UsageError(f"--port is {port}: give one from 0 to 65535")
-    with opened(folder) as found:
+    with opened(folder) as session:
         try:
-            _serve(found, login_name() if reviewer is None else reviewer, port, browser=browser)
+            _serve_review(session, login_name() if reviewer is None else reviewer, port, browser=browser)
         finally:
-            show_result(as_json, {"folder": str(found.folder), **found.counts()}, lambda: _say_end(found))
+            show_result(as_json, {"folder": str(session.folder), **session.counts()}, lambda: _print_counts(session))
 
 
-def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
+def _serve_review(review: Review, reviewer: str, port: int, *, browser: bool) -> None:
     from ragsmith.labelling.reviewing.page.server import ReviewServer, redirect_file
 
-    with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
-        note(f"review at  {server.url}")
-        note("end it on the page, or with Ctrl-C; every decision is stored immediately")
+    with ReviewServer(review, reviewer, port) as server, ExitStack() as stack:
+        print_stderr(f"review at  {server.url}")
+        print_stderr("end it on the page, or with Ctrl-C; every decision is stored immediately")
         if browser and _has_screen():
             import webbrowser
 
@@ -213,12 +213,14 @@ def _has_screen() -> bool:
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _say_end(found: Review) -> None:
-    counts, total = found.counts(), sum(found.counts().values())
+def _print_counts(review: Review) -> None:
+    counts, total = review.counts(), sum(review.counts().values())
     decided = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
-    say(f"{found.folder}: {total - counts['pending']} of {total} reviewed: {decided}; {counts['pending']} to go")
+    print_line(
+        f"{review.folder}: {total - counts['pending']} of {total} reviewed: {decided}; {counts['pending']} to go"
+    )
     if not counts["pending"]:
-        say(f"check it  ragsmith dataset check {shlex.quote(str(found.folder))}")
+        print_line(f"check it  ragsmith dataset check {shlex.quote(str(review.folder))}")
 
 
 @commands.command()
@@ -248,19 +250,19 @@ def check(
     data = ragsmith.load_dataset(dataset)
     page = html or REPORTS / data.name / "check.html"
     with interrupted_with(NO_RESULT):
-        found = ragsmith.check_dataset(
+        result = ragsmith.check_dataset(
             data,
             only=only or (),
             without=without or (),
-            options=_options(settings or ()),
+            options=_parse_options(settings or ()),
             chunk_size=chunk_size,
         )
-    plain = {**found.plain(), "passed": found.passed(strict=strict), "page": str(page)}
-    show_result(as_json, plain, lambda: say_lines(*lines(found)))
-    write_file(check_page(found), page)  # last: if it cannot be written, the findings are printed all the same
+    plain = {**result.plain(), "passed": result.passed(strict=strict), "page": str(page)}
+    show_result(as_json, plain, lambda: print_lines(*lines(result)))
+    write_file(check_page(result), page)  # last: if it cannot be written, the findings are printed all the same
     if not as_json:
-        say(str(page))
-    if not found.passed(strict=strict):
+        print_line(str(page))
+    if not result.passed(strict=strict):
         raise typer.Exit(1)
 
 
@@ -269,26 +271,28 @@ def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
     """List the gates of `ragsmith dataset check`, with their options."""
     from ragsmith.labelling.checking.gates import GATES
 
-    plain = [{"name": one.name, "asks": one.asks, "options": one.options, "paper": one.paper} for one in GATES]
-    options = ["".join(f"  {one.name}.{option}={value}" for option, value in one.options.items()) for one in GATES]
-    width = max(len(one.name) for one in GATES)
-    lines = (f"{one.name:<{width}}  {one.asks}{its}" for one, its in zip(GATES, options, strict=True))
-    show_result(as_json, plain, lambda: say_lines(*lines))
+    plain = [{"name": gate.name, "asks": gate.asks, "options": gate.options, "paper": gate.paper} for gate in GATES]
+    options = ["".join(f"  {gate.name}.{option}={value}" for option, value in gate.options.items()) for gate in GATES]
+    width = max(len(gate.name) for gate in GATES)
+    lines = (
+        f"{gate.name:<{width}}  {gate.asks}{gate_options}" for gate, gate_options in zip(GATES, options, strict=True)
+    )
+    show_result(as_json, plain, lambda: print_lines(*lines))
 
 
-def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
-    """Return the options of gates set on the command line; a value is JSON, such as a number or true, or else text."""
-    found: dict[str, dict[str, object]] = {}
+def _parse_options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Return the options of gates from the command line; values are JSON, such as numbers, or else text."""
+    by_gate: dict[str, dict[str, object]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         gate, dot, option = name.partition(".")
         if not (gate and dot and option and equals and text):
             raise WrongOption("set", f"is {setting!r}: give GATE.OPTION=VALUE, such as bm25.low=0.6")
-        if option in found.setdefault(gate, {}):
+        if option in by_gate.setdefault(gate, {}):
             raise WrongOption("set", f"gives {name} twice: give it once")
         try:
             value = json.loads(text)
         except ValueError:
             value = text
-        found[gate][option] = value
-    return found
+        by_gate[gate][option] = value
+    return by_gate

@@ -13,7 +13,7 @@ import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_lines, show_result
+from ragsmith.cli.output import print_line, print_lines, show_result
 from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
@@ -51,19 +51,24 @@ def import_dataset(
     from ragsmith.datasets.dataset import load_documents, write_dataset
     from ragsmith.datasets.importers import import_dataset as read
 
-    found = read(source, layout, None if documents is None else load_documents(documents))
-    write_dataset(found.dataset, output)
-    counts = {"documents": len(found.dataset.documents), "questions": len(found.dataset.examples)}
-    exactly = " exactly" if set(found.hows) <= {"exact"} else ""
-    hows = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in found.hows.items())}"
-    share = 100 * found.located / found.total if found.total else 0.0
-    plain = {"located": found.located, "total": found.total, "how": dict(found.hows), "notes": list(found.notes)}
+    imported = read(source, layout, None if documents is None else load_documents(documents))
+    write_dataset(imported.dataset, output)
+    counts = {"documents": len(imported.dataset.documents), "questions": len(imported.dataset.examples)}
+    exactly = " exactly" if set(imported.hows) <= {"exact"} else ""
+    methods = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in imported.hows.items())}"
+    share = 100 * imported.located / imported.total if imported.total else 0.0
+    plain = {
+        "located": imported.located,
+        "total": imported.total,
+        "how": dict(imported.hows),
+        "notes": list(imported.notes),
+    }
     lines = (
         f"{output}: {', '.join(f'{count} {name}' for name, count in counts.items())}; "
-        f"{found.located} of {found.total} pieces of evidence located{exactly} ({share:.1f} %){hows}",
-        *found.notes,
+        f"{imported.located} of {imported.total} pieces of evidence located{exactly} ({share:.1f} %){methods}",
+        *imported.notes,
     )
-    show_result(as_json, {"output": str(output), **counts, **plain}, lambda: say_lines(*lines))
+    show_result(as_json, {"output": str(output), **counts, **plain}, lambda: print_lines(*lines))
 
 
 @commands.command()
@@ -94,8 +99,13 @@ def anchor(
     as_json: JsonOption = False,
 ) -> None:
     """Locate the evidence of an existing list of questions in documents, and write both as a data set."""
-    given = {"question": question_column, "answer": answer_column, "evidence": evidence_column, "doc": doc_column}
-    columns = {role: column for role, column in given.items() if column is not None}
+    named_columns = {
+        "question": question_column,
+        "answer": answer_column,
+        "evidence": evidence_column,
+        "doc": doc_column,
+    }
+    columns = {role: column for role, column in named_columns.items() if column is not None}
     if repair:
         if documents or output or columns:
             raise WrongOption("repair", "takes a data set's folder, and no other option but --json")
@@ -103,79 +113,85 @@ def anchor(
         return
     if documents is None:
         raise WrongOption("documents", "is missing: give the folder of documents that answer the questions")
-    found = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
-    folder, total = output or documents, len(found.anchored) + len(found.unanchored)
-    lost = [f"{each.question.id}: {sentence}" for each in found.anchored for sentence in each.missing_quotations]
-    counts = {"anchored": len(found.anchored), "how": found.match_counts, "not_anchored": found.reason_counts}
+    anchoring = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
+    folder, total = output or documents, len(anchoring.anchored) + len(anchoring.unanchored)
+    lost = [f"{match.question.id}: {sentence}" for match in anchoring.anchored for sentence in match.missing_quotations]
+    counts = {"anchored": len(anchoring.anchored), "how": anchoring.match_counts, "not_anchored": anchoring.reason_counts}
     plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
-    show_result(as_json, plain, lambda: _say_anchored(found, folder, total, lost))
-    if not found.anchored and set(found.reason_counts) != {"there already"}:
+    show_result(as_json, plain, lambda: _print_anchored(anchoring, folder, total, lost))
+    if not anchoring.anchored and set(anchoring.reason_counts) != {"there already"}:
         raise typer.Exit(1)
 
 
-def _say_anchored(found: AnchoringResult, folder: Path, total: int, lost: Sequence[str]) -> None:
+def _print_anchored(anchoring: AnchoringResult, folder: Path, total: int, lost: Sequence[str]) -> None:
     from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
-    missing = f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.reason_counts)}"
-    say_lines(
-        f"{folder}: {len(found.anchored)} of {total} questions anchored{_counted(found.match_counts)}",
+    missing = f"{folder / UNANCHORED}: {len(anchoring.unanchored)} not anchored{_describe_counts(anchoring.reason_counts)}"
+    print_lines(
+        f"{folder}: {len(anchoring.anchored)} of {total} questions anchored{_describe_counts(anchoring.match_counts)}",
         *(f"left out: {line}" for line in lost),
-        missing if found.unanchored else None,
-        f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if found.anchored else None,
+        missing if anchoring.unanchored else None,
+        f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if anchoring.anchored else None,
     )
 
 
 def _repair(folder: Path, as_json: bool) -> None:
-    found = ragsmith.repair(folder)
-    hows = {"unchanged" if how == "given" else how: count for how, count in found.match_counts.items()}
-    left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.reason} for e in found.unrepaired]
-    counts = {"output": str(folder), "found": hows, "questions_changed": found.changed_questions}
-    plain = {**counts, "reworded": [each.to_dict() for each in found.reworded], "left": left}
-    show_result(as_json, plain, lambda: _say_repaired(found, folder, hows))
-    if found.unrepaired:
+    repaired = ragsmith.repair(folder)
+    hows = {"unchanged" if how == "given" else how: count for how, count in repaired.match_counts.items()}
+    left = [
+        {"line": failure.line, "id": failure.id, "evidence": failure.number, "reason": failure.reason}
+        for failure in repaired.unrepaired
+    ]
+    counts = {"output": str(folder), "found": hows, "questions_changed": repaired.changed_questions}
+    plain = {**counts, "reworded": [reworded.to_dict() for reworded in repaired.reworded], "left": left}
+    show_result(as_json, plain, lambda: _print_repaired(repaired, folder, hows))
+    if repaired.unrepaired:
         raise typer.Exit(1)
 
 
-def _say_repaired(found: RepairResult, folder: Path, hows: dict[str, int]) -> None:
+def _print_repaired(repaired: RepairResult, folder: Path, hows: dict[str, int]) -> None:
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
 
     n_found = sum(hows.values())
-    counts = f"{n_found} of {n_found + len(found.unrepaired)} pieces of evidence found{_counted(hows)}"
-    if found.reworded:
-        counts += f", {len(found.reworded)} of them with changed words"
-    say(f"{folder}: {counts}; {found.changed_questions} questions updated")
-    for new in found.reworded:
-        say_lines(
-            f"{new.match_type}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_advise(new)}",
-            f"  before: {_one_line(new.before)}",
-            f"  now:    {_one_line(' [...] '.join(new.after))}",
+    counts = f"{n_found} of {n_found + len(repaired.unrepaired)} pieces of evidence found{_describe_counts(hows)}"
+    if repaired.reworded:
+        counts += f", {len(repaired.reworded)} of them with changed words"
+    print_line(f"{folder}: {counts}; {repaired.changed_questions} questions updated")
+    for reworded in repaired.reworded:
+        print_lines(
+            f"{reworded.match_type}: questions.jsonl:{reworded.line} ({reworded.id}), evidence {reworded.number}: "
+            f"{_advise(reworded)}",
+            f"  before: {_collapse_whitespace(reworded.before)}",
+            f"  now:    {_collapse_whitespace(' [...] '.join(reworded.after))}",
         )
-    seen = f"{folder / REWORDED}: the evidence with changed words; review it before you search, then remove the file"
-    again = any(new.reopened for new in found.reworded)
-    say_lines(
-        seen if found.reworded else None,
+    review_note = (
+        f"{folder / REWORDED}: the evidence with changed words; review it before you search, then remove the file"
+    )
+    again = any(reworded.reopened for reworded in repaired.reworded)
+    print_lines(
+        review_note if repaired.reworded else None,
         f"review it again  ragsmith dataset review {shlex.quote(str(folder))}" if again else None,
         *(
-            f"not repaired: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.reason}"
-            for e in found.unrepaired
+            f"not repaired: questions.jsonl:{failure.line} ({failure.id}), evidence {failure.number}: {failure.reason}"
+            for failure in repaired.unrepaired
         ),
         f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions"
-        if found.unrepaired
+        if repaired.unrepaired
         else None,
     )
 
 
 def _advise(reworded: RewordedEvidence) -> str:
-    """Return the advice on evidence whose words were changed."""
+    """Return advice for evidence whose words have changed."""
     again = "; it was reviewed with the old words: review it again" if reworded.reopened else ""
     if reworded.changes_a_number:
         return f"a number in it changed: check the answer{again}"
     return f"its words changed: check that it still supports the answer{again}"
 
 
-def _one_line(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _describe_counts(counts: dict[str, int]) -> str:
     return f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if counts else ""

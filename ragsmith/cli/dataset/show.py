@@ -17,7 +17,7 @@ from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import note, say, say_json, say_lines, show_result, table
+from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DatasetError, Notice, UsageError
 from ragsmith.text.suggest import did_you_mean
 
@@ -32,12 +32,15 @@ def list_datasets(as_json: JsonOption = False) -> None:
     """List the bundled data sets."""
     from ragsmith.datasets.bundled import names
 
-    found = [ragsmith.load_dataset(name) for name in names("datasets")]
+    datasets = [ragsmith.load_dataset(name) for name in names("datasets")]
     plain = [
-        {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)} for d in found
+        {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)}
+        for d in datasets
     ]
-    rows = [[d.name, str(len(d.documents)), str(len(d.examples)), d.title] for d in found]
-    show_result(as_json, plain, lambda: table(rows, ["name", "documents", "questions", "title"], frozenset({1, 2})))
+    rows = [[d.name, str(len(d.documents)), str(len(d.examples)), d.title] for d in datasets]
+    show_result(
+        as_json, plain, lambda: print_rows(rows, ["name", "documents", "questions", "title"], frozenset({1, 2}))
+    )
 
 
 @commands.command()
@@ -61,24 +64,26 @@ def validate(
     except DatasetError as error:
         if not as_json:
             raise
-        say_json({"valid": False, "mistakes": list(error.mistakes), "advice": list(error.advice)})
+        print_json({"valid": False, "mistakes": list(error.mistakes), "advice": list(error.advice)})
         raise typer.Exit(2) from error
     written = write_offsets(folder) if write else 0
-    found = count_leaks(data, divided := split(data))
-    warned = [f"{found}: the test questions are not independent of the search questions"] if found.near else []
-    warned += dataset_warnings(data)
-    if unseen := count_reworded(folder):
-        pieces = f"{_counted(unseen, 'piece')} of evidence"
-        warned += [f"{REWORDED} lists {pieces} that a repair found with changed words: review it, then remove the file"]
+    leaks = count_leaks(data, divided := split(data))
+    messages = [f"{leaks}: the test questions are not independent of the search questions"] if leaks.near else []
+    messages += dataset_warnings(data)
+    if n_reworded := count_reworded(folder):
+        pieces = f"{_counted(n_reworded, 'piece')} of evidence"
+        messages += [
+            f"{REWORDED} lists {pieces} that a repair found with changed words: review it, then remove the file"
+        ]
     if as_json:
-        plain = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
-        say_json({**plain, "split": divided.rule, "leaks": asdict(found)})
+        plain = {"valid": True, "mistakes": [], "warnings": messages, **({"written": written} if write else {})}
+        print_json({**plain, "split": divided.rule, "leaks": asdict(leaks)})
         return
-    for warning in warned:
+    for warning in messages:
         warnings.warn(f"{warning}.", Notice, stacklevel=2)
     answered = any(example.answer for example in data.examples)  # all answerable questions have one, or none has
     alone = "" if answered else " --objective retrieval"
-    say_lines(
+    print_lines(
         f"{dataset}: valid",
         f"offsets of {_counted(written, 'piece')} of evidence written to questions.jsonl" if write else None,
         f"search it  ragsmith search --dataset {shlex.quote(dataset)}{alone}",
@@ -104,32 +109,32 @@ def show(
     if start is not None or end is not None:
         raise UsageError("--start and --end are offsets in a document: name one after the data set")
     described = describe(ragsmith.load_dataset(dataset))
-    show_result(as_json, described, lambda: say_lines(*_entry_lines(described)))
+    show_result(as_json, described, lambda: print_lines(*_entry_lines(described)))
 
 
-def _show_document(dataset: str, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
+def _show_document(dataset: str, doc: str, start: int | None, end: int | None, as_json: bool) -> None:
     """Print a document; invalid questions are ignored, as this command is used to write their evidence."""
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.documents import read_documents
 
     documents, mistakes = read_documents(bundled_path("datasets", dataset))
-    if wanted not in documents:
+    if doc not in documents:
         if not documents:
             raise DatasetError(mistakes)
-        raise UsageError(f"{dataset} has no document {wanted!r}; {did_you_mean(wanted, documents)}")
-    found = documents[wanted]
-    if found is None:
-        raise DatasetError([mistake for mistake in mistakes if wanted in mistake] or mistakes)
-    length = len(found.text)
+        raise UsageError(f"{dataset} has no document {doc!r}; {did_you_mean(doc, documents)}")
+    document = documents[doc]
+    if document is None:
+        raise DatasetError([mistake for mistake in mistakes if doc in mistake] or mistakes)
+    length = len(document.text)
     first, last = start or 0, length if end is None else end
     if not 0 <= first <= last <= length:
         raise UsageError(
-            f"[{first}, {last}) is not a range of {wanted!r}: give --start and --end from 0 to {length}, in order"
+            f"[{first}, {last}) is not a range of {doc!r}: give --start and --end from 0 to {length}, in order"
         )
-    text = found.text[first:last]
-    about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
-    plain = {**about, "start": first, "end": last, "text": text}
-    show_result(as_json, plain, lambda: say_lines(*text.removesuffix("\n").split("\n")))
+    text = document.text[first:last]
+    header = {"id": doc, "title": document.title, "modality": document.modality.value, "length": length}
+    plain = {**header, "start": first, "end": last, "text": text}
+    show_result(as_json, plain, lambda: print_lines(*text.removesuffix("\n").split("\n")))
 
 
 def _entry_lines(described: Mapping[str, Any], pad: str = "") -> Iterator[str]:
@@ -167,69 +172,69 @@ def init(
 
     def report_progress(name: str, number: int) -> None:
         if number and number % FILES_PER_LINE == 0 and not as_json:
-            note(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
+            print_stderr(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
     with interrupted_with(NOTHING_WRITTEN):
         intake = ragsmith.init_dataset(folder, output, on_file=report_progress)
-    show_result(as_json, intake.plain(), lambda: _say_intake(intake))
+    show_result(as_json, intake.plain(), lambda: _print_intake(intake))
 
 
-def _say_intake(intake: Intake) -> None:
-    taken, found = intake.taken, intake.found
-    _say_files(taken)
-    more = len(taken.near) - MAX_PAIRS
-    sizes = " or ".join(f"{size:,}" for size in found.chunk_sizes)
+def _print_intake(intake: Intake) -> None:
+    ingested, summary = intake.taken, intake.found
+    _print_files(ingested)
+    more = len(ingested.near) - MAX_PAIRS
+    sizes = " or ".join(f"{size:,}" for size in summary.chunk_sizes)
     first, *others = intake.next_steps
-    say_lines(
+    print_lines(
         "",
-        f"{taken.output}: {_counted(found.documents, 'document')}, {found.characters:,} characters, "
-        f"{_counted(found.headings, 'heading')}, {_counted(found.tables, 'table')}",
-        f"kinds: {_listed(found.kinds)}",
-        f"languages: {_listed(found.languages)}" if found.languages else None,
-        f"near-duplicates, both kept: {_counted(len(taken.near), 'pair')}" if taken.near else None,
-        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in taken.near[:MAX_PAIRS]),
+        f"{ingested.output}: {_counted(summary.documents, 'document')}, {summary.characters:,} characters, "
+        f"{_counted(summary.headings, 'heading')}, {_counted(summary.tables, 'table')}",
+        f"kinds: {_listed(summary.kinds)}",
+        f"languages: {_listed(summary.languages)}" if summary.languages else None,
+        f"near-duplicates, both kept: {_counted(len(ingested.near), 'pair')}" if ingested.near else None,
+        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near[:MAX_PAIRS]),
         f"  and {more} more: --json lists them" if more > 0 else None,
         f"suitable chunk sizes: {sizes} characters ({_why(intake)})" if sizes else None,
         f"a search of the default space evaluates about {intake.pipelines} pipelines, so about "
         f"{intake.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
         "for others, ragsmith plan estimates the costs once there are questions",
-        f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}",
+        f"next: {first}{'  then  ' if ingested.repointed else '  or  '}{'  or  '.join(others)}",
     )
 
 
-def _say_files(taken: IngestResult) -> None:
+def _print_files(ingested: IngestResult) -> None:
     """Print a line for every file that was refused, changed or has notes, and the counts of all outcomes."""
     from ragsmith.datasets.ingest.ingest import FileOutcome
 
-    changed = () if taken.fresh else (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED)
-    for file in taken.files:
-        say_lines(
+    changed = () if ingested.fresh else (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED)
+    for file in ingested.files:
+        print_lines(
             f"{file.outcome}: {file.source}: {file.reason}" if file.reason else None,
             *(f"note: {file.source}: {remark}" for remark in file.notes),
             f"{file.outcome}: {file.source}" if file.outcome in changed else None,
         )
-    for gone in taken.removed:
-        what = f"{gone.doc}: {gone.source} is gone from {taken.folder}"
-        if gone.kept:
-            say(f"kept: {what}, but it has evidence of {_counted(gone.questions, 'question')}")
+    for removed in ingested.removed:
+        what = f"{removed.doc}: {removed.source} is gone from {ingested.folder}"
+        if removed.kept:
+            print_line(f"kept: {what}, but it has evidence of {_counted(removed.questions, 'question')}")
         else:
-            say(f"removed: {what}; its text was moved to {taken.output / 'removed'}")
-    for doc, questions in taken.repointed.items():
-        say(
+            print_line(f"removed: {what}; its text was moved to {ingested.output / 'removed'}")
+    for doc, questions in ingested.repointed.items():
+        print_line(
             f"take care: {doc} changed, which has evidence of {_counted(questions, 'question')}: "
-            f"ragsmith dataset anchor --repair {shlex.quote(str(taken.output))}  finds it again"
+            f"ragsmith dataset anchor --repair {shlex.quote(str(ingested.output))}  finds it again"
         )
-    counts = [f"{len(those)} {outcome}" for outcome in FileOutcome if (those := taken.with_outcome(outcome))]
-    say(f"{_counted(len(taken.files), 'file')}: {', '.join(counts)}")
+    counts = [f"{len(files)} {outcome}" for outcome in FileOutcome if (files := ingested.with_outcome(outcome))]
+    print_line(f"{_counted(len(ingested.files), 'file')}: {', '.join(counts)}")
 
 
 def _why(intake: Intake) -> str:
     from ragsmith.datasets.ingest.summary import PARAGRAPH_QUANTILE, SECTION_QUANTILE
 
-    found = intake.found
+    summary = intake.found
     parts = [
-        (f"{100 * PARAGRAPH_QUANTILE:.0f} % of the paragraphs and rows have at most", found.paragraphs),
-        (f"{100 * SECTION_QUANTILE:.0f} % of the sections", found.sections),
+        (f"{100 * PARAGRAPH_QUANTILE:.0f} % of the paragraphs and rows have at most", summary.paragraphs),
+        (f"{100 * SECTION_QUANTILE:.0f} % of the sections", summary.sections),
     ]
     return ", ".join(f"{what} {length:,}" for what, length in parts if length)
 
