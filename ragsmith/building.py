@@ -1,4 +1,4 @@
-"""Progress of long tasks, such as building an index, by `logging`. The command line prints it.
+"""Log the progress of long tasks, such as building an index; the command line prints it.
 
 From Python::
 
@@ -19,7 +19,7 @@ from time import monotonic
 LOGGER = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
-"""Minimum number of seconds between two messages on a task; shorter tasks log none, except by `log_progress`."""
+"""Minimum number of seconds between two messages on a task; shorter tasks log only through `log_progress`."""
 
 _AROUND: ContextVar[TaskProgress | None] = ContextVar("_AROUND", default=None)
 
@@ -41,7 +41,7 @@ class TaskProgress:
         self._before = self._whole._done
 
     def done(self, parts: int) -> None:
-        """Log that so many ``parts`` are done, at most every `EVERY_SECONDS`."""
+        """Log that ``parts`` parts are completed, at most every `EVERY_SECONDS`."""
         self._done = parts
         self._whole._log(self._before + parts)
 
@@ -62,11 +62,11 @@ class TaskProgress:
 
 
 def log_progress(what: str, done: int = 0, total: int = 0) -> None:
-    """Log at once that a task begins, or its progress."""
+    """Log the start or the progress of a task immediately."""
     far = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
     LOGGER.info("%s%s", what, far, extra={"fields": {"what": what, "done": done, "total": total}})
 
 
 def disable_progress_log() -> None:
-    """Log no progress in this process: another one does."""
+    """Log no progress in this process, because another process does."""
     LOGGER.disabled = True

@@ -1,7 +1,7 @@
 """Registry of in-memory caches, all of which can be emptied at once.
 
-They are bounded by entries, not by bytes, and emptied when a process exceeds its memory limit, and periodically in a
-server; results do not depend on it. `docs/caches.md` lists them.
+Caches are bounded by entries, not by bytes. They are emptied when a process exceeds its memory limit, and periodically
+in a server; results do not depend on them. `docs/caches.md` lists them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lr
 
     The cache lives as long as the function or, where a bound method is wrapped, as the object that holds it.
     """
-    del key  # read from the source by the test of the page
+    del key  # a test of the page reads it from the source
 
     def wrap(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
         cached = lru_cache(maxsize=entries)(function)
@@ -37,7 +37,7 @@ def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lr
 
 def register_cache(empty: Callable[[], None], *, key: str, entries: int) -> None:
     """Register the bound method ``empty`` for `empty_caches`, for the lifetime of its object."""
-    del key, entries  # read from the source by the test of the page
+    del key, entries  # a test of the page reads it from the source
     _emptying.append(WeakMethod(empty, _emptying.remove))
 
 

@@ -40,7 +40,7 @@ _TEXT = frozenset({str})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Place = tuple["_Place", int | str] | None
-"""A place in the value: that of the parent, and the position or key below it."""
+"""Path to a nested value: the path of its parent, and its position or key."""
 
 
 def canonical(value: object) -> str:
@@ -97,7 +97,7 @@ def _all_plain(values: Collection[object]) -> bool:
 
 
 def _plain(value: object, path: _Place) -> object:
-    """``value`` in JSON's own types; recursion carries the path only to name it in an error."""
+    """Convert ``value`` to the types of JSON; ``path`` is only needed for errors."""
     kind: type = type(value)
     if kind in _ATOMS:
         return value
@@ -114,7 +114,7 @@ def _plain(value: object, path: _Place) -> object:
 
 
 def _atom(value: float | str, path: _Place) -> float | str:
-    """A finite float, or the plain value of a subclass of an atom (a ``StrEnum``, a ``numpy.float64``)."""
+    """Return a finite float, or the plain value of a subclass of an atom (a ``StrEnum``, a ``numpy.float64``)."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -132,14 +132,14 @@ def _text_key(key: object, path: _Place) -> str:
 
 @cache
 def _frozen_fields(kind: type) -> tuple[str, ...] | None:
-    """Names of the compared fields of a frozen dataclass; None for other types."""
+    """Return the names of the compared fields of a frozen dataclass; None for other types."""
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return None
     return tuple(field.name for field in fields(kind) if field.compare)
 
 
 def _place(path: _Place) -> str:
-    """``value[0].scores['f1']`` in one notation: positions and keys in brackets."""
+    """Format a path with positions and keys in brackets, as in ``value[0]['scores']['f1']``."""
     steps: list[str] = []
     while path is not None:
         path, step = path
@@ -181,7 +181,7 @@ _MARK = "ragsmith.digest", decides_no_value.__name__
 _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE.parent
 _USES_DEEP = 3
-"""Uses that are followed to distinguish two statements with the same text."""
+"""Depth to which uses are followed to distinguish two statements with the same text."""
 
 
 class _Use(NamedTuple):
@@ -215,7 +215,7 @@ class _Module:
 
     @cached_property
     def is_ours(self) -> bool:
-        """Whether it belongs to this package: of other code, every statement and word counts."""
+        """Whether it belongs to this package; in other code, every statement and text counts."""
         return self.path.is_relative_to(_PACKAGE)
 
     @property
@@ -267,7 +267,8 @@ _Node = tuple[_Module, int]
 
 @cache
 def fingerprint(module: str, name: str = "") -> str:
-    """Digest of the statements that determine what ``name`` of ``module`` computes, or the whole module; 16 hex digits.
+    """Return the digest of the statements that determine what ``name`` of ``module`` computes, or the whole module; 16
+    hex digits.
 
     These are the statement that defines it and those it uses by name, directly or not, in whatever file, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
@@ -291,19 +292,19 @@ def fingerprint(module: str, name: str = "") -> str:
 
 
 def closure(module: str, name: str = "") -> frozenset[str]:
-    """The modules of which at least one statement counts in the fingerprint of ``name`` of ``module``."""
+    """Return the modules with a statement that counts in the fingerprint of ``name`` of ``module``."""
     return frozenset(node[0].name for node in _reached(_roots(module, name)))
 
 
 @cache
 def program() -> str:
-    """Digest of every line of this package, and of the versions of all that it needs; 16 hex digits.
+    """Return the digest of every line of this package and of the versions of its requirements; 16 hex digits.
 
     `fingerprint` covers what may change a result; this covers everything.
     """
     code = (path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py")))
     needed: list[str] = []
-    with suppress(PackageNotFoundError):  # it is used without being installed
+    with suppress(PackageNotFoundError):  # used without installation
         needed = [line for line in requires("ragsmith") or () if "extra ==" not in line]
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
     return _hash([*code, sys.version, *(f"{name} {_version(name)}" for name in sorted(names))], 8)
@@ -324,7 +325,7 @@ def _roots(module: str, name: str) -> frozenset[_Node]:
 
 @cache
 def _module(name: str) -> _Module | None:
-    """A module by its dotted name; of this package, nothing is imported to find it."""
+    """Return a module by its dotted name; modules of this package are found without an import."""
     if name.partition(".")[0] == "ragsmith":
         return _in_folder(_HOME, name)
     origin = getattr(sys.modules.get(name), "__file__", None)
@@ -343,7 +344,7 @@ def _module(name: str) -> _Module | None:
 
 @cache
 def _in_folder(base: Path, name: str) -> _Module | None:
-    """The module ``name``, whose first part is in the folder ``base``."""
+    """Return the module ``name``, whose first part is in the folder ``base``."""
     place = base.joinpath(*name.split("."))
     files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
     return next((_Module(name, path, base) for path in files if path.is_file()), None)
@@ -351,7 +352,7 @@ def _in_folder(base: Path, name: str) -> _Module | None:
 
 @cache
 def _imported(name: str, by: _Module) -> _Module | None:
-    """The module that ``by`` imports as ``name``; None for one of a library, which counts by its version."""
+    """Return the module that ``by`` imports as ``name``; None for a library, which counts by its version."""
     if name.startswith("."):
         package = by.name if by.path.stem == "__init__" else by.name.rpartition(".")[0]
         name = importlib.util.resolve_name(name, package or by.name)
@@ -368,12 +369,12 @@ def _is_installed(folder: Path) -> bool:
 
 
 def _on_path(name: str) -> _Module | None:
-    """The module ``name`` in a folder of the user on Python's path; None for a library."""
+    """Return the module ``name`` in a folder of the user on Python's path; None for a library."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return None
     spec = None
-    with suppress(ValueError):  # a module that has been made without one
+    with suppress(ValueError):  # a module without a spec
         spec = importlib.util.find_spec(top)
     if spec is None or not (spec.has_location or spec.submodule_search_locations):
         return None
@@ -384,7 +385,7 @@ def _on_path(name: str) -> _Module | None:
 
 @cache
 def _definitions(module: _Module, name: str) -> frozenset[_Node]:
-    """The statements that define ``name``; all of the module where there are none."""
+    """Return the statements that define ``name``; all statements of the module if there are none."""
     if module.is_declarative:
         return frozenset()
     found = name and module.is_ours and module.places.get(name)
@@ -393,7 +394,7 @@ def _definitions(module: _Module, name: str) -> frozenset[_Node]:
 
 @cache
 def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
-    """Every name that a statement uses: its label there, and the statements that define it."""
+    """Return the names that a statement uses: their labels, and the statements that define them."""
     by = node[0]
     found = []
     for use in _statement(node).uses:
@@ -409,7 +410,7 @@ def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
 
 
 def _libraries(node: _Node) -> set[str]:
-    """The installed packages that a statement uses."""
+    """Return the installed packages that a statement uses."""
     modules = {use.module for use in _statement(node).uses if use.module and not _imported(use.module, node[0])}
     return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
 
@@ -420,12 +421,14 @@ def _below(module: str, name: str) -> str:
 
 @cache
 def _version(library: str) -> str:
-    """The version of what is imported as ``library``; "" where it is not installed."""
+    """Return the version of the package imported as ``library``; "" if it is not installed."""
     with suppress(PackageNotFoundError):
         return version(DISTRIBUTIONS.get(library, library))
     if importlib.util.find_spec(library) is None:
         return ""
-    return " ".join(version(name) for name in packages_distributions().get(library, ()))  # 0.3 s, so asked last
+    return " ".join(
+        version(name) for name in packages_distributions().get(library, ())
+    )  # takes 0.3 s, so it is the last resort
 
 
 def _statement(node: _Node) -> _Statement:
@@ -433,7 +436,7 @@ def _statement(node: _Node) -> _Statement:
 
 
 def _reached(roots: Iterable[_Node]) -> set[_Node]:
-    """``roots``, all they use, and what their modules do when they are imported."""
+    """Return ``roots``, the statements that they use, and the effects of importing their modules."""
     seen: set[_Node] = set()
     waiting = list(roots)
     while waiting:
@@ -447,7 +450,7 @@ def _reached(roots: Iterable[_Node]) -> set[_Node]:
 
 @cache
 def _effects(module: _Module) -> frozenset[_Node]:
-    """What ``module`` and all it imports do, besides defining names, when they are imported."""
+    """Return the statements of ``module`` and its imports that do something besides defining names."""
     seen = {module}
     waiting = [module]
     while waiting:
@@ -459,7 +462,7 @@ def _effects(module: _Module) -> frozenset[_Node]:
 
 @cache
 def _imports(module: _Module) -> frozenset[_Module]:
-    """The modules that ``module`` imports at its top."""
+    """Return the modules that ``module`` imports at its top level."""
     uses = [use for statement in module.outline if not statement.text for use in statement.uses]
     names = {name for use in uses for name in (_below(use.module, use.name), use.module)}
     found = {_imported(name, module) for name in names}
@@ -467,7 +470,7 @@ def _imports(module: _Module) -> frozenset[_Module]:
 
 
 def _sequences(nodes: Iterable[_Node]) -> Iterable[str]:
-    """By module, a digest of the statements among ``nodes`` whose order counts."""
+    """Yield for each module a digest of the statements among ``nodes`` whose order counts."""
     ordered: dict[_Module, list[int]] = {}
     for module, at in nodes:
         if at in module.in_order:
@@ -478,7 +481,7 @@ def _sequences(nodes: Iterable[_Node]) -> Iterable[str]:
 
 @cache
 def _colour(nodes: frozenset[_Node], deep: int) -> str:
-    """Digest of the texts of statements, and of what their names refer to, ``deep`` uses deep."""
+    """Return a digest of statements and of the statements that they use, to a depth of ``deep`` uses."""
     colours = []
     for node in nodes:
         uses = sorted(f"{label}={_colour(targets, deep - 1)}" for label, targets in _uses(node)) if deep else []
@@ -490,7 +493,7 @@ def _colour(nodes: frozenset[_Node], deep: int) -> str:
 
 
 def _parse(source: str, is_ours: bool) -> list[_Statement]:
-    """The statements of a module in order, in normal form; docstrings and messages count if it is not ours."""
+    """Return the statements of a module in normal form; docstrings and messages count if it is not ours."""
     body = [statement for block in ast.parse(source).body for statement in _executed(block)]
     imports: dict[str, tuple[str, str]] = {}
     own: set[str] = set()
@@ -516,14 +519,14 @@ def _parse(source: str, is_ours: bool) -> list[_Statement]:
 
 
 def _executed(node: ast.stmt) -> list[ast.stmt]:
-    """``node``, or the executed statements of a block for type checkers."""
+    """Return ``node``, or the executed statements of a block for type checkers."""
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         return [inner for statement in node.orelse for inner in _executed(statement)]
     return [node]
 
 
 def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str]]:
-    """Every name that an import binds, the module, and its name there; "" where it binds many, or the whole module."""
+    """Yield each name that an import binds, the module, and the name there; "" for ``*`` and for a whole module."""
     for alias in node.names:
         if isinstance(node, ast.Import):
             yield alias.asname or ("" if "." in alias.name else alias.name), alias.name, ""
@@ -533,7 +536,7 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement defines; "" for anything else that it does."""
+    """Return the names that a statement defines, and "" if it does anything else."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     found = [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]
@@ -672,8 +675,8 @@ def _outline(path: Path, is_ours: bool) -> list[_Statement]:
 
 
 def _outline_file() -> Path:
-    """The file of outlines of this installation."""
-    from platformdirs import user_cache_path  # noqa: PLC0415  only where code is fingerprinted
+    """Return the file of outlines of this installation."""
+    from platformdirs import user_cache_path  # noqa: PLC0415  only needed for fingerprints
 
     name = f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json"
     return user_cache_path("ragsmith", appauthor=False) / name

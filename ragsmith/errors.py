@@ -1,7 +1,7 @@
 """The errors and warnings of ragsmith.
 
 RagsmithError
-├── UsageError              the request is wrong: exit code 2, one sentence
+├── UsageError              the request is invalid: exit code 2, one sentence
 │   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
 │   ├── SpaceError          a search space cannot be used
 │   ├── WrongOption         a parameter has an invalid value
@@ -34,7 +34,7 @@ class RagsmithError(Exception):
 
 
 class UsageError(RagsmithError):
-    """The request is wrong; the message says what is wrong, where, and what to do."""
+    """The request is invalid; the message says what is wrong, where, and what to do."""
 
 
 class WrongOption(UsageError):
@@ -117,7 +117,7 @@ class ModelUnavailable(RagsmithError):
 
 
 class BudgetExhausted(RagsmithError):
-    """A limit on spending is reached: nothing more is sent, and the run pauses."""
+    """A limit on spending is reached: no more requests are sent, and the run pauses."""
 
 
 class StoreError(RagsmithError):
@@ -125,7 +125,7 @@ class StoreError(RagsmithError):
 
 
 class WrongStore(StoreError, UsageError):
-    """The location of the cache cannot be used, or has other content, which is not changed."""
+    """The location of the cache cannot be used, or has other content, which is left unchanged."""
 
 
 class SpendingDamaged(StoreError, UsageError):

@@ -63,23 +63,23 @@ class Extension:
         return (inspect.getdoc(self.fn) or "").partition("\n")[0]
 
     @property
-    def is_own(self) -> bool:
-        """Whether it is the user's own code."""
+    def is_user_code(self) -> bool:
+        """Whether the function is user code."""
         return not self.fn.__module__.startswith("ragsmith.")
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Replace exceptions of the user's own code, and missing packages, by a sentence with file and line.
+        """Replace exceptions of user code, and missing packages, by a UsageError with the file and line.
 
         Raises:
-            UsageError: the user's code raised an exception that is none of ragsmith's, or a package cannot be imported.
+            UsageError: user code raised an exception other than a RagsmithError, or a package cannot be imported.
         """
         try:
             yield
         except RagsmithError:
             raise
         except Exception as error:
-            if not self.is_own and not isinstance(error, ImportError):
+            if not self.is_user_code and not isinstance(error, ImportError):
                 raise
             file = self.fn.__code__.co_filename
             lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]

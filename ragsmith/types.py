@@ -12,7 +12,7 @@ from typing import Any, overload
 
 
 class Scale(StrEnum):
-    """What a score means. Scores of different scales are never sorted or cut together."""
+    """The scale of a score. Scores of different scales are never sorted or cut together."""
 
     BM25 = "bm25"
     COSINE = "cosine"
@@ -28,7 +28,7 @@ class Scale(StrEnum):
 
 
 class Modality(StrEnum):
-    """The kind of text that a document or a chunk is."""
+    """The kind of text of a document or chunk."""
 
     PROSE = "prose"
     CODE = "code"
@@ -98,7 +98,7 @@ class Chunk:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The sources of its text: its own span, or those of a summary."""
+        """The spans of its text: its own, or the sources of a summary."""
         return self.sources if self.level else (self.span,)
 
 
@@ -265,7 +265,7 @@ class Gold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a technique's fit step learned on calibration questions: plain JSON values by name."""
+    """The parameters that a technique's fit step learned on calibration questions: plain JSON values by name."""
 
     numbers: Mapping[str, Any]
 
@@ -284,7 +284,7 @@ Passages = tuple[Passage, ...]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the generator reads: the passages in the order shown, as the blocks of ``text``."""
+    """The prompt of the generator: its passages in order, which are the blocks of ``text``."""
 
     text: str
     passages: Passages
@@ -324,8 +324,8 @@ UNSPECIFIED = "unspecified"
 class Example:
     """A question of a data set with its reference answer (may be blank) and its gold evidence, if any.
 
-    One that is not ``answerable`` has no evidence: the documents do not answer it. One without ``origin`` was written
-    by a person.
+    If it is not ``answerable``, the documents do not answer it, and it has no evidence. Without ``origin`` it was
+    written by a person.
     """
 
     id: str
@@ -339,7 +339,7 @@ class Example:
 
     @property
     def drafted(self) -> bool:
-        """Whether a model wrote it, reviewed by a person or not."""
+        """Whether a model wrote the question, even if a person reviewed it."""
         return self.origin is not None and self.origin.by == DRAFTED
 
 

@@ -207,12 +207,12 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
 
 
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
-    """The options of a `TypedDict` of this file: the type on the command line and the `Flag` of each argument."""
-    slow = ("FitnessSpec", "ModelSpec", "PriceSpec", "RunSettings", "Space", "Store")
-    hints = get_type_hints(arguments, localns=dict.fromkeys(slow, Any), include_extras=True)
-    found: dict[str, tuple[Any, Flag]] = {}
+    """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
+    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "RunSettings", "Space", "Store")
+    hints = get_type_hints(arguments, localns=dict.fromkeys(not_imported, Any), include_extras=True)
+    flags: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():
         for flag in getattr(hint, "__metadata__", ()):
             kind = hint.__origin__ if flag.kind is None else flag.kind | None
-            found[name] = kind, flag
-    return found
+            flags[name] = kind, flag
+    return flags

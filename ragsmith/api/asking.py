@@ -1,4 +1,4 @@
-"""Use of exported pipelines: `ask`, `verify`, `serve`, `asgi_app`, `deploy`, and their indexes."""
+"""Use exported pipelines: `ask`, `verify`, `serve`, `asgi_app`, `deploy`, and their indexes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ragsmith.api.arguments import CacheArguments
-from ragsmith.api.resources import CACHE, Resources, existing
+from ragsmith.api.resources import CACHE, Resources, require_file
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.errors import MissingExtra, Notice, UsageError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 MIN_STORED_CHARACTERS = 500_000
-"""Minimum number of characters of a collection whose index is stored; a smaller index is built as fast as read."""
+"""Minimum number of characters of a collection whose index is stored; smaller indexes are built as fast as read."""
 
 
 def ask(
@@ -53,7 +53,7 @@ def ask(
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` override those of the file; ``imports`` are its extension
     files, if they have moved. ``documents`` is a folder of other documents; ``changes`` of the reply are their
     differences from the documents of the search. With ``indexed``, the index of `ragsmith.build_index` is used. The
-    index of a large collection is stored next to the cache, and read from there the next time.
+    index of a large collection is stored next to the cache, and reused.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
@@ -62,7 +62,7 @@ def ask(
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)
-    with resources.remembering(loaded) as cached:
+    with resources.caching_replies(loaded) as cached:
         if indexed or is_large(cached):
             open_index(cached, resources)
         reply = cached.ask(question)
@@ -86,7 +86,7 @@ def verify(
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline)
-    with resources.remembering(loaded) as cached:
+    with resources.caching_replies(loaded) as cached:
         differences = tuple(cached.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
     return Verified(differences, loaded.changed_models(), questions)
@@ -105,7 +105,7 @@ def indexed_documents(
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
         raise UsageError("--indexed uses the documents in the index of a file: leave out --dataset and --documents")
-    return Collection(existing(pipeline), resources.artifacts).read()
+    return Collection(require_file(pipeline), resources.artifacts).read()
 
 
 def is_large(pipeline: Pipeline) -> bool:
@@ -115,7 +115,7 @@ def is_large(pipeline: Pipeline) -> bool:
 
 def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = False) -> None:
     """Open the index of a pipeline next to the cache, and build missing parts; see `open_with_index`."""
-    from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
+    from ragsmith.exported.index import open_with_index  # noqa: PLC0415  not needed for small collections
 
     open_with_index(pipeline, resources.artifacts, complete=complete)
 
@@ -177,7 +177,7 @@ def build_index(
         UsageError: the file, its documents or a model cannot be used; or documents would be removed without
         ``replace``. StageFailed: the index cannot be built.
     """
-    loaded = Resources(**given).pipeline(existing(pipeline), documents=documents)
+    loaded = Resources(**given).pipeline(require_file(pipeline), documents=documents)
     return _change_index(
         pipeline,
         lambda collection: collection.start(all_documents(loaded.setup.dataset), replace=replace),
@@ -253,10 +253,10 @@ def _change_index(
 ) -> Indexed:
     """Change the documents in the index of a pipeline, and build its missing parts."""
     resources = Resources(**given)
-    data = change(Collection(existing(pipeline), resources.artifacts))
+    data = change(Collection(require_file(pipeline), resources.artifacts))
     if loaded is None or loaded.setup.dataset.digest != data.digest:
         loaded = resources.pipeline(pipeline, data)
-    with resources.remembering(loaded) as cached:
+    with resources.caching_replies(loaded) as cached:
         open_index(cached, resources, complete=True)
     return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, resources))
 
@@ -298,7 +298,7 @@ def serve(
         missing. MissingExtra: the extra ``serve`` is not installed.
     """
     require_serve_packages()
-    from ragsmith.serving import server  # noqa: PLC0415  what the extra brings, and takes time to import
+    from ragsmith.serving import server  # noqa: PLC0415  optional, and slow to import
     from ragsmith.serving.middleware import THIS_MACHINE  # noqa: PLC0415
 
     chosen = limits or ServingLimits()
@@ -397,13 +397,13 @@ def _load_service(
 
     A `Notice` warns if its documents differ from those of the search.
     """
-    from ragsmith.serving.answering import PipelineService  # noqa: PLC0415  it needs what explains a question
+    from ragsmith.serving.answering import PipelineService  # noqa: PLC0415  slow to import
 
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)
     if indexed or is_large(loaded):
-        with resources.remembering(loaded) as cached:
+        with resources.caching_replies(loaded) as cached:
             open_index(cached, resources)
     if indexed or documents is not None:
         changes = changes_of(loaded, pipeline, resources)
@@ -444,10 +444,10 @@ def deploy(
         UsageError: the file, its documents or an imported file cannot be used; or ``folder`` is not empty, or has files
             that would be lost.
     """
-    from ragsmith.deploying.kit import make_kit  # noqa: PLC0415  templates, and what reads versions, for this alone
+    from ragsmith.deploying.kit import make_kit  # noqa: PLC0415  not needed otherwise
 
     import_files(imports)
-    file = existing(pipeline)
+    file = require_file(pipeline)
     loaded = Pipeline.load(file, dataset=dataset, documents=documents)
     exported = ExportedFile(file)
     named = documents if dataset is None else dataset

@@ -68,13 +68,13 @@ def check_models(
         UsageError: the space or a model cannot be used, or the space searches over a model that is given.
     """
     resources = Resources(models, base_url, imports=imports)
-    found = resolve_space(space, None)
-    reject_fixed_dimensions(found, None, models)
-    names, objects = resources.named()
+    search_space = resolve_space(space, None)
+    reject_fixed_dimensions(search_space, None, models)
+    names, objects = resources.resolve_models()
     check = partial(
         run_check,
         names,
-        found,
+        search_space,
         given=objects,
         faithfulness=faithfulness,
         judge_cases=judge_cases,
@@ -90,12 +90,12 @@ def check_models(
 def _list_calibrations(calibration: str | Path | Sequence[str | Path]) -> list[str | Path]:
     """Return the distinct data sets to calibrate with; ``"all"`` means all annotated bundled domains."""
     listed = [calibration] if isinstance(calibration, str | Path) else calibration
-    annotated = [one for one in domains() if (bundled("datasets", one) / ANNOTATIONS).is_file()]
+    annotated = [name for name in domains() if (bundled("datasets", name) / ANNOTATIONS).is_file()]
     if ALL in listed and not annotated:
         raise WrongOption(
             "calibration", f"is {ALL}, and no bundled domain has {ANNOTATIONS}: give a folder with that file"
         )
-    return list(dict.fromkeys(one for each in listed for one in (annotated if each == ALL else [each])))
+    return list(dict.fromkeys(name for each in listed for name in (annotated if each == ALL else [each])))
 
 
 def audit(
@@ -154,13 +154,13 @@ def audits(
         raise WrongOption("output", f"{output} is a folder: name a file in it")
     if not datasets:
         raise WrongOption("dataset", "is missing: name at least one")
-    found = resolve_space(space, None)
+    search_space = resolve_space(space, None)
     chosen = Fitness.of(fitness)
     setups = [resources.setup(dataset, chunk_size) for dataset in datasets]
     samples = [draw_sample(setup, sample, seed) for setup in setups]
     with resources.store() as store:
         audited = tuple(
-            run_audit(setup, found, store, questions, workers=resources.workers_for(setup), fitness=chosen)
+            run_audit(setup, search_space, store, questions, workers=resources.workers_for(setup), fitness=chosen)
             for setup, questions in zip(setups, samples, strict=True)
         )
     if output is not None:
@@ -197,17 +197,19 @@ def recommend(
     resources = Resources(**given)
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
-    chosen, objects = resources.named()
+    chosen, objects = resources.resolve_models()
     unlabelled = not isinstance(documents, Dataset) and _has_no_questions(documents)
     data = documents if isinstance(documents, Dataset) else (load_documents if unlabelled else load_dataset)(documents)
     setup = Experiment(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
-    known = effects if isinstance(effects, Knowledge) else read_effects(effects)
+    knowledge = effects if isinstance(effects, Knowledge) else read_effects(effects)
     warn_unsupported_languages(setup)
-    found = recommend_pipelines(setup, resolve_space(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
+    result = recommend_pipelines(
+        setup, resolve_space(space, None), knowledge, most_calls=calls, fitness=Fitness.of(fitness)
+    )
     if output is not None:
         folder = Path(documents) if unlabelled and not isinstance(documents, Dataset) else None
-        write_file(found.yaml(Path(output).parent, folder), Path(output), warn=True)
-    return found
+        write_file(result.yaml(Path(output).parent, folder), Path(output), warn=True)
+    return result
 
 
 def _has_no_questions(folder: str | Path) -> bool:

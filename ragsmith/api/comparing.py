@@ -10,12 +10,12 @@ from typing import Unpack
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult, junit_error
-from ragsmith.assessment.gate import gate as gated
-from ragsmith.assessment.gate import junit as junit_of
+from ragsmith.assessment.gate import gate as run_gate
+from ragsmith.assessment.gate import junit as to_junit
 from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
-from ragsmith.assessment.pairwise import compare as side_by_side
+from ragsmith.assessment.pairwise import compare as compare_pipelines
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
-from ragsmith.assessment.scores import evaluate as score
+from ragsmith.assessment.scores import evaluate as score_pipeline
 from ragsmith.datasets.changes import select_answerable
 from ragsmith.datasets.dataset import load_documents_option, make_dataset
 from ragsmith.errors import RagsmithError, UsageError
@@ -64,20 +64,20 @@ def evaluate(
                 "--documents compares the scores of a file before and after: leave out --dataset, --latency and "
                 "--prices"
             )
-        data, now = loaded.setup.dataset, load_documents_option(documents).documents
-        carried = make_dataset(
+        data, changed_documents = loaded.setup.dataset, load_documents_option(documents).documents
+        changed_dataset = make_dataset(
             {"name": data.name},
-            now,
-            select_answerable(data.examples, data.documents, now),
-            languages={document.id: document.language for document in now},
+            changed_documents,
+            select_answerable(data.examples, data.documents, changed_documents),
+            languages={document.id: document.language for document in changed_documents},
         )
-        after = resources.pipeline(pipeline, carried)
+        after = resources.pipeline(pipeline, changed_dataset)
         with resources.store() as store:
             return evaluate_changed(loaded, after, store, workers=workers)
-    known = None if prices is None else read_given_prices(prices)
+    price_table = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     with resources.store() as store:
-        return score(loaded, store, at_home=at_home, workers=workers, latency=latency, prices=known)
+        return score_pipeline(loaded, store, at_home=at_home, workers=workers, latency=latency, prices=price_table)
 
 
 RECOMMENDED = "recommended"
@@ -116,7 +116,7 @@ def compare(
     names = _display_name(first, "first"), _display_name(second, "second")
     workers = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
-        return side_by_side(
+        return compare_pipelines(
             (names[0], ours), (names[1], theirs), store, part=split, workers=workers, day=timestamp(now())[:10]
         )
 
@@ -151,12 +151,12 @@ def gate(
         check_choice("split", split, dict.fromkeys(PARTS))
         loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
-        found = loader.load_pair(*named) if len(named) > 1 else [loader.load(pipeline)]
-        rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
-        workers = resources.workers_for(*(one.setup for one in found))
+        pipelines = loader.load_pair(*named) if len(named) > 1 else [loader.load(pipeline)]
+        rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, pipelines, strict=True)]
+        workers = resources.workers_for(*(one.setup for one in pipelines))
         with resources.store() as store:
-            base = rivals[1] if len(rivals) > 1 else None
-            result = gated(rivals[0], base, store, min_effect=min_effect, part=split, workers=workers)
+            reference = rivals[1] if len(rivals) > 1 else None
+            result = run_gate(rivals[0], reference, store, min_effect=min_effect, part=split, workers=workers)
     except RagsmithError as error:
         if junit is not None:
             write_file(
@@ -165,7 +165,7 @@ def gate(
             )
         raise
     if junit is not None:
-        write_file(junit_of(result, seconds=now() - began, now=began), Path(junit))
+        write_file(to_junit(result, seconds=now() - began, now=began), Path(junit))
     return result
 
 
@@ -224,5 +224,5 @@ def _baseline_name(named: Pipeline | str | Path) -> str | None:
     return NAMES.get(str(named)) if isinstance(named, str | Path) and not Path(named).is_file() else None
 
 
-def _display_name(named: Pipeline | str | Path, otherwise: str) -> str:
-    return otherwise if isinstance(named, Pipeline) else str(named)
+def _display_name(named: Pipeline | str | Path, default: str) -> str:
+    return default if isinstance(named, Pipeline) else str(named)

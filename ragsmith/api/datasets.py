@@ -35,7 +35,7 @@ from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.runs.plan import about_pipelines
+from ragsmith.runs.plan import estimate_pipeline_count
 from ragsmith.store.store import Store, open_store
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.writing import write_file
@@ -43,38 +43,38 @@ from ragsmith.types import Dataset
 
 
 @dataclass(frozen=True)
-class Intake:
-    """The outcome of every file (``taken``), and statistics of the documents (``found``).
+class IngestReport:
+    """The outcome of every file (``result``), and statistics of the documents (``summary``).
 
     ``pipelines`` is the approximate number of pipelines that a default search evaluates on every search question.
     """
 
-    taken: IngestResult
-    found: Summary
+    result: IngestResult
+    summary: Summary
     pipelines: int
 
     @property
     def next_steps(self) -> tuple[str, ...]:
         """The next commands; the first repairs evidence in changed documents, if there is any."""
-        output = self.taken.output
+        output = self.result.output
         folder = shlex.quote(str(output))
         if (output / QUESTIONS).exists():
-            repair = [f"ragsmith dataset anchor --repair {folder}"] if self.taken.repointed else []
+            repair = [f"ragsmith dataset anchor --repair {folder}"] if self.result.repointed else []
             return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
         return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder} --llm MODEL")
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        taken = self.taken
+        result = self.result
         return {
-            "folder": str(taken.folder),
-            "output": str(taken.output),
-            "outcomes": dict(sorted(Counter(file.outcome.value for file in taken.files).items())),
-            "files": [asdict(file) for file in taken.files],
-            "removed": [{**asdict(one), "kept": one.kept} for one in taken.removed],
-            "near_duplicates": [asdict(pair) for pair in taken.near],
-            "evidence_in_changed_documents": dict(taken.repointed),
-            "found": asdict(self.found),
+            "folder": str(result.folder),
+            "output": str(result.output),
+            "outcomes": dict(sorted(Counter(file.outcome.value for file in result.files).items())),
+            "files": [asdict(file) for file in result.files],
+            "removed": [{**asdict(one), "kept": one.kept} for one in result.removed],
+            "near_duplicates": [asdict(pair) for pair in result.near],
+            "evidence_in_changed_documents": dict(result.repointed),
+            "found": asdict(self.summary),
             "search": {"pipelines": self.pipelines},
             "next": list(self.next_steps),
         }
@@ -82,10 +82,10 @@ class Intake:
 
 def init_dataset(
     folder: str | Path, output: str | Path, *, on_file: Callable[[str, int], None] | None = None
-) -> Intake:
+) -> IngestReport:
     """Create the documents of a data set from the files in a folder, or update them.
 
-    Every file becomes a document, or is the duplicate of one, or is refused with a reason; see
+    Each file becomes a document, is a duplicate, or is refused with a reason; see
     ``ragsmith.datasets.ingest``. Only changed files are converted again. Texts that were edited in the data set and
     ``questions.jsonl`` are not changed. ``on_file`` is called with each path and the number of files before it.
 
@@ -94,8 +94,8 @@ def init_dataset(
         DatasetError: no file can be read; the message has the reason for each.
         OSError: the disk is full; nothing was changed.
     """
-    taken = ingest_folder(Path(folder), Path(output), on_file)
-    return Intake(taken, summarise(taken), about_pipelines(load_space("default"), RunSettings()))
+    result = ingest_folder(Path(folder), Path(output), on_file)
+    return IngestReport(result, summarise(result), estimate_pipeline_count(load_space("default"), RunSettings()))
 
 
 def anchor(
@@ -194,7 +194,7 @@ def draft_questions(
         DatasetError: documents or rows cannot be read.
         ModelUnavailable: the model refuses the key or is down; its replies are stored, and no row is written.
     """
-    names, given = Resources(models, base_url, imports=imports).named()
+    names, objects = Resources(models, base_url, imports=imports).resolve_models()
     chosen = names.for_role("language_model")
     if chosen.name == EXTRACTIVE:
         raise UsageError(NEEDS_MODEL.format(folder=shlex.quote(str(folder))))
@@ -202,15 +202,15 @@ def draft_questions(
     for method in used:
         if method.package:
             method.package.check()
-    model = Loader({"language_model": chosen}, (), given).model("language_model")
+    model = Loader({"language_model": chosen}, (), objects).model("language_model")
     if not is_chat_model(model):
         raise UsageError(f"{chosen.name} is not a chat model, which drafting needs: name one (--llm openai:NAME)")
-    known = read_given_prices(prices)
+    price_table = read_given_prices(prices)
     if limits and limits.cost is not None:
-        known.require_prices([model.id.partition("@")[0]])
+        price_table.require_prices([model.id.partition("@")[0]])
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     with open_store(cache) as store:
-        budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, known, accepted)
+        budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, price_table, accepted)
         gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
         with (
             closing(budget),

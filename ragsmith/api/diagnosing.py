@@ -46,8 +46,8 @@ def explain(
 ) -> QuestionExplanation:
     """Trace a question through an exported pipeline: the output of each stage, and the first cause of a wrong answer.
 
-    >>> way = ragsmith.explain("winner.yaml", "law-024")
-    >>> [station.family for station in way.stations][:3]
+    >>> explanation = ragsmith.explain("winner.yaml", "law-024")
+    >>> [stage.family for stage in explanation.stations][:3]
     ['pre_embedding', 'query_expansion', 'reranking']
 
     ``question`` is the id or the text of a question of the data set; case and final punctuation are ignored. Any other
@@ -63,8 +63,10 @@ def explain(
         raise UsageError("the question is blank")
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
-    with resources.remembering(loaded) as cached:
-        engine = cached.setup.engine(gateway=cached.engine.gateway)  # a new engine has no results of other questions
+    with resources.caching_replies(loaded) as cached:
+        engine = cached.setup.engine(
+            gateway=cached.engine.gateway
+        )  # a new engine has no cached results of other questions
         engine.share_collection(cached.engine)
         return explain_question(
             engine, cached.setup, cached.candidate, find_question(cached.setup, question), cached.fitness
@@ -92,13 +94,15 @@ def intervene(
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
     if loaded.fitness.ranks:
-        raise UsageError("this pipeline was tuned for retrieval alone: there is no generator to intervene for")
+        raise UsageError(
+            "this pipeline was tuned for retrieval alone: there is no generator whose input could be changed"
+        )
     setup = loaded.setup
     candidates = {"winner": loaded.candidate, "naive": baseline("naive")}
     if on_plan and not on_plan(count_answers(setup, len(candidates))):
         return {}
     with resources.store() as store, Evaluator(setup, store, resources.workers or setup.workers) as evaluator:
-        found = dict(
+        ceilings = dict(
             zip(
                 candidates,
                 evaluate_interventions(evaluator, setup, list(candidates.values()), loaded.fitness),
@@ -106,9 +110,9 @@ def intervene(
             )
         )
         for name, candidate in candidates.items():
-            value = {"means": [asdict(one) for one in found[name]], "fitness": loaded.fitness.identity}
+            value = {"means": [asdict(ceiling) for ceiling in ceilings[name]], "fitness": loaded.fitness.identity}
             store.put_finding(INTERVENTIONS_KIND, evaluator.key(candidate), setup.dataset.digest, value)
-    return found
+    return ceilings
 
 
 ABLATION_PARTS = ("search", "test", "all")
@@ -185,21 +189,21 @@ def ablate(
         part, examples = "all", data.examples
     questions = ordered(examples)
     default_space = loaded.space if loaded.space in names("search_spaces") else "default"
-    found = space if isinstance(space, Space) else load_space(space or default_space)
-    found = searchable_space(setup, found.of_families(), ranks=fitness.ranks)
+    search_space = space if isinstance(space, Space) else load_space(space or default_space)
+    search_space = searchable_space(setup, search_space.of_families(), ranks=fitness.ranks)
     others = [
-        with_general(setup, one)
-        for one in list_ablation_candidates(
-            winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=on_own_dataset
+        with_general(setup, candidate)
+        for candidate in list_ablation_candidates(
+            winner, search_space, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=on_own_dataset
         )
     ]
     with resources.store() as store:
         ids = tuple(example.id for example in questions)
         with Evaluator(setup, store, resources.workers_for(setup), on_progress, ranks=fitness.ranks) as evaluator:
-            rows = store.results_many([evaluator.key(one) for one in (winner, *others)])
+            rows = store.results_many([evaluator.key(candidate) for candidate in (winner, *others)])
             known = sum(set(ids) <= answered.keys() for answered in rows.values())
             searched = bool(loaded.expected)
-            plan = AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids), searched)
+            plan = AblationPlan(data.name, search_space.name, part, len(others) + 1, known, len(ids), searched)
             if on_plan is not None and not on_plan(plan):
                 return None
             first, *rest = evaluator.evaluate([winner, *others], questions)
@@ -207,12 +211,12 @@ def ablate(
             if latency:
                 timed = RunSettings(strategy="nsga2", racing=None, objectives=("quality", "latency"))
                 machine = with_machine(timed, setup.variants).measured_on
-                seconds_of = Latencies(evaluator, store, machine, setup.order).of
+                seconds_of = Latencies(evaluator, store, machine, setup.order).get_median
             terms = Terms.of([first, *rest], fitness)
             ablation = compute_ablation(
                 first,
                 rest,
-                found,
+                search_space,
                 terms,
                 dataset=data.name,
                 clusters=Clusters.of(data, questions),
@@ -237,7 +241,7 @@ class _SearchedDataset:
     winner: Candidate
 
     @classmethod
-    def of(cls, store: Store, dataset: Dataset | str | Path) -> _SearchedDataset:
+    def load(cls, store: Store, dataset: Dataset | str | Path) -> _SearchedDataset:
         key, setup = run_setup(store, dataset)
         run = store.run(key)
         record = RunRecord.from_dict(run.value if run else None)
@@ -284,47 +288,47 @@ def transfer(
         raise WrongOption("part", f"is {part!r}: give {' or '.join(TRANSFER_PARTS)}")
     if len(datasets) < 2:
         raise UsageError("a transfer evaluates a winner on another data set: give at least two data sets")
-    found = []
+    estimates = []
     with resources.store(read_only=True) as store:  # does not create a missing cache
-        found_at = (_SearchedDataset.of(store, dataset) for dataset in datasets)
-        homes = list({home.run: home for home in found_at}.values())
-    if len(homes) < 2:
+        loaded = (_SearchedDataset.load(store, dataset) for dataset in datasets)
+        searched = list({home.run: home for home in loaded}.values())
+    if len(searched) < 2:
         raise UsageError(
-            f"{' and '.join(dict.fromkeys(map(str, datasets)))}: these are one data set, {homes[0].name!r}, "
+            f"{' and '.join(dict.fromkeys(map(str, datasets)))}: these are one data set, {searched[0].name!r}, "
             f"{len(datasets)} times, and a transfer evaluates a winner on another data set: give two different ones"
         )
     if part == "test":
-        _refuse_untested(homes)
+        _require_test_questions(searched)
     with resources.store() as store:
-        pairs = [(source, target) for target in homes for source in homes if source.run != target.run]
+        pairs = [(source, target) for target in searched for source in searched if source.run != target.run]
         if on_plan is not None and not on_plan(len(pairs), _count_new_answers(store, pairs, part)):
             return []
         for source, target in pairs:
-            one = _evaluate_transfer(store, source, target, part, workers, on_progress)
-            if one is not None:
-                store_transfer(store, one, source.run, target.run, target.setup.dataset.digest)
-                found.append(one)
-    return found
+            estimate = _evaluate_transfer(store, source, target, part, workers, on_progress)
+            if estimate is not None:
+                store_transfer(store, estimate, source.run, target.run, target.setup.dataset.digest)
+                estimates.append(estimate)
+    return estimates
 
 
-def _refuse_untested(homes: Sequence[_SearchedDataset]) -> None:
+def _require_test_questions(searched: Sequence[_SearchedDataset]) -> None:
     """Raise UsageError if a data set has no test questions, because a crossfit used them or there were too few."""
-    why = [
-        f"{home.name!r} has no test questions "
+    reasons = [
+        f"{dataset.name!r} has no test questions "
         + (
             "(its search was a crossfit, which selected the winner on all questions)"
-            if home.record.settings.verdict == CROSSFIT
-            else f"({home.record.split.rule})"
+            if dataset.record.settings.verdict == CROSSFIT
+            else f"({dataset.record.split.rule})"
         )
-        for home in homes
-        if not home.record.split.test
+        for dataset in searched
+        if not dataset.record.split.test
     ]
-    if why:
-        raise UsageError(f"{'; '.join(why)}: leave --part out to use the search questions")
+    if reasons:
+        raise UsageError(f"{'; '.join(reasons)}: leave --part out to use the search questions")
 
 
 def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _SearchedDataset]], part: str) -> int:
-    """Return the number of answers that are not cached."""
+    """Return the number of answers of all pairs that are not cached."""
     total = 0
     for source, target in pairs:
         with Evaluator(target.setup_for(source), store, 1, ranks=target.record.settings.fitness.ranks) as evaluator:

@@ -30,7 +30,7 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
 from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.report_files import write_across
-from ragsmith.runs.run_context import Pulse, Start
+from ragsmith.runs.run_context import Start, StatusReader
 from ragsmith.store.store import Store, open_store
 from ragsmith.techniques.user_code import import_files
 from ragsmith.types import Dataset
@@ -85,7 +85,7 @@ def search_each(
     """
     check_arguments(arguments)
     cache = arguments.get("cache", CACHE)
-    chosen = _read(datasets)
+    chosen = _load_datasets(datasets)
     seconds = arguments.pop("time_limit", None)
     if seconds is None and (settings := arguments.get("settings")) is not None:
         seconds = settings.time_limit
@@ -104,10 +104,10 @@ def search_each(
             continue
         if on_dataset is not None:
             on_dataset(place, len(chosen), data.name)
-        pulse: list[Pulse] = []
+        read_status: list[StatusReader] = []
 
-        def start(begun: Start, pulse: list[Pulse] = pulse) -> None:
-            pulse.append(begun.pulse)
+        def start(begun: Start, read_status: list[StatusReader] = read_status) -> None:
+            read_status.append(begun.read_status)
             if on_start is not None:
                 on_start(begun)
 
@@ -120,7 +120,7 @@ def search_each(
             waiting[data.name] = stopped
         except (UsageError, ModelUnavailable, StageFailed) as error:
             ended = failed[data.name] = error
-            spent += pulse[0]()[1] if pulse else NOTHING_SPENT
+            spent += read_status[0]()[1] if read_status else NOTHING_SPENT
         else:
             found[data.name] = ended
             spent += ended.spent
@@ -129,24 +129,24 @@ def search_each(
             on_end(data.name, ended)
     if not found and not waiting and len({str(error) for error in failed.values()}) == 1:
         raise next(iter(failed.values()))
-    files, together = _compare_datasets(cache, list(found.values()), reports)
-    return Searched(found, {name: str(error) for name, error in failed.items()}, waiting, together, files)
+    files, combined = _compare_datasets(cache, list(found.values()), reports)
+    return Searched(found, {name: str(error) for name, error in failed.items()}, waiting, combined, files)
 
 
-def _read(given: str | Sequence[Dataset | str | Path]) -> list[Dataset]:
+def _load_datasets(datasets: str | Sequence[Dataset | str | Path]) -> list[Dataset]:
     """Return all data sets, loaded and checked before the first search.
 
     Raises:
         UsageError: there is none, or one is invalid, or two have the same name or folder of reports.
     """
-    listed = [given] if isinstance(given, str) else list(given)
+    listed = [datasets] if isinstance(datasets, str) else list(datasets)
     names = [one for each in listed for one in (domains() if each == ALL and not Path(ALL).is_dir() else [each])]
     if not names:
         raise WrongOption("dataset", "names no data set: give at least one")
     loaded: dict[str | Path, Dataset] = {}
     mistakes: list[str] = []
-    each_once = [one for at, one in enumerate(names) if isinstance(one, Dataset) or one not in names[:at]]
-    for one in each_once:
+    distinct = [one for at, one in enumerate(names) if isinstance(one, Dataset) or one not in names[:at]]
+    for one in distinct:
         if isinstance(one, Dataset):
             continue
         try:
@@ -155,35 +155,35 @@ def _read(given: str | Sequence[Dataset | str | Path]) -> list[Dataset]:
             mistakes += (f"{one}: {mistake}" for mistake in error.mistakes)
     if mistakes:
         raise DatasetError(mistakes)
-    chosen = [one if isinstance(one, Dataset) else loaded[one] for one in each_once]
+    chosen = [one if isinstance(one, Dataset) else loaded[one] for one in distinct]
     folders = [folder_of(data.name) for data in chosen]
-    if twice := [data.name for data, folder in zip(chosen, folders, strict=True) if folders.count(folder) > 1]:
-        raise WrongOption("dataset", f"names several data sets called {twice[0]}: rename one in its dataset.yaml")
+    if duplicates := [data.name for data, folder in zip(chosen, folders, strict=True) if folders.count(folder) > 1]:
+        raise WrongOption("dataset", f"names several data sets called {duplicates[0]}: rename one in its dataset.yaml")
     return chosen
 
 
 def _remaining_limits(limits: Limits, spent: Spent) -> tuple[Limits, str]:
     """Return the remaining ``limits``, and the reason if one is exhausted, else ""."""
-    rest = {
+    remaining = {
         name: None if (most := getattr(limits, name)) is None else most - getattr(spent, name)
         for name in ("calls", "tokens", "cost")
     }
-    for name, left in rest.items():
+    for name, left in remaining.items():
         if left is not None and left <= 0:
             return limits, f"the limit on {name} is reached"
-    return replace(limits, **rest), ""
+    return replace(limits, **remaining), ""
 
 
 def _compare_datasets(
-    cache: Store | str | Path, found: Sequence[Result], reports: str | Path | None
+    cache: Store | str | Path, results: Sequence[Result], reports: str | Path | None
 ) -> tuple[tuple[Path, ...], CombinedReport | None]:
     """Write the page across the results and return its files and content, for two or more data sets."""
-    if len(found) < 2:
+    if len(results) < 2:
         return (), None
-    run_reports = [one.run_report for one in found]
+    run_reports = [one.run_report for one in results]
     with open_store(cache, read_only=True) as store:
-        together = combine_reports(run_reports, load_transfers(store, [domain.about.run for domain in run_reports]))
-    return (() if reports is None else write_across(Path(reports), run_reports, together)), together
+        combined = combine_reports(run_reports, load_transfers(store, [domain.about.run for domain in run_reports]))
+    return (() if reports is None else write_across(Path(reports), run_reports, combined)), combined
 
 
 def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> WrittenReports:
@@ -223,10 +223,10 @@ def export(
     import_files(imports)
     with open_store(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
-        return write_pipeline(store, key, setup, Path(output or _named_after(str(pick))), str(pick))
+        return write_pipeline(store, key, setup, Path(output or _default_file_name(str(pick))), str(pick))
 
 
-def _named_after(pick: str) -> str:
+def _default_file_name(pick: str) -> str:
     if pick == "best":
         return "winner.yaml"
     name = re.sub(r"[^\w.]+", "-", pick).strip("-.")

@@ -41,8 +41,8 @@ PriceSpec = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | No
 """Type of ``prices`` of `ragsmith.search`."""
 
 
-def by_role(models: ModelSpec) -> Mapping[str, Any]:
-    """Return the given models by role."""
+def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
+    """Return the models of an argument ``models`` by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
     return (
@@ -70,13 +70,13 @@ class Resources:
         import_files(self.imports)
 
     @classmethod
-    def taken_from(cls, arguments: dict[str, Any]) -> Resources:
+    def pop_from(cls, arguments: dict[str, Any]) -> Resources:
         """Return the resources in ``arguments``, which are removed from it."""
         return cls(**{field.name: arguments.pop(field.name) for field in fields(cls) if field.name in arguments})
 
-    def named(self) -> tuple[ModelNames, Mapping[str, Any]]:
+    def resolve_models(self) -> tuple[ModelNames, Mapping[str, Any]]:
         """Return the models given by name, checked, and the models given as objects."""
-        named, given = partition_models(by_role(self.models))
+        named, given = partition_models(models_by_role(self.models))
         names = self.models if isinstance(self.models, ModelNames) else ModelNames()
         chosen = names.overridden(named, self.base_url, self.vector_store)
         chosen.check()
@@ -86,7 +86,7 @@ class Resources:
         self, dataset: Dataset | str | Path, chunk_size: int | None = None, faithfulness: bool | None = None
     ) -> Experiment:
         """Return the experiment on a data set with the models, loaded and checked."""
-        chosen, given = self.named()
+        chosen, given = self.resolve_models()
         if self.base_url is not None and not chosen.self_hosted:
             raise UsageError(
                 "--base-url is the server of openai: and rerank: models, and there is none: name one (--llm "
@@ -104,10 +104,10 @@ class Resources:
         """Return the pipeline of a file, or a loaded pipeline, which keeps its data set and models."""
         if not isinstance(pipeline, Pipeline):
             return Pipeline.load(
-                existing(pipeline),
+                require_file(pipeline),
                 dataset=dataset,
                 documents=documents,
-                models=by_role(self.models),
+                models=models_by_role(self.models),
                 base_url=self.base_url,
                 vector_store=self.vector_store,
             )
@@ -122,15 +122,15 @@ class Resources:
 
     @contextmanager
     def store(self, *, read_only: bool = False) -> Iterator[Store]:
-        """Open the cache."""
-        from ragsmith.store.store import open_store  # noqa: PLC0415  what is not paid for needs no database
+        """Open the cache as a context."""
+        from ragsmith.store.store import open_store  # noqa: PLC0415  not needed without paid requests
 
         with open_store(self.cache, read_only=read_only) as store:
             yield store
 
     @contextmanager
-    def remembering(self, pipeline: Pipeline) -> Iterator[Pipeline]:
-        """Store paid replies of ``pipeline`` in the cache."""
+    def caching_replies(self, pipeline: Pipeline) -> Iterator[Pipeline]:
+        """Yield ``pipeline`` such that paid replies are stored in the cache."""
         if not pipeline.setup.loaded_models.waits:
             yield pipeline
             return
@@ -140,12 +140,12 @@ class Resources:
     @property
     def artifacts(self) -> ArtifactCache:
         """The artifact cache with the indexes, next to the cache."""
-        from ragsmith.exported.index import artifact_cache_for  # noqa: PLC0415  a small collection needs none of it
+        from ragsmith.exported.index import artifact_cache_for  # noqa: PLC0415  not needed for small collections
 
         return artifact_cache_for(self.cache if isinstance(self.cache, str | Path) else self.cache.place)
 
 
-def existing(pipeline: str | Path) -> Path:
+def require_file(pipeline: str | Path) -> Path:
     """Return the file of a pipeline; raise UsageError if it does not exist."""
     if not Path(pipeline).exists():
         raise UsageError(
@@ -161,9 +161,9 @@ def read_given_prices(prices: PriceSpec) -> Prices:
 
 
 _EMBEDDER_LANGUAGES = {WORDLLAMA: frozenset({ENGLISH})}
-"""Supported languages of the embedded embedder; vectors of texts in other languages carry little information.
+"""Supported languages by name of embedder; vectors of texts in other languages carry little information.
 
-It is not an attribute of the embedder, whose code is part of the key of stored vectors."""
+This is not an attribute of the embedder, because its code is part of the keys of stored vectors."""
 
 
 def warn_unsupported_languages(setup: Experiment) -> None:
@@ -171,15 +171,15 @@ def warn_unsupported_languages(setup: Experiment) -> None:
 
     User-defined embedders declare their languages with the attribute ``languages``, a set of codes.
     """
-    found = Counter(document.language for document in setup.dataset.documents)
+    counts = Counter(document.language for document in setup.dataset.documents)
     for name, variant in {variant.models.for_role("embedder").name: variant for variant in setup.variants}.items():
-        known = getattr(variant.loaded_models.embedder, "languages", _EMBEDDER_LANGUAGES.get(name))
-        if known is None or found.keys() <= set(known):
+        supported = getattr(variant.loaded_models.embedder, "languages", _EMBEDDER_LANGUAGES.get(name))
+        if supported is None or counts.keys() <= set(supported):
             continue
-        foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in found.most_common() if code not in known)
+        foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in counts.most_common() if code not in supported)
         warnings.warn(
-            f"of {found.total():,} documents {foreign}: the embedder {name} supports {_listed(known)} only, so that "
-            "vector search finds little in them; use BM25, or name an embedder for these languages with --embedder",
+            f"of {counts.total():,} documents {foreign}: the embedder {name} supports {_listed(supported)} only, so "
+            "that vector search finds little in them; use BM25, or name an embedder for these languages with --embedder",
             Notice,
             stacklevel=3,
         )
@@ -198,7 +198,7 @@ def resolve_space(space: Space | str | Path | None, preset: str | None, without:
 
 def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
     """Raise UsageError if the space searches over a given argument."""
-    given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
+    given = {*(["chunk_size"] if chunk_size is not None else []), *models_by_role(models)}
     if isinstance(models, ModelNames):
         given = {role for role in given if role not in ROLES or models.for_role(role) != ModelNames().for_role(role)}
     for name in space.names:

@@ -161,13 +161,13 @@ class Result:
         """
         run_data = self._run
         name = pipeline.label if isinstance(pipeline, PipelineRow) else pipeline
-        key = pipeline.key if isinstance(pipeline, PipelineRow) else self._named.get(pipeline, pipeline)
+        key = pipeline.key if isinstance(pipeline, PipelineRow) else self._keys_by_name.get(pipeline, pipeline)
         if run_data.on_search(key) is None:
-            raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
+            raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._keys_by_name)}")
         return tuple(iterate_answers(run_data, name, key))
 
     @property
-    def _named(self) -> dict[str, str]:
+    def _keys_by_name(self) -> dict[str, str]:
         """The keys of the named pipelines."""
         domain = self.run_report
         rows = {"winner": domain.winner, **domain.baselines, "random": domain.random}
@@ -241,7 +241,7 @@ class Result:
         return self.summary
 
     def __repr__(self) -> str:
-        # a debugger must neither wait for the report nor need the cache
+        # a debugger must not compute the report or read the cache
         if "run_report" not in self.__dict__:
             return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
         about, words = self.run_report.about, headline(self.run_report)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from ragsmith.runs.run_context import Pulse, Start, Step
+    from ragsmith.runs.run_context import Start, StatusReader, Step
 
 
 class TaskProgressHandler(logging.Handler):
@@ -68,7 +68,7 @@ class Progress:
         self._step = ("", 0, 0)
         self._batch = (0, 0)
         self._searching_since: float | None = None
-        self._pulse: Pulse | None = None
+        self._read_status: StatusReader | None = None
         self._live: Live | None = None
 
     @classmethod
@@ -97,7 +97,7 @@ class Progress:
         self.clear()
         self._best, self._best_label, self._step, self._batch = None, "", ("", 0, 0), (0, 0)
         self._searching_since = None
-        self._pulse, self._steps = start.pulse, start.steps
+        self._read_status, self._steps = start.read_status, start.steps
         data, space, size = start.setup.dataset, start.space.name, start.space.feasible_size
         chunks = len(start.setup.corpus.chunks)
         counts = {"documents": len(data.documents), "chunks": chunks, "questions": len(data.examples)}
@@ -190,8 +190,8 @@ class Progress:
         shown = {"step": f"{phase or 'baselines'} {number or ''}  {evaluated} evaluated  {done:,} of {total:,} answers"}
         if self._best:
             shown["best"] = f"{self._best[1]:.4f}  {self._best_label}"
-        if self._pulse:
-            activity, spent = self._pulse()
+        if self._read_status:
+            activity, spent = self._read_status()
             if activity.attempts:
                 rate = activity.attempts / max(self.seconds(), 1e-9)
                 shown["calls"] = f"{activity.in_flight} in flight  {spent.calls:,} sent  {rate:.1f} a second"
@@ -213,9 +213,9 @@ class Progress:
         return max(0.0, (self._steps - finished) * took / finished)
 
     def _spending(self) -> dict[str, Any]:
-        if self._pulse is None:
+        if self._read_status is None:
             return {}
-        activity, spent = self._pulse()
+        activity, spent = self._read_status()
         return {
             "calls": spent.calls,
             "in_flight": activity.in_flight,

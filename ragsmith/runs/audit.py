@@ -1,8 +1,8 @@
 """Audit the options of a space, each alone, on a sample of the search questions, before a search.
 
-A search does not detect options without effect, which the published runs of several papers had. Here each option is
-switched on alone and compared, question by question, with the same pipeline without it, and with every other option of
-its family.
+A search does not detect options without effect, which the published experiments of several papers included. Here each
+option is switched on alone and compared, question by question, with the same pipeline without it, and with every other
+option of its family.
 """
 
 from __future__ import annotations
@@ -70,17 +70,19 @@ def audit(
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
     tried = dict.fromkeys([*probed, *(pipeline for trial in trials for pipeline in trial.pipelines)])
     with Evaluator(setup, store, workers) as evaluator:
-        found = dict(zip(tried, evaluator.evaluate(list(tried), questions), strict=True))
-    terms = Terms.of([found[candidate] for candidate in probed], fitness or Fitness())
-    findings = [_compare_option(probe, found[probe.candidate], found[probe.reference], terms) for probe in probes]
-    recognised = _adjust_p_values(_mark_equal_options(findings, [found[probe.candidate] for probe in probes]))
-    pairs = tuple(_compare_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
-    return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(recognised), pairs)
+        evaluations = dict(zip(tried, evaluator.evaluate(list(tried), questions), strict=True))
+    terms = Terms.of([evaluations[candidate] for candidate in probed], fitness or Fitness())
+    findings = [
+        _compare_option(probe, evaluations[probe.candidate], evaluations[probe.reference], terms) for probe in probes
+    ]
+    marked = _adjust_p_values(_mark_equal_options(findings, [evaluations[probe.candidate] for probe in probes]))
+    pairs = tuple(_compare_pair(trial, *(evaluations[pipeline] for pipeline in trial.pipelines)) for trial in trials)
+    return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(marked), pairs)
 
 
 def _analysis_probes(space: Space) -> list[Probe]:
     """Return the analysis-only techniques, at their defaults and with each other choice of one parameter."""
-    plain = baseline("naive")
+    naive = baseline("naive")
     probes = []
     for place, family in enumerate(FAMILIES):
         if len(space.options[place]) < 2:
@@ -90,7 +92,7 @@ def _analysis_probes(space: Space) -> list[Probe]:
                 continue
             choices = [{}, *({name: value} for name, values in technique.choices.items() for value in values)]
             genes = dict.fromkeys(make_gene(family.name, technique.name, choice) for choice in choices)
-            probes += [Probe(gene, (*plain[:place], gene, *plain[place + 1 :]), plain) for gene in genes]
+            probes += [Probe(gene, (*naive[:place], gene, *naive[place + 1 :]), naive) for gene in genes]
     return probes
 
 
@@ -154,17 +156,17 @@ def option_pairs(space: Space) -> list[OptionPair]:
 
     Pairs that the constraints of the space forbid are left out.
     """
-    plain = space.settled(baseline("naive"))
-    found = []
+    naive = space.settled(baseline("naive"))
+    pairs = []
     for place, options in enumerate(space.options):
         for genes in combinations(dict.fromkeys(options), 2):
-            around = plain
+            context = naive
             for gene in genes:
-                around = with_required(around, gene, space)
-            one, other = ((*around[:place], gene, *around[place + 1 :]) for gene in genes)
+                context = with_required(context, gene, space)
+            one, other = ((*context[:place], gene, *context[place + 1 :]) for gene in genes)
             if space.allows(one) and space.allows(other):
-                found.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
-    return found
+                pairs.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
+    return pairs
 
 
 def _compare_pair(trial: OptionPair, one: Evaluation, other: Evaluation) -> PairFinding:

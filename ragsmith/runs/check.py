@@ -48,9 +48,9 @@ T = TypeVar("T")
 DATASET = "law"
 """The data set of the question in the requests: its first search question."""
 MAX_CONCURRENT_TASKS = 32
-"""The largest number of language tasks that are requested at once."""
+"""Maximum number of concurrent requests of language tasks."""
 PROBE_TEXTS = ("ready", "never")
-"""The texts in requests to embedders and rerankers."""
+"""Texts of the requests to embedders and rerankers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class _ModelChecker:
         return ""
 
     def _tasks(self, model_in_role: _CheckedModel) -> list[Task[Any]]:
-        """The distinct tasks of a model: those of its role, and of roles without their own model."""
+        """Return the distinct tasks of a model: those of its role, and of roles without their own model."""
         named = self._setup.models.named_roles
         found: dict[str, Task[Any]] = {}
         for role, tasks in self._tasks_by_role.items():
@@ -367,7 +367,7 @@ class _ModelChecker:
         }
 
     def _input(self, task: Task[Any], name: str) -> Input:
-        """The input ``name`` of a task; for an unknown name, a value of its type."""
+        """Return the input ``name`` of a task; for an unknown name, a value of its type."""
         parameter = inspect.signature(task.offline).parameters.get(name)
         hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
         kind = getattr(hint, "__name__", str(hint))

@@ -1,4 +1,4 @@
-"""Choose the winner of a run: the best pipeline, without the genes that are not worth their cost.
+"""Choose the winner of a run: the best pipeline, without the genes that do not pay for their cost.
 
 The best pipeline has the highest mean, or the highest estimate: the highest of many noisy means is biased upwards, so
 `shrink_means` shrinks them towards the prior. docs/effects.md compares the two rules on unseen questions.
@@ -35,10 +35,10 @@ if TYPE_CHECKING:  # evaluations are in no fingerprint
 
 
 MIN_FOR_ESTIMATE = 2
-"""The least number of pipelines, and of questions, for an estimate."""
+"""Minimum number of pipelines, and of questions, for an estimate."""
 
 REQUIRED_FAMILIES = ("retrieval",)
-"""Families without an option that does nothing."""
+"""Families without a no-op option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ def choose(
     proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
 ) -> tuple[WinnerChoice | None, str]:
     """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason."""
-    if why_none := _no_choice_reason(proposed, terms):
-        return None, why_none
+    if reason := _no_choice_reason(proposed, terms):
+        return None, reason
     ranking = ranked(proposed, terms)
     estimated = best_estimated(ranking, terms, prior) if prior else None
     leader = estimated if estimated and by == "estimate" else ranking[0]
-    # a pipeline that ranks above the leader was not passed over for its failures
+    # pipelines ranked above the leader have not lost because of failures
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
     if (above := shown_better(leader, others, terms.fitness)) is None:
@@ -84,7 +84,7 @@ def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) ->
     genomes = prior.genomes([one.candidate for one in ranking])
     expected, _ = prior.predict_genomes(genomes)
     estimates, _ = shrink_means(scores, expected, prior.covariance(genomes, genomes), prior.residual_sd, terms.lowest)
-    return ranking[int(np.round(estimates, 12).argmax())]  # rounded, as the last bits of sums are noise
+    return ranking[int(np.round(estimates, 12).argmax())]  # rounded, as the last bits of sums are not reproducible
 
 
 def _no_choice_reason(proposed: Sequence[Evaluation], terms: Terms) -> str:
@@ -115,18 +115,18 @@ def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     groups: dict[tuple[str, str], list[ExcludedQuestion]] = {}
     for why in map(ExcludedQuestion.of, failures):
         groups.setdefault((why.kind, why.stage), []).append(why)
-    most = max(groups.values(), key=len)
-    stage = most[0].stage
+    most_frequent = max(groups.values(), key=len)
+    stage = most_frequent[0].stage
     of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not generation, nor a measure
     without = [f"leave it out with --without {stage}"] if of_a_technique else []
-    ways = ["take another model", *without, "repeat the requests with --retry-failed", *more]
-    count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
-    return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
+    remedies = ["take another model", *without, "repeat the requests with --retry-failed", *more]
+    count = f"{len(most_frequent)} of {sum(map(len, groups.values()))} failures are like this one"
+    return f"{count}: {most_frequent[0]}; {', '.join(remedies[:-1])} or {remedies[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class _AblationTrial:
-    """A pipeline without one gene; ``paying`` is whether that gene is worth its cost."""
+    """A pipeline without one gene; ``paying`` is whether that gene pays for its cost."""
 
     removal: AblationStep
     evaluation: Evaluation
@@ -134,7 +134,7 @@ class _AblationTrial:
 
     @property
     def merit(self) -> tuple[float, float]:
-        """Return the calls saved and the gain in fitness, as a sort key."""
+        """The saved calls and the gain in fitness, as a sort key."""
         return self.removal.calls, -self.removal.loss
 
 
@@ -145,30 +145,30 @@ def simplify(
     alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
 ) -> tuple[Evaluation, tuple[AblationStep, ...]]:
-    """Return ``leader`` without the genes that are not worth their cost, and all steps that were tried.
+    """Return ``leader`` without the genes that do not pay for their cost, and all steps that were tried.
 
     ``evaluate`` evaluates candidates on the search questions. ``alike`` returns the evaluation of a candidate if its
     results equal those of another evaluation, else None. ``terms`` returns the terms of all evaluations so far.
     """
-    current, tried = leader, []
+    current, steps = leader, []
     while candidates := list(_leave_one_out(current.candidate, space)):
         evaluations = evaluate([candidate for _, candidate in candidates])
-        rules = terms()
+        current_terms = terms()
         trials = [
             trial
             for (place, _), evaluation in zip(candidates, evaluations, strict=True)
-            if (trial := _make_trial(place, evaluation, current, leader, rules)) is not None
+            if (trial := _make_trial(place, evaluation, current, leader, current_terms)) is not None
         ]
         best = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
-        tried += [trial.removal.taken(trial is best) for trial in trials]
+        steps += [trial.removal.taken(trial is best) for trial in trials]
         if best is None:
             break
         current = best.evaluation
     for place in range(len(FAMILIES)):
         if found := _reset_parameters(place, current, space, alike):
-            tried.append(_ablation_step(place, found, current, leader, terms().fitness).taken(True))
+            steps.append(_ablation_step(place, found, current, leader, terms().fitness).taken(True))
             current = found
-    return current, tuple(tried)
+    return current, tuple(steps)
 
 
 def _reset_parameters(
@@ -176,12 +176,12 @@ def _reset_parameters(
 ) -> Evaluation | None:
     """Reset parameters of a gene to their defaults if results stay the same and cost no more; else return None."""
     gene, options = current.candidate[place], space.options[place]
-    plainer = [one for one in options if one.technique == gene.technique and len(one.changed) < len(gene.changed)]
-    for option in sorted(plainer, key=lambda one: len(one.changed)):
+    simpler = [one for one in options if one.technique == gene.technique and len(one.changed) < len(gene.changed)]
+    for option in sorted(simpler, key=lambda one: len(one.changed)):
         candidate = _replace_gene(option, place, current.candidate)
-        found = alike(candidate, current) if space.allows(candidate) else None
-        if found is not None and not _costs_more(found, current):
-            return found
+        evaluation = alike(candidate, current) if space.allows(candidate) else None
+        if evaluation is not None and not _costs_more(evaluation, current):
+            return evaluation
     return None
 
 
@@ -199,9 +199,9 @@ def _costs_more(one: Evaluation, other: Evaluation) -> bool:
 
 def _leave_one_out(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
     """Yield ``candidate`` without each of its genes in turn, if the space allows that pipeline."""
-    plain = baseline("naive")
+    naive = baseline("naive")
     for place, (family, gene, options) in enumerate(zip(FAMILIES, candidate, space.options, strict=False)):
-        name = plain[place].technique.name
+        name = naive[place].technique.name
         off = next((option for option in options if option.technique.name == name), None)
         if family.name in REQUIRED_FAMILIES or off is None or gene.technique.name == name:
             continue
@@ -252,7 +252,7 @@ def _mean_difference(
 Array = NDArray[np.float64]
 
 MIN_QUESTIONS_FOR_COVARIANCE = 4
-"""The least number of questions to estimate the error of a covariance; with fewer, covariances are shrunk to 0."""
+"""Minimum number of questions to estimate the error of a covariance; with fewer, covariances are shrunk to 0."""
 
 JITTER = 1e-9
 """The regularisation of the covariance, relative to its largest variance; it keeps equal rows invertible."""

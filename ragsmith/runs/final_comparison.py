@@ -33,12 +33,12 @@ from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import DiagnosisRow, Store
 
 
-def compare_finally(
-    context: RunContext, choice: WinnerChoice, able: Sequence[Evaluation], drawn: Sequence[Evaluation]
+def run_final_comparison(
+    context: RunContext, choice: WinnerChoice, eligible: Sequence[Evaluation], random_control: Sequence[Evaluation]
 ) -> Evaluation:
     """Simplify the chosen pipeline, compare it with its rivals, and return it.
 
-    ``able`` are the pipelines that may win, and ``drawn`` those of the random control.
+    ``eligible`` are the pipelines that may win, and ``random_control`` those of the random control.
     """
     winner, terms = choice.chosen, context.seen.terms
     try:
@@ -52,10 +52,10 @@ def compare_finally(
                 leader=choice.highest,
                 estimated=choice.estimated,
                 baselines=baselines,
-                single=best(single_option_evaluations(able, baselines["naive"]), terms),
+                single=best(single_option_evaluations(eligible, baselines["naive"]), terms),
                 recommended=by_key.get(context.record.recommended or ""),
-                cheapest=_cheapest(context, winner, able),
-                random=best(drawn, terms),
+                cheapest=_cheapest(context, winner, eligible),
+                random=best(random_control, terms),
             ),
         )
         if not context.within:
@@ -66,11 +66,11 @@ def compare_finally(
 
 
 def _simplify_winner(context: RunContext, chosen: Evaluation) -> Evaluation:
-    """Return the chosen pipeline without the genes that are not worth their cost."""
+    """Return the chosen pipeline without the genes that do not pay for their cost."""
     if not context.settings.simplify:
         return chosen
     winner, removals = simplify(
-        chosen, context.space, context.evaluate, partial(_evaluate_alike, context), lambda: context.seen.terms
+        chosen, context.space, context.evaluate, partial(_evaluate_if_equal, context), lambda: context.seen.terms
     )
     context.update(winner=winner.key, removals=removals)
     if context.settings.timed:  # simplified pipelines may be on the Pareto front
@@ -81,8 +81,8 @@ def _simplify_winner(context: RunContext, chosen: Evaluation) -> Evaluation:
     return winner
 
 
-def _evaluate_alike(context: RunContext, candidate: Candidate, other: Evaluation) -> Evaluation | None:
-    """Evaluate ``candidate`` if its results are those of ``other``; return None as soon as one differs.
+def _evaluate_if_equal(context: RunContext, candidate: Candidate, other: Evaluation) -> Evaluation | None:
+    """Evaluate ``candidate`` if its results equal those of ``other``; return None at the first difference.
 
     Results are compared after 1, 2, 4 and so on questions, so that a difference stops the evaluation early.
     """
@@ -97,10 +97,10 @@ def _evaluate_alike(context: RunContext, candidate: Candidate, other: Evaluation
         count *= 2
 
 
-def _cheapest(context: RunContext, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
+def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evaluation]) -> Evaluation:
     """Return the cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
     tried = {removal.key for removal in context.record.removals}
-    distinct = {one.key: one for one in [*able, *(one for one in context.seen.evaluations if one.key in tried)]}
+    distinct = {one.key: one for one in [*eligible, *(one for one in context.seen.evaluations if one.key in tried)]}
     evaluations = list(distinct.values())
     terms = context.seen.terms_of(evaluations)
     return cheapest(ranked_points(evaluations, terms), winner, terms, context.settings.margin)
@@ -128,13 +128,13 @@ def _ablate(context: RunContext, winner: Evaluation) -> None:
     reached. They cannot become the winner.
     """
     data = context.setup.dataset
-    known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
+    evaluations = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
     if context.settings.simplify and not context.is_late():
-        missing = list_missing_candidates(winner.candidate, context.space, known.values())
-        known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
+        missing = list_missing_candidates(winner.candidate, context.space, evaluations.values())
+        evaluations |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
     found = compute_ablation(
         winner,
-        known.values(),
+        evaluations.values(),
         context.space,
         context.seen.terms,
         dataset=data.name,
@@ -198,7 +198,7 @@ ROLES_WITH_PASSAGES = ("winner", "naive")
 """The roles whose diagnoses include the passages in the prompt."""
 
 MAX_DIAGNOSED_QUESTIONS = 1000
-"""The largest number of questions of a split that are diagnosed, besides those shown in full.
+"""Maximum number of questions of a split that are diagnosed, besides those shown in full.
 
 The first questions of the race are taken, which are a random sample. Workers cache no more answers than these.
 """
@@ -221,15 +221,15 @@ def diagnose(
     cannot be reached or the budget is spent, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
-    wanted = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
-    worth = {role: _scores_by_question(roles.get(role, ()), fitness) for role in ROLES_WITH_PASSAGES}
-    in_full = frozenset(select_shown_questions(worth["winner"], worth["naive"]))
+    requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
+    scores = {role: _scores_by_question(roles.get(role, ()), fitness) for role in ROLES_WITH_PASSAGES}
+    in_full = frozenset(select_shown_questions(scores["winner"], scores["naive"]))
     for role, evaluations in roles.items():
-        wanted += [
+        requested += [
             (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranks else frozenset()) for one in evaluations
         ]
     try:
-        store.put_diagnoses(list(_new_diagnoses(evaluator, setup, store, wanted, most, answers=not fitness.ranks)))
+        store.put_diagnoses(list(_new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranks)))
     except (BudgetExhausted, ModelUnavailable):
         return
 
@@ -242,29 +242,29 @@ def _new_diagnoses(
     evaluator: Evaluator,
     setup: Experiment,
     store: Store,
-    wanted: Sequence[tuple[Evaluation, frozenset[str]]],
+    requested: Sequence[tuple[Evaluation, frozenset[str]]],
     most: int,
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
     """Diagnose the questions without a current diagnosis."""
-    known = store.diagnoses([one.key for one, _ in wanted])
-    place = {question: at for at, question in enumerate(setup.order)}
-    todo: dict[tuple[str, str], tuple[Evaluation, bool]] = {}
-    for one, in_full in wanted:
-        first = sorted(one.records, key=place.__getitem__)[:most]
+    known = store.diagnoses([one.key for one, _ in requested])
+    order = {question: at for at, question in enumerate(setup.order)}
+    missing: dict[tuple[str, str], tuple[Evaluation, bool]] = {}
+    for one, in_full in requested:
+        first = sorted(one.records, key=order.__getitem__)[:most]
         for question in dict.fromkeys([*first, *sorted(in_full & one.records.keys())]):
-            kept = known[one.key].get(question, {})
-            if kept.get("code") != code_digest() or (question in in_full and "passages" not in kept):
-                before = todo.get((one.key, question))  # a pipeline with two roles may be shown in full for either
-                todo[one.key, question] = one, question in in_full or (before is not None and before[1])
-    for with_reading in (False, True):
-        part = {which: one for which, (one, is_in_full) in todo.items() if is_in_full == with_reading}
+            stored = known[one.key].get(question, {})
+            if stored.get("code") != code_digest() or (question in in_full and "passages" not in stored):
+                before = missing.get((one.key, question))  # a pipeline with two roles may be shown in full for either
+                missing[one.key, question] = one, question in in_full or (before is not None and before[1])
+    for full in (False, True):
+        part = {which: one for which, (one, is_in_full) in missing.items() if is_in_full == full}
         by_key = {one.key: one for one in part.values()}
         jobs = [(one.candidate, [q for key, q in part if key == one.key]) for one in by_key.values()]
-        follow = EvidenceTracer(frozenset(question for _, question in part) if with_reading else frozenset(), answers)
+        tracer = EvidenceTracer(frozenset(question for _, question in part) if full else frozenset(), answers)
         each = list(by_key)
-        for at, question, value in evaluator.seen(jobs, follow):
+        for at, question, value in evaluator.seen(jobs, tracer):
             key, judge = each[at], setup.loaded_models.judge
             measures = part[key, question].records[question]["measures"]
             found = make_diagnosis(value, setup.examples[question], measures, good_score_threshold(judge))

@@ -1,6 +1,6 @@
 """Estimate the requests, tokens, money and seconds of a search before anything is spent.
 
-The search is rehearsed on a sample of the questions, with stubs in place of the models that cost something
+The search is simulated on a sample of the questions, with stubs in place of costly models
 (`stub_models`): they count requests, and answer from the cache where they can. The tokens and seconds of a request are
 measured on replies in the cache, or assumed (`token_estimates`). The course of a search depends on replies and scores,
 so a plan is an estimate.
@@ -54,22 +54,22 @@ from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Example
 
 SAMPLED_ANSWERS = 5_000
-"""Answers of all pipelines on the search questions of a rehearsal without races."""
+"""Answers of all pipelines on the search questions of a simulation without races."""
 
 MIN_SAMPLED_QUESTIONS = 15
-"""The least number of search questions of a rehearsal without races."""
+"""Minimum number of search questions of a simulation without races."""
 
-MAX_REHEARSALS, MIN_QUESTIONS_PER_REHEARSAL = 5, 3
-"""The largest number of rehearsals that share the sampled questions, and the least number of questions of each."""
+MAX_SIMULATIONS, MIN_QUESTIONS_PER_SIMULATION = 5, 3
+"""Maximum number of simulations that share the sampled questions, and the minimum number of questions of each."""
 
 RACED_QUESTIONS = 100
-"""Search questions of a rehearsal with races; with fewer, races would prune candidates later, or never."""
+"""Search questions of a simulation with races; with fewer, races would prune candidates later, or never."""
 
 RANGED_TOTALS = ("calls", "input_tokens", "output_tokens", "cost")
 """The totals for which a range is estimated."""
 
 MAX_CACHED_REPLIES = 5_000
-"""The largest number of cached replies read for each model; more would not improve the means."""
+"""Maximum number of cached replies read for each model; more would not improve the means."""
 
 
 Totals = dict[str, float | None]
@@ -80,7 +80,7 @@ Totals = dict[str, float | None]
 class PlanLine:
     """One kind of request of a plan; ``cost`` is None if the price is not known.
 
-    ``seconds`` is the time until all replies arrive if the largest number of requests is always in flight.
+    ``seconds`` is the time until all replies arrive if the maximum number of requests is always in flight.
     """
 
     model: str
@@ -113,10 +113,10 @@ class OptionalCost:
 class SearchPlan:
     """The cost of a search, in all and for each of its optional ``choices``; ``notes`` are the assumptions by model.
 
-    ``genomes`` is the number of pipelines, None without a rehearsal because no model costs anything; ``proposed`` is
-    the largest number of those that the strategy proposes (``max_evaluations``). ``ranges`` has the least and the most
-    of each of ``totals`` among the rehearsals. With races (``raced``) there is one rehearsal, and the range is that of
-    pruning every candidate one look earlier or later.
+    ``genomes`` is the number of pipelines, None without a simulation, if no model is costly; ``proposed`` is
+    the maximum number of those that the strategy proposes (``max_evaluations``). ``ranges`` has the minimum and maximum
+    of each of ``totals`` over the simulations. With races (``raced``) there is one simulation, and the range is that of
+    pruning every candidate one block of questions earlier or later.
 
     ``about_pipelines`` is the number of pipelines if the strategy uses up its budget and prunes none, and
     ``about_made`` their answers, or rankings (``made``), on the search questions; the recommended pipeline, the
@@ -158,7 +158,7 @@ class SearchPlan:
 
 
 COUNT_FIELDS = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
-"""The fields of a line that are never None."""
+"""Fields of a line that are never None."""
 
 Row = TypeVar("Row", PlanLine, SearchPlan)
 
@@ -170,7 +170,7 @@ def _scale(row: Row, factor: int, names: Sequence[str]) -> Row:
 
 
 @dataclass(frozen=True)
-class _RehearsedExperiment(Experiment):
+class _SimulatedExperiment(Experiment):
     """An experiment with stub models, whose engines come from ``shared``."""
 
     shared: Callable[[Experiment], Engine] = field(kw_only=True)
@@ -194,7 +194,7 @@ class _RehearsedExperiment(Experiment):
         gateway: Gateway | None = None,
         room: EvictionPolicy | None = None,
     ) -> Engine:
-        """The one engine for these chunks and models."""
+        """Return the shared engine for these chunks and models."""
         return self.shared(self)
 
 
@@ -209,7 +209,7 @@ def plan(
     in_flight: int | None = None,
     sample: int | None = None,
 ) -> SearchPlan:
-    """Rehearse a search on up to ``sample`` of its search questions and estimate the cost of all of them.
+    """Simulate a search on up to ``sample`` of its search questions and estimate the cost of all of them.
 
     By default, ``sample`` is 100 with races, else more questions for fewer pipelines. ``latency`` is the seconds of a
     request, by default as measured on replies in ``store``, and ``in_flight`` the number of requests at once, by
@@ -223,7 +223,7 @@ def plan(
     setup = setup.searching(space.settings).scoring(settings.fitness)
     space = searchable_space(setup, space, ranks=settings.fitness.ranks)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
-    about, proposed = about_pipelines(space, settings), _max_proposals(space, settings)
+    about, proposed = estimate_pipeline_count(space, settings), _max_proposals(space, settings)
     if not any(map(is_costly, models.values())):
         return SearchPlan(
             None,
@@ -241,21 +241,23 @@ def plan(
     if settings.racing:
         samples = _draw_samples(setup, sample or RACED_QUESTIONS, 1)
     else:
-        samples = _draw_samples(setup, sample or max(MIN_SAMPLED_QUESTIONS, SAMPLED_ANSWERS // about), MAX_REHEARSALS)
+        samples = _draw_samples(setup, sample or max(MIN_SAMPLED_QUESTIONS, SAMPLED_ANSWERS // about), MAX_SIMULATIONS)
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
-        rehearser = _Rehearser(setup, space, store, scratch, settings, stored)
-        found = rehearser.rehearse_all(samples)
-    counted = add_counts(*(one.search for one in found), *(one.control for one in found))
+        simulator = _Simulator(setup, space, store, scratch, settings, stored)
+        simulations = simulator.simulate_all(samples)
+    counted = add_counts(*(one.search for one in simulations), *(one.control for one in simulations))
     estimates, notes = {}, {}
     for model in models.values():
-        own = {request: count for (name, request), count in counted.items() if name == model.id}
-        if own:
+        model_counts = {request: count for (name, request), count in counted.items() if name == model.id}
+        if model_counts:
             estimates[model.id], notes[model.id] = estimate_tokens(
-                model, stored.get(model.id, ()), own, latency, in_flight
+                model, stored.get(model.id, ()), model_counts, latency, in_flight
             )
     costs = _Costs(estimates, prices or Prices(), len(setup.dataset.examples))
     return replace(
-        _build_plan(setup, space, settings, samples, found, costs, rehearser.timed), notes=notes, proposed=proposed
+        _build_plan(setup, space, settings, samples, simulations, costs, simulator.timed),
+        notes=notes,
+        proposed=proposed,
     )
 
 
@@ -264,13 +266,13 @@ def _build_plan(
     space: Space,
     settings: RunSettings,
     samples: Sequence[Sequence[Example]],
-    found: Sequence[_Rehearsal],
+    simulations: Sequence[_Simulation],
     costs: _Costs,
     timed: _TimedRequests,
 ) -> SearchPlan:
-    """Build the plan from the rehearsals on ``samples``."""
+    """Build the plan from the simulations on ``samples``."""
     sampled = sum(map(len, samples))
-    counted = add_counts(*(one.search for one in found), *(one.control for one in found))
+    counted = add_counts(*(one.search for one in simulations), *(one.control for one in simulations))
     lines = costs.lines(counted, sampled)
     again = {asked: count for asked, count in timed.counts.items() if asked[0] not in timed.chat}
     questions = timed.pipelines * min(TIMED_QUESTIONS, len(setup.split.search)) / len(samples)
@@ -279,19 +281,19 @@ def _build_plan(
         lines += tuple(replace(line, request=f"{line.request}, timed") for line in times)
     uncontrolled = None
     if settings.control != "none":
-        uncontrolled = costs.lines(add_counts(*(one.search for one in found)), sampled)
+        uncontrolled = costs.lines(add_counts(*(one.search for one in simulations)), sampled)
     if settings.racing:
-        ranges = _pruning_ranges(lines, found[0].looks) if found[0].looks else {}
+        ranges = _pruning_ranges(lines, simulations[0].looks) if simulations[0].looks else {}
     else:
         shared = {asked: count for asked, count in counted.items() if asked[1] in collection_requests()}
-        ranges = _rehearsal_ranges(
+        ranges = _simulation_ranges(
             [
                 _totals(costs.lines(add_counts(one.search, one.control) | shared, len(examples)))
-                for examples, one in zip(samples, found, strict=True)
+                for examples, one in zip(samples, simulations, strict=True)
             ]
         )
     return SearchPlan(
-        round(fmean(one.pipelines for one in found)),
+        round(fmean(one.pipelines for one in simulations)),
         costs.questions,
         sampled,
         lines,
@@ -302,43 +304,46 @@ def _build_plan(
     )
 
 
-def about_pipelines(space: Space, settings: RunSettings) -> int:
+def estimate_pipeline_count(space: Space, settings: RunSettings) -> int:
     """Return the approximate number of pipelines of a search that uses up its budget; see `SearchPlan`."""
     probed = len(probes_of(space)) if settings.probes else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _max_proposals(space, settings)
 
 
 def _max_proposals(space: Space, settings: RunSettings) -> int:
-    """Return the largest number of pipelines that the strategy proposes."""
+    """Return the maximum number of pipelines that the strategy proposes."""
     unless_given = space.feasible_size if settings.strategy_name == "exhaustive" else settings.genetic.evaluations
     return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 
-def _draw_samples(setup: Experiment, sample: int, rehearsals: int) -> list[list[Example]]:
-    """Draw questions for up to ``rehearsals`` rehearsals, in the proportion of search and test questions of the split.
+def _draw_samples(setup: Experiment, sample: int, simulations: int) -> list[list[Example]]:
+    """Draw questions for up to ``simulations`` simulations, in the proportion of search and test questions of the
+    split.
 
     Between 80 % and 100 % of ``sample`` search questions are drawn, the number that preserves the proportion best, as
     the requests for both are scaled by the same factor.
     """
     parts = setup.split
     searched, tested = len(parts.search), len(parts.test)
-    most = min(sample, searched)
+    max_size = min(sample, searched)
 
     def test_questions(size: int) -> int:
         return round(size * tested / searched)
 
-    size = min(range(most, math.ceil(0.8 * most) - 1, -1), key=lambda n: abs(n * tested - test_questions(n) * searched))
-    number = max(1, min(rehearsals, size // MIN_QUESTIONS_PER_REHEARSAL))
-    dealt: list[list[Example]] = [[] for _ in range(number)]
+    size = min(
+        range(max_size, math.ceil(0.8 * max_size) - 1, -1), key=lambda n: abs(n * tested - test_questions(n) * searched)
+    )
+    number = max(1, min(simulations, size // MIN_QUESTIONS_PER_SIMULATION))
+    samples: list[list[Example]] = [[] for _ in range(number)]
     for name, examples, wanted in (("search", parts.search, size), ("test", parts.test, test_questions(size))):
         for i, example in enumerate(Random(0).sample(ordered(examples), wanted)):
-            dealt[i % number].append(replace(example, split=name))
-    return dealt
+            samples[i % number].append(replace(example, split=name))
+    return samples
 
 
 @dataclass
 class _TimedRequests:
-    """The requests of all rehearsals that time pipelines, and the numbers of these pipelines and their questions."""
+    """The requests of all simulations that time pipelines, and the numbers of these pipelines and their questions."""
 
     counts: RequestCounts = field(default_factory=dict)
     chat: set[str] = field(default_factory=set)
@@ -347,11 +352,11 @@ class _TimedRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rehearsal:
-    """The number of pipelines of a rehearsal, and the requests of the ``search`` and of the random ``control``.
+class _Simulation:
+    """The number of pipelines of a simulation, and the requests of the ``search`` and of the random ``control``.
 
-    ``looks`` are the factors by which the number of answers changes if every candidate is pruned one look earlier, or
-    later.
+    ``looks`` are the factors by which the number of answers changes if every candidate is pruned one block of questions
+    earlier, or later.
     """
 
     pipelines: int
@@ -360,8 +365,8 @@ class _Rehearsal:
     looks: tuple[float, float] | None = None
 
 
-class _Rehearser:
-    """Rehearses a search with stub models, without any request; results are written to the store ``scratch``."""
+class _Simulator:
+    """Simulates a search with stub models, without any request; results are written to the store ``scratch``."""
 
     def __init__(
         self,
@@ -386,24 +391,24 @@ class _Rehearser:
         self._calls: dict[tuple[str, tuple[str, ...]], float] = {}
         self.timed = _TimedRequests()
 
-    def rehearse_all(self, samples: Sequence[Sequence[Example]]) -> list[_Rehearsal]:
-        """Rehearse on each of ``samples``, with and without the random control.
+    def simulate_all(self, samples: Sequence[Sequence[Example]]) -> list[_Simulation]:
+        """Simulate on each of ``samples``, with and without the random control.
 
-        The course of a search depends on the questions, so several rehearsals estimate the mean better than one, and
+        The course of a search depends on the questions, so several simulations estimate the mean better than one, and
         show the variation between searches.
         """
-        found = [self._rehearse(examples, "none") for examples in samples]
+        found = [self._simulate(examples, "none") for examples in samples]
         control = self._settings.control
         if control != "none":  # the strategy proposes the same candidates, so only the control is computed
-            whole = [self._rehearse(examples, control) for examples in samples]
+            whole = [self._simulate(examples, control) for examples in samples]
             found = [
                 replace(both, search=one.search, control=both.search) for one, both in zip(found, whole, strict=True)
             ]
         return found
 
-    def _rehearse(self, examples: Sequence[Example], control: str) -> _Rehearsal:
+    def _simulate(self, examples: Sequence[Example], control: str) -> _Simulation:
         setup = self._setup
-        rehearsed = _RehearsedExperiment(
+        simulated = _SimulatedExperiment(
             replace(setup.dataset, examples=tuple(ordered(examples))),
             setup.models,
             setup.chunk_size,
@@ -412,18 +417,18 @@ class _Rehearser:
             gap=setup.gap,
             shared=self._engine,
         )
-        latency_of = partial(self._latency_of, rehearsed.searching(self._space.settings))
+        latency_of = partial(self._latency_of, simulated.searching(self._space.settings))
         settings, execution = replace(self._settings, control=control), Execution(latency_of=latency_of)
-        outcome = Run(rehearsed, self._space, self._scratch, settings, execution=execution).go()
+        outcome = Run(simulated, self._space, self._scratch, settings, execution=execution).go()
         counts = dict(self._counts)
         self._counts.clear()
         pipelines = len({key for key, _ in outcome.evaluations})
         record = read_record(self._scratch, outcome.key)
         assert record is not None
-        return _Rehearsal(pipelines, counts, {}, _look_factors(record, pipelines))
+        return _Simulation(pipelines, counts, {}, _look_factors(record, pipelines))
 
     def _engine(self, wanted: Experiment) -> Engine:
-        """The engine with stub models for the chunks and models of an experiment."""
+        """Return the engine with stub models for the chunks and models of an experiment."""
         cut = wanted.chunk_size, wanted.chunk_overlap, wanted.models
         if cut not in self._engines:
             variants = self._setup.variants
@@ -443,15 +448,15 @@ class _Rehearser:
             self.timed.chat |= {model.id for model in variant.loaded_models.all() if is_chat_model(model)}
         return self._engines[cut]
 
-    def _latency_of(self, rehearsed: Experiment, evaluation: Evaluation) -> float:
+    def _latency_of(self, simulated: Experiment, evaluation: Evaluation) -> float:
         """Make the requests that time a pipeline, once; each call of a chat model is assumed to take a second."""
         timed, candidate = (evaluation.key, evaluation.questions), evaluation.candidate
-        if timed not in self._calls:  # rehearsals have the same pipelines, on other questions
-            engine = self._engine(rehearsed.of(candidate))
+        if timed not in self._calls:  # simulations have the same pipelines, on other questions
+            engine = self._engine(simulated.of(candidate))
             gateway = TimingGateway(self._gateway, collection_texts(engine, candidate))
-            for question in select_timed_questions(rehearsed.order, evaluation.records):
+            for question in select_timed_questions(simulated.order, evaluation.records):
                 fresh = Engine(engine.corpus, self._timed_models[id(engine)], gateway)
-                text = rehearsed.examples[question].question
+                text = simulated.examples[question].question
                 answer_alone(fresh, engine, candidate, text, ranks=self._settings.fitness.ranks)
                 self.timed.questions += 1
             self.timed.pipelines += 1
@@ -490,7 +495,7 @@ class _Costs:
 
 
 def _look_factors(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
-    """The ``looks`` of `_Rehearsal`; None if no candidate was pruned."""
+    """Return ``looks`` of `_Simulation`; None if no candidate was pruned."""
     if not record.dropped or record.settings.racing is None:
         return None
     questions = len(record.split.search)
@@ -508,24 +513,24 @@ def _pruning_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> di
     once = collection_requests()
     whole, answering = _totals(lines), _totals([line for line in lines if line.request not in once])
     calls, cached = answering["calls"] or 0, answering["cached"] or 0
-    found = {}
+    ranges = {}
     for name in RANGED_TOTALS:
         total, part = whole[name], answering[name]
         if total is not None and part is not None and calls:
             each = part * (calls + cached) / calls  # cached answers are not requested again
             least, most = (total + (times - 1) * each for times in looks)
-            found[name] = max(total - part, least), most
-    return found
+            ranges[name] = max(total - part, least), most
+    return ranges
 
 
-def _rehearsal_ranges(totals: Sequence[Totals]) -> dict[str, tuple[float, float]]:
-    """Return the range of each total among several rehearsals."""
-    found = {}
+def _simulation_ranges(totals: Sequence[Totals]) -> dict[str, tuple[float, float]]:
+    """Return the range of each total among several simulations."""
+    ranges = {}
     for name in RANGED_TOTALS:
         values = [value for one in totals if (value := one[name]) is not None]
         if 1 < len(values) == len(totals):
-            found[name] = min(values), max(values)
-    return found
+            ranges[name] = min(values), max(values)
+    return ranges
 
 
 def _totals(lines: Sequence[PlanLine]) -> Totals:

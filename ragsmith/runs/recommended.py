@@ -58,21 +58,23 @@ class RecommendationResult:
 
         It has no expected scores, as there are no questions to evaluate it on.
         """
-        found = self.chosen
-        nothing = Evaluation("", found.candidate, (), {}, {})
-        about: dict[str, Any] = {
+        recommendation = self.chosen
+        unevaluated = Evaluation("", recommendation.candidate, (), {}, {})
+        header: dict[str, Any] = {
             "recommended": {
-                "gain": round(found.gain, 4),
-                "sd": round(found.sd, 4),
-                "calls": round(found.calls, 2),
+                "gain": round(recommendation.gain, 4),
+                "sd": round(recommendation.sd, 4),
+                "calls": round(recommendation.calls, 2),
                 "learned_on": list(self.learned_on),
-                **({"unlike": list(found.unlike)} if found.unlike else {}),
+                **({"unlike": list(recommendation.unlike)} if recommendation.unlike else {}),
             }
         }
         location: Mapping[str, str] = dataset_location(self.setup.dataset, folder)
         if documents is not None:
             location = {"documents": Path(os.path.relpath(documents.resolve(), folder.resolve())).as_posix()}
-        return export_yaml(nothing, None, self.setup, about, location=location, folder=folder, fitness=self.fitness)
+        return export_yaml(
+            unevaluated, None, self.setup, header, location=location, folder=folder, fitness=self.fitness
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile of the documents and the recommendation of each cost class, for JSON."""
@@ -101,20 +103,20 @@ def recommend(
     """
     data = setup.dataset
     sample = sample_shingles(data.documents)
-    others = knowledge.without(sample)
+    usable = knowledge.without(sample)
     setup = replace(setup, weights=knowledge.ranking)
     corpus = corpus_of(data.documents)
     feasible = _restrict_space(space, setup)
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
-    chosen = recommended(feasible, others, corpus, models, most_calls=most_calls, weights=weights)
+    chosen = recommended(feasible, usable, corpus, models, most_calls=most_calls, weights=weights)
     chosen = replace(chosen, candidate=with_general(setup, chosen.candidate))
     return RecommendationResult(
         setup,
         corpus,
-        recommendations(feasible, others, corpus, models, weights=weights),
+        recommendations(feasible, usable, corpus, models, weights=weights),
         chosen,
-        tuple(one.name for one in others.observed),
+        tuple(one.name for one in usable.observed),
         tuple(one.name for one in knowledge.observed if one.overlaps(sample)),
         knowledge.stale,
         fitness or Fitness(),
@@ -124,7 +126,7 @@ def recommend(
 def recommend_candidate(setup: Experiment, space: Space, fitness: Fitness) -> Candidate | None:
     """Return the pipeline that `recommend` recommends without a limit of calls.
 
-    None is returned if too few data sets are known, or no pipeline is feasible. Effects learned on data sets that
+    Return None if effects of too few data sets are known, or no pipeline is feasible. Effects learned on data sets that
     overlap with that of ``setup`` are excluded.
     """
     knowledge = _select_knowledge(setup)
@@ -133,10 +135,10 @@ def recommend_candidate(setup: Experiment, space: Space, fitness: Fitness) -> Ca
     models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
     try:
         feasible = _restrict_space(space, setup)
-        found = recommended(feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
+        recommendation = recommended(feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
     except SpaceError:
         return None
-    return space.settled(found.candidate)
+    return space.settled(recommendation.candidate)
 
 
 def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
@@ -166,7 +168,7 @@ def _drop_overlapping(sample: tuple[int, ...]) -> Knowledge:
 
 @cache
 def knowledge_digest() -> str:
-    """Return a digest of the effects that ship with ragsmith."""
+    """Return a digest of the effects bundled with ragsmith."""
     return digest("known", SHIPPED.read_text(encoding="utf-8"))
 
 
@@ -177,14 +179,16 @@ def _restrict_space(space: Space, setup: Experiment) -> Space:
     return feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 
-def _recommendation_to_dict(one: Recommendation) -> dict[str, Any]:
+def _recommendation_to_dict(recommendation: Recommendation) -> dict[str, Any]:
     return {
-        "most_calls": one.most_calls,
-        "pipeline": label(one.candidate),
-        "calls": one.calls,
-        "gain": one.gain,
-        "sd": one.sd,
-        "low": one.low,
-        "high": one.high,
-        "reasons": [{"option": r.option, "gain": r.gain, "sd": r.sd, "datasets": r.datasets} for r in one.reasons],
+        "most_calls": recommendation.most_calls,
+        "pipeline": label(recommendation.candidate),
+        "calls": recommendation.calls,
+        "gain": recommendation.gain,
+        "sd": recommendation.sd,
+        "low": recommendation.low,
+        "high": recommendation.high,
+        "reasons": [
+            {"option": r.option, "gain": r.gain, "sd": r.sd, "datasets": r.datasets} for r in recommendation.reasons
+        ],
     }

@@ -36,7 +36,7 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.final_comparison import compare_finally, diagnose
+from ragsmith.runs.final_comparison import diagnose, run_final_comparison
 from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
 from ragsmith.runs.search import run_search
 from ragsmith.runs.search_loop import finished_evaluations
@@ -151,7 +151,7 @@ class Run:
             settings,
             self._evaluator,
             replace(RunRecord.begun(setup, space, settings, setup.split), within=within),
-            execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).of,
+            execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).get_median,
             callbacks,
             now,
             within,
@@ -173,7 +173,7 @@ class Run:
         # with several threads, sums differ in their last digits, and matrices of a hundred rows gain nothing
         with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             if on_start := self._context.callbacks.on_start:
-                on_start(Start(setup, self._context.space, self._context.settings.steps, self._pulse))
+                on_start(Start(setup, self._context.space, self._context.settings.steps, self._read_status))
             data = setup.dataset  # its name may have changed since the last search
             for row in self._store.runs():  # the report needs them: a record that cannot be read ends the search now
                 if row.dataset == data.digest and row.key != self.key:
@@ -181,7 +181,7 @@ class Run:
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).to_dict())
             return self._stored_outcome() or self._compute()
 
-    def _pulse(self) -> tuple[ProviderActivity, Spent]:
+    def _read_status(self) -> tuple[ProviderActivity, Spent]:
         return self._evaluator.activity(), self._budget.spent
 
     def _stored_outcome(self) -> RunOutcome | None:
@@ -259,9 +259,9 @@ class Run:
     def _search(self) -> Evaluation | None:
         """Search, choose the winner, and compare it with its rivals."""
         context = self._context
-        raced, drawn, prior = run_search(context)
-        able = finished_evaluations(raced)
-        choice, no_winner = choose(able, context.seen.terms, prior, by=context.settings.choose)
+        raced, random_control, prior = run_search(context)
+        eligible = finished_evaluations(raced)
+        choice, no_winner = choose(eligible, context.seen.terms, prior, by=context.settings.choose)
         if choice is None:
             context.update(winner=None, no_winner=no_winner)
             return None
@@ -269,7 +269,7 @@ class Run:
         if context.stopped:
             return choice.chosen
         context.update(leader=choice.highest.key, estimated=choice.estimated.key if choice.estimated else None)
-        return compare_finally(context, choice, able, finished_evaluations(drawn))
+        return run_final_comparison(context, choice, eligible, finished_evaluations(random_control))
 
     def _diagnose(self) -> None:
         """Diagnose the questions for the report; this does not count as work of the run."""

@@ -26,18 +26,18 @@ from ragsmith.store.store import LatencyRow, ProposalRow, Store
 from ragsmith.strategies import STRATEGIES
 from ragsmith.types import Example
 
-Pulse = Callable[[], tuple[ProviderActivity, Spent]]
-"""Returns the current activity of providers and the spending so far."""
+StatusReader = Callable[[], tuple[ProviderActivity, Spent]]
+"""Function that returns the current activity of providers and the spending so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The beginning of a run; ``steps`` is the largest number of steps, None if unknown."""
+    """The start of a run; ``steps`` is the maximum number of steps, None if unknown."""
 
     setup: Experiment
     space: Space
     steps: int | None
-    pulse: Pulse
+    read_status: StatusReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions called at the start, after each step, and with the number of answers done and due in a step."""
+    """Functions called at the start, after each step, and with the completed and total answers of a step."""
 
     on_start: Callable[[Start], None] | None = None
     on_step: Callable[[Step], None] | None = None
@@ -105,9 +105,9 @@ class RunContext:
 
     def evaluate(self, candidates: Sequence[Candidate]) -> list[Evaluation]:
         """Evaluate candidates on all search questions, outside a race."""
-        found = self.evaluator.evaluate(candidates, self.setup.split.search)
-        self.seen.add([RaceResult.of_finished(evaluation) for evaluation in found])
-        return found
+        evaluations = self.evaluator.evaluate(candidates, self.setup.split.search)
+        self.seen.add([RaceResult.of_finished(evaluation) for evaluation in evaluations])
+        return evaluations
 
     def report(self, step: Step) -> None:
         """Report a completed step to the callback."""
@@ -149,7 +149,7 @@ DECIDING_CODE = (
     ("ragsmith.datasets.splits", "split"),
     ("ragsmith.datasets.splits", "stratify"),
 )
-"""The code that decides the course of a run; code that computes answers is in the keys of evaluations."""
+"""Module and name of the code that decides the course of a run; keys of evaluations cover the code of answers."""
 
 
 def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
@@ -158,11 +158,11 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     decided = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     if settings.verdict == HELD_OUT:
         del decided["verdict"], decided["folds"]
-    divided = setup.fixed_split
-    parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
+    fixed_split = setup.fixed_split
+    parts = [sorted(e.id for e in part) for part in (fixed_split.search, fixed_split.test)] if fixed_split else []
     chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
     code = [*(fingerprint(*part) for part in DECIDING_CODE), *(STRATEGIES.parse(name).code for name in chosen)]
-    code.append(str(settings.genetic.evaluations))  # a derived value, which asdict leaves out
+    code.append(str(settings.genetic.evaluations))  # a property, which asdict omits
     knowledge = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
     scoring = models, [measure.identity for measure in setup.measures]
@@ -182,7 +182,7 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
 
 
 class Latencies:
-    """The seconds that pipelines take for a question on one kind of machine."""
+    """Measured seconds per question of pipelines on one kind of machine."""
 
     def __init__(self, evaluator: Evaluator, store: Store, machine: str, order: Sequence[str]) -> None:
         """``order`` has the questions in the order of the race."""
@@ -192,7 +192,7 @@ class Latencies:
         self._order = order
         self._failed: dict[tuple[str, str], LatencyRow] = {}
 
-    def of(self, evaluation: Evaluation) -> float | None:
+    def get_median(self, evaluation: Evaluation) -> float | None:
         """Return the median over the questions of `select_timed_questions`, or None if one fails.
 
         A question that failed in an earlier run is tried again, one that failed in this run is not.
@@ -208,9 +208,9 @@ class Latencies:
         return median_seconds(rows, questions)
 
     def _measure(self, evaluation: Evaluation, question: str) -> LatencyRow:
-        found = self._evaluator.timed(evaluation.candidate, question)
-        state: Literal["ok", "failed"] = "failed" if isinstance(found, dict) else "ok"
-        row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, found))
+        timing = self._evaluator.timed(evaluation.candidate, question)
+        state: Literal["ok", "failed"] = "failed" if isinstance(timing, dict) else "ok"
+        row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, timing))
         if row.state == "failed":
             self._failed[evaluation.key, question] = row
         return row

@@ -46,7 +46,7 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
     proposed = _race(context, strategy, known)
     random = _race_control(context, len({one.behaviour for one in proposed}))
     terms = context.seen.terms
-    context.proposals = [  # the strategy observed scores by the terms of each step; these are by the final terms
+    context.proposals = [  # the scores observed in each step are replaced by scores on the final terms
         replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
         for row, raced in zip(context.proposals, proposed, strict=True)
     ]
@@ -54,8 +54,8 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
 
 
 def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
-    """Evaluate the baselines, the recommended pipeline and each option alone; return those in the space."""
-    found = warm_start(
+    """Evaluate the baselines, the recommended pipeline and each option alone; return the results in the space."""
+    start = warm_start(
         context.evaluator,
         _make_races(context),
         context.setup.split.search,
@@ -63,15 +63,15 @@ def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
         _find_recommended(context),
         probes=context.settings.probes,
     )
-    context.seen.add([raced for _, raced in found.raced])
-    known = found.within(context.space)
+    context.seen.add([raced for _, raced in start.raced])
+    known = start.within(context.space)
     context.update(
-        baselines=found.baselines,
-        recommended=found.recommended,
-        probes=found.probes,
+        baselines=start.baselines,
+        recommended=start.recommended,
+        probes=start.probes,
         told=tuple(one.evaluation.key for one in known.values()),
     )
-    evaluated = len({raced.evaluation.key for _, raced in found.raced})
+    evaluated = len({raced.evaluation.key for _, raced in start.raced})
     context.report(Step("warm start", 0, evaluated))
     return known
 
@@ -80,10 +80,10 @@ def _find_recommended(context: RunContext) -> Candidate | None:
     """Return the pipeline recommended for these documents; None if the space has no such pipeline."""
     if not context.settings.warm_start:
         return None
-    before = read_record(context.store, context.key)
-    if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
-        found = read_configuration(stored.configuration["pipeline"])  # recommending takes seconds
-        return tuple(replace(gene, fit=None) for gene in found)  # the options of a space are not fitted
+    earlier = read_record(context.store, context.key)
+    if earlier and earlier.recommended and (stored := context.store.evaluation(earlier.recommended)):
+        candidate = read_configuration(stored.configuration["pipeline"])  # a new recommendation takes seconds
+        return tuple(replace(gene, fit=None) for gene in candidate)  # the options of a space are not fitted
     return recommend_candidate(context.setup, context.space, context.settings.fitness)
 
 
@@ -139,7 +139,7 @@ def _race(
 
 
 def _race_control(context: RunContext, budget: int) -> list[RaceResult]:
-    """Race as many random candidates of distinct behaviour as the search found, if the settings ask for it."""
+    """Race as many random candidates of distinct behaviour as the search found, if the settings include it."""
     settings = context.settings
     if settings.control != "random" or settings.strategy_name == "random" or context.stopped or not budget:
         return []

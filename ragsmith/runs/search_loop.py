@@ -22,16 +22,16 @@ from ragsmith.records.record import ProbeRecord
 from ragsmith.strategies.strategy import Costs, Genome, Observation, Pruned, SteppedSearch
 from ragsmith.types import Example
 
-if TYPE_CHECKING:  # the evaluator decides nothing, and is in no fingerprint
+if TYPE_CHECKING:  # the evaluator does not affect decisions, and is in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.evaluator import Evaluator
 
 
 CostsOf: TypeAlias = "Callable[[Evaluation], Costs | None]"
-"""Returns the costs of a pipeline by objective; None if they are not known."""
+"""Function that returns the costs of a pipeline by objective; None if unknown."""
 
 MIN_QUESTIONS_FOR_REPEATS = 10
-"""The least number of search questions for which pipelines with equal results count as repeats."""
+"""Minimum number of search questions for which pipelines with equal results count as repeats."""
 
 
 class SeenCandidates:
@@ -45,11 +45,11 @@ class SeenCandidates:
 
     @property
     def terms(self) -> Terms:
-        """The terms on which all candidates seen so far are compared."""
+        """The terms of the comparison of all candidates seen so far."""
         return self.terms_of(self.evaluations)
 
     def terms_of(self, evaluations: Sequence[Evaluation]) -> Terms:
-        """Return the terms on which ``evaluations`` are compared."""
+        """Return the terms of the comparison of ``evaluations``."""
         return Terms.of(evaluations, *self._rules)
 
     def add(self, raced: Sequence[RaceResult]) -> None:
@@ -62,7 +62,7 @@ class SeenCandidates:
     def observe(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Observation]:
         """Return the observations of candidates for a strategy, on the current terms."""
         terms = self.terms
-        return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
+        return {genome: result.dropped or terms.score(result.evaluation) for genome, result in raced.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ def run_batches(
         step = len(strategy.history)
         raced = races.run([candidate_of(genome) for genome in genomes])
         seen.add(raced)
-        found = dict(zip(genomes, raced, strict=True))
-        observations = seen.observe(found)
+        results = dict(zip(genomes, raced, strict=True))
+        observations = seen.observe(results)
         repeats = _find_repeats(zip(genomes, raced, strict=True), behaviours)
         _observe(
-            strategy, observations, repeats if races.questions >= MIN_QUESTIONS_FOR_REPEATS else (), found, costs_of
+            strategy, observations, repeats if races.questions >= MIN_QUESTIONS_FOR_REPEATS else (), results, costs_of
         )
         yield ProposalBatch(step, genomes, raced, list(observations.values()))
 
@@ -110,34 +110,34 @@ def _observe(
     strategy: SteppedSearch,
     observations: Mapping[Genome, Observation],
     repeats: Collection[Genome],
-    found: Mapping[Genome, RaceResult],
+    results: Mapping[Genome, RaceResult],
     costs_of: CostsOf | None,
 ) -> None:
-    """Give a strategy its observations; a candidate whose costs are not known has no score."""
+    """Pass observations to a strategy; a candidate with unknown costs has no score."""
     if costs_of is None:
         strategy.tell(observations, repeats)
         return
-    computed = {genome: costs_of(one.evaluation) for genome, one in found.items() if one.evaluation.records}
+    computed = {genome: costs_of(one.evaluation) for genome, one in results.items() if one.evaluation.records}
     costs = {genome: known for genome, known in computed.items() if known is not None}
-    weighed = {
+    scored = {
         genome: None if genome in computed and genome not in costs else one for genome, one in observations.items()
     }
-    strategy.tell(weighed, repeats, costs)
+    strategy.tell(scored, repeats, costs)
 
 
 def _find_repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -> list[Genome]:
     """Return the genomes of ``batch`` whose behaviour is in ``behaviours``; new behaviours are added."""
     repeats = []
-    for genome, one in batch:
-        if one.behaviour in behaviours and (one.dropped or one.evaluation.complete):
+    for genome, result in batch:
+        if result.behaviour in behaviours and (result.dropped or result.evaluation.complete):
             repeats.append(genome)
-        behaviours.add(one.behaviour)
+        behaviours.add(result.behaviour)
     return repeats
 
 
 def finished_evaluations(raced: Iterable[RaceResult]) -> list[Evaluation]:
     """Return the evaluations of the candidates that were not pruned."""
-    return [one.evaluation for one in raced if not one.dropped]
+    return [result.evaluation for result in raced if not result.dropped]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Stubs that replace models which cost something while a plan is rehearsed, and count requests.
+"""Stubs of costly models, which count the requests of a simulated search.
 
 Replies are made by the embedded models. These select sentences, so many replies are equal, and so are the requests that
 depend on them, unlike those of a chat model. So a stub appends a pseudo-word to every text, derived from the prompt.
@@ -40,12 +40,13 @@ EMBED_COLLECTION, EMBED_QUERIES, SCORE_PASSAGES = (
     "embed queries",
     "score a list of passages",
 )
-"""The requests to models that perform no tasks."""
+"""Names of the requests to embedders and rerankers."""
 
 MAX_QUERY_TEXTS = 16
-"""The largest number of texts of a request for queries; more are texts of the collection."""
+"""Maximum number of texts of a request for queries; more are texts of the collection."""
 
 PSEUDO_WORD_LETTERS = 8
+"""Number of letters of a pseudo-word."""
 RELATED_WORDS = 8
 """Words of the corpus that a rewritten query may use."""
 
@@ -54,20 +55,21 @@ RELATED_WORDS = 8
 class RequestCount:
     """The sums of one kind of request to one model.
 
-    ``cached`` requests have a reply in the cache, ``needed`` ones have none. ``shown`` are the characters of the
-    prompts of the needed ones, and ``written`` those of their replies by the embedded models; ``cached_shown`` and
-    ``cached_tokens`` are the characters and tokens of the prompts of the cached ones.
+    ``cached`` requests have a reply in the cache, ``needed`` ones have none. ``prompt_characters`` are the characters
+    of the prompts of the needed ones, and ``reply_characters`` those of their replies by the embedded models;
+    ``cached_prompt_characters`` and ``cached_prompt_tokens`` are the characters and tokens of the prompts of the
+    cached ones.
     """
 
     needed: int = 0
     cached: int = 0
-    shown: int = 0
-    written: int = 0
-    cached_shown: int = 0
-    cached_tokens: int = 0
+    prompt_characters: int = 0
+    reply_characters: int = 0
+    cached_prompt_characters: int = 0
+    cached_prompt_tokens: int = 0
 
     def __add__(self, other: RequestCount) -> RequestCount:
-        """The sums of both."""
+        """Return the sums of both counts."""
         return RequestCount(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
 
@@ -86,7 +88,7 @@ def add_counts(*several: RequestCounts) -> RequestCounts:
 
 @dataclass(frozen=True, eq=False)
 class _Stub(Generic[Real, Embedded]):
-    """Replaces a model that costs something by an embedded one, and adds the requests to ``counts``."""
+    """Stub that replaces a costly model by an embedded one, and adds the requests to ``counts``."""
 
     real: Real
     embedded: Embedded
@@ -99,13 +101,13 @@ class _Stub(Generic[Real, Embedded]):
         return f"plan of {self.real.id}"
 
     def count(self, request: str) -> RequestCount:
-        """The count of one kind of request to the real model."""
+        """Return the count of one kind of request to the real model."""
         return self.counts.setdefault((self.real.id, request), RequestCount())
 
 
 @dataclass(frozen=True, eq=False)
 class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
-    """Replaces a chat model: replies from the cache if possible, and counts the other requests.
+    """Stub of a chat model: replies from the cache if possible, and counts the other requests.
 
     ``once`` names the tasks of the collection, ``searched`` those whose replies are queries, and ``stored`` has replies
     of the model in the cache by task. If ``raced``, all scores are those of the embedded judge, as cached scores
@@ -131,13 +133,13 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
             else:
                 count.cached += 1
                 if known.calls == 1:  # the prompt of a second request is longer
-                    count.cached_shown += len(prompt)
-                    count.cached_tokens += known.input_tokens
+                    count.cached_prompt_characters += len(prompt)
+                    count.cached_prompt_tokens += known.input_tokens
                 return self.embedded.run(task, sample=sample, **inputs) if self._is_race_score(task) else reply
         result = self._vary(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
         count.needed += 1
-        count.shown += len(prompt)
-        count.written += len(str(result))
+        count.prompt_characters += len(prompt)
+        count.reply_characters += len(str(result))
         return result
 
     def _is_race_score(self, task: Task[T]) -> bool:
@@ -243,7 +245,7 @@ def _pad_queries(task: Task[Any], result: Any, inputs: Mapping[str, Input]) -> A
 
 
 class _EmbedderStub(_Stub[Embedder, Embedder]):
-    """Replaces an embedder that costs something."""
+    """Stub of a costly embedder."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed by the embedded model, and count the batches of uncached texts."""
@@ -254,12 +256,12 @@ class _EmbedderStub(_Stub[Embedder, Embedder]):
         count = self.count(EMBED_COLLECTION if len(texts) > MAX_QUERY_TEXTS else EMBED_QUERIES)
         count.cached += not missing
         count.needed += math.ceil(len(missing) / BATCH_TEXTS)
-        count.shown += sum(map(len, missing))
+        count.prompt_characters += sum(map(len, missing))
         return self.embedded.embed(texts)
 
 
 class _RerankerStub(_Stub[CrossEncoder, CrossEncoder]):
-    """Replaces a reranker that costs something."""
+    """Stub of a costly reranker."""
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score by the embedded model, and count the requests for uncached texts."""
@@ -269,7 +271,7 @@ class _RerankerStub(_Stub[CrossEncoder, CrossEncoder]):
         missing = [text for text, key in zip(texts, keys, strict=True) if key not in known]
         count.cached += not missing
         count.needed += bool(missing)
-        count.shown += sum(len(query) + len(text) for text in missing)
+        count.prompt_characters += sum(len(query) + len(text) for text in missing)
         return self.embedded.score(query, texts)
 
 

@@ -14,7 +14,7 @@ from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, Usage
 from ragsmith.runs.stub_models import RequestCount
 
 ASSUMED_LATENCY = 1.0
-"""The assumed seconds of a request."""
+"""Assumed latency of a request, in seconds."""
 
 VERDICT_NOTE = (
     "verdicts on evidence and drafts with their frequencies in the cache, plus two for each task: the embedded "
@@ -29,7 +29,7 @@ class CachedReplies:
     replies: int = 0
     requests: int = 0
     output_tokens: int = 0
-    written: int = 0
+    reply_characters: int = 0
     seconds: float = 0.0
     timed: int = 0
 
@@ -38,7 +38,7 @@ class CachedReplies:
         self.replies += 1
         self.requests += call.calls
         self.output_tokens += call.output_tokens
-        self.written += len(str(call.value))
+        self.reply_characters += len(str(call.value))
         self.seconds += call.seconds
         self.timed += call.calls if call.seconds else 0
 
@@ -55,15 +55,15 @@ class TokenEstimate:
     tasks: Mapping[str, CachedReplies] = field(default_factory=dict)
 
     def usage(self, request: str, count: RequestCount, scale: float) -> Usage:
-        """The usage of ``scale`` times the requests of ``count``, rounded up."""
+        """Return the usage of ``scale`` times the requests of ``count``, rounded up."""
         known = self.tasks.get(request, self.replies)
         attempts = known.requests / known.replies if known.replies else 1.0
         if known is not self.replies and known.output_tokens:
             written = count.needed * known.output_tokens / known.replies
         else:
-            written = attempts * (count.written / self.characters + count.needed * self.thinking)
+            written = attempts * (count.reply_characters / self.characters + count.needed * self.thinking)
         calls = math.ceil(count.needed * attempts * scale)
-        read = math.ceil(count.shown / self.characters * attempts * scale)
+        read = math.ceil(count.prompt_characters / self.characters * attempts * scale)
         return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
 
 
@@ -74,22 +74,22 @@ def estimate_tokens(
     latency: float | None,
     in_flight: int | None,
 ) -> tuple[TokenEstimate, tuple[str, ...]]:
-    """Estimate for ``model``, and describe where each number comes from.
+    """Estimate the tokens and seconds of requests to ``model``, and describe the source of each number.
 
-    ``stored`` are its replies in the cache, and ``counts`` its requests in the rehearsal. ``latency`` and ``in_flight``
-    override the estimates.
+    ``stored`` are its replies in the cache, and ``counts`` its requests in the simulation. ``latency`` and
+    ``in_flight`` override the estimates.
     """
     replies, by_task = CachedReplies(), dict[str, CachedReplies]()
     for call in stored:
         replies.add(call)
         by_task.setdefault(call.task, CachedReplies()).add(call)
-    tokens = sum(count.cached_tokens for count in counts.values())
-    shown = sum(count.cached_shown for count in counts.values())
+    tokens = sum(count.cached_prompt_tokens for count in counts.values())
+    shown = sum(count.cached_prompt_characters for count in counts.values())
     characters = shown / tokens if tokens else AVERAGE_CHARACTERS_PER_TOKEN
     allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:
-        thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
+        thinking = max(0.0, (replies.output_tokens - replies.reply_characters / characters) / replies.replies)
     seconds = replies.seconds / replies.timed if replies.timed else None
     provider = getattr(model, "provider", None)
     found = TokenEstimate(

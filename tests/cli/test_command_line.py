@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from ragsmith.cli import run
 from ragsmith.cli.app import COMMANDS, load
 from ragsmith.cli.options import expand_groups
-from ragsmith.cli.usage_errors import sentence
+from ragsmith.cli.usage_errors import usage_message
 
 
 def imported(*arguments: str) -> set[str]:
@@ -167,7 +167,7 @@ def _refused(arguments: Sequence[str]) -> str:
 
     with pytest.raises(typer.BadParameter) as refused:
         app(arguments, prog_name="given", standalone_mode=False)
-    return sentence(refused.value, arguments)
+    return usage_message(refused.value, arguments)
 
 
 def test_a_number_is_asked_for_where_one_belongs() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import ragsmith as package
 from ragsmith.api.arguments import SettingChanges
-from ragsmith.api.searching import settings_of
+from ragsmith.api.searching import resolve_settings
 from ragsmith.datasets.splits import split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
@@ -73,6 +73,6 @@ def test_every_setting_of_a_search_is_an_argument_and_is_read_somewhere() -> Non
 def test_a_setting_that_nothing_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SettingChanges.__annotations__, "patience", int)
     with pytest.raises(UsageError, match="the setting 'patience' is declared, but not used"):
-        settings_of(None, None, {"patience": 3})
+        resolve_settings(None, None, {"patience": 3})
     with pytest.raises(UsageError, match="unknown setting 'patients': did you mean 'patience'"):
-        settings_of(None, None, {"patients": 3})
+        resolve_settings(None, None, {"patients": 3})

@@ -22,7 +22,7 @@ from ragsmith.errors import DatasetError, Notice, UsageError
 from ragsmith.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from ragsmith.api.datasets import Intake
+    from ragsmith.api.datasets import IngestReport
     from ragsmith.datasets.ingest.ingest import IngestResult
     from ragsmith.extensions import Extension
 
@@ -175,16 +175,16 @@ def init(
             print_stderr(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
     with interrupted_with(NOTHING_WRITTEN):
-        intake = ragsmith.init_dataset(folder, output, on_file=report_progress)
-    show_result(as_json, intake.plain(), lambda: _print_intake(intake))
+        report = ragsmith.init_dataset(folder, output, on_file=report_progress)
+    show_result(as_json, report.to_dict(), lambda: _print_intake(report))
 
 
-def _print_intake(intake: Intake) -> None:
-    ingested, summary = intake.taken, intake.found
+def _print_intake(report: IngestReport) -> None:
+    ingested, summary = report.result, report.summary
     _print_files(ingested)
     more = len(ingested.near) - MAX_PAIRS
     sizes = " or ".join(f"{size:,}" for size in summary.chunk_sizes)
-    first, *others = intake.next_steps
+    first, *others = report.next_steps
     print_lines(
         "",
         f"{ingested.output}: {_counted(summary.documents, 'document')}, {summary.characters:,} characters, "
@@ -194,9 +194,9 @@ def _print_intake(intake: Intake) -> None:
         f"near-duplicates, both kept: {_counted(len(ingested.near), 'pair')}" if ingested.near else None,
         *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near[:MAX_PAIRS]),
         f"  and {more} more: --json lists them" if more > 0 else None,
-        f"suitable chunk sizes: {sizes} characters ({_why(intake)})" if sizes else None,
-        f"a search of the default space evaluates about {intake.pipelines} pipelines, so about "
-        f"{intake.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
+        f"suitable chunk sizes: {sizes} characters ({_why(report)})" if sizes else None,
+        f"a search of the default space evaluates about {report.pipelines} pipelines, so about "
+        f"{report.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
         "for others, ragsmith plan estimates the costs once there are questions",
         f"next: {first}{'  then  ' if ingested.repointed else '  or  '}{'  or  '.join(others)}",
     )
@@ -228,10 +228,10 @@ def _print_files(ingested: IngestResult) -> None:
     print_line(f"{_counted(len(ingested.files), 'file')}: {', '.join(counts)}")
 
 
-def _why(intake: Intake) -> str:
+def _why(report: IngestReport) -> str:
     from ragsmith.datasets.ingest.summary import PARAGRAPH_QUANTILE, SECTION_QUANTILE
 
-    summary = intake.found
+    summary = report.summary
     parts = [
         (f"{100 * PARAGRAPH_QUANTILE:.0f} % of the paragraphs and rows have at most", summary.paragraphs),
         (f"{100 * SECTION_QUANTILE:.0f} % of the sections", summary.sections),

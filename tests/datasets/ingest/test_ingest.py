@@ -14,7 +14,7 @@ import pytest
 from mixed_folder import ENTRIES, NEEDED, Mixed, entries, sentences, written
 
 import ragsmith as library
-from ragsmith.api.datasets import Intake
+from ragsmith.api.datasets import IngestReport
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.sources import read_sources
@@ -30,20 +30,20 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mixed:
 
 
 @pytest.fixture(scope="module")
-def made(mixed: Mixed) -> Intake:
+def made(mixed: Mixed) -> IngestReport:
     return library.init_dataset(mixed.folder, mixed.folder.parent / "made")
 
 
-def text_of(made: Intake, doc: str) -> str:
-    return next(document.text for document in made.taken.documents if document.id == doc)
+def text_of(made: IngestReport, doc: str) -> str:
+    return next(document.text for document in made.result.documents if document.id == doc)
 
 
 def test_everything_in_the_folder_is_a_document_a_duplicate_or_a_line_that_says_why_not(
-    mixed: Mixed, made: Intake
+    mixed: Mixed, made: IngestReport
 ) -> None:
     there = entries(mixed.folder)
     assert len(there) == ENTRIES
-    files = made.taken.files
+    files = made.result.files
     assert [file.source for file in files] == there
     assert {file.source for file in files if file.outcome is FileOutcome.DUPLICATE} == mixed.duplicates
     assert {file.source for file in files if file.outcome is FileOutcome.SKIPPED} == mixed.aside
@@ -51,15 +51,15 @@ def test_everything_in_the_folder_is_a_document_a_duplicate_or_a_line_that_says_
     assert refused.keys() == mixed.refused.keys()
     assert [name for name, reason in mixed.refused.items() if reason not in refused[name]] == []
     converted = [file for file in files if file.outcome is FileOutcome.ADDED]
-    assert Counter(doc for file in converted for doc in file.docs) == Counter(d.id for d in made.taken.documents)
+    assert Counter(doc for file in converted for doc in file.docs) == Counter(d.id for d in made.result.documents)
     assert all(file.docs for file in converted)
     assert {file.kind for file in converted} == mixed.kinds
 
 
-def test_the_documents_are_a_data_set_that_is_loaded_and_recommended_for(made: Intake, tmp_path: Path) -> None:
-    loaded = load_documents(made.taken.output)
-    assert loaded.documents == tuple(sorted(made.taken.documents, key=lambda document: document.id))
-    found = library.recommend(made.taken.output, calls=1, output=tmp_path / "winner.yaml")
+def test_the_documents_are_a_data_set_that_is_loaded_and_recommended_for(made: IngestReport, tmp_path: Path) -> None:
+    loaded = load_documents(made.result.output)
+    assert loaded.documents == tuple(sorted(made.result.documents, key=lambda document: document.id))
+    found = library.recommend(made.result.output, calls=1, output=tmp_path / "winner.yaml")
     assert found.corpus.documents == len(loaded.documents)
     reply = library.ask(tmp_path / "winner.yaml", "Who keeps the Inchfield station?")
     assert reply.sources[0].doc == "web/inchfield.html"
@@ -81,7 +81,7 @@ def test_the_documents_are_a_data_set_that_is_loaded_and_recommended_for(made: I
         ("data/reports.jsonl", 3),
     ],
 )
-def test_sentences_come_through_word_by_word_and_in_order(made: Intake, doc: str, number: int) -> None:
+def test_sentences_come_through_word_by_word_and_in_order(made: IngestReport, doc: str, number: int) -> None:
     text = text_of(made, doc)
     places = [text.find(sentence) for sentence in sentences(number)]
     found = [place for place in places if place >= 0]
@@ -90,7 +90,7 @@ def test_sentences_come_through_word_by_word_and_in_order(made: Intake, doc: str
     assert "\r" not in text
 
 
-def test_headings_and_tables_of_office_and_pages_are_those_of_markdown(made: Intake) -> None:
+def test_headings_and_tables_of_office_and_pages_are_those_of_markdown(made: IngestReport) -> None:
     word = text_of(made, "office/juniper_hill-Station_v2.docx")
     assert "# The Pinder station" not in word
     assert word.startswith("# The Juniper Hill station\n")
@@ -104,7 +104,7 @@ def test_headings_and_tables_of_office_and_pages_are_those_of_markdown(made: Int
     assert "See the basin for its size" in text_of(made, "handbook/rules.rst")
 
 
-def test_sheets_records_and_tables_are_rows_that_name_their_columns(made: Intake) -> None:
+def test_sheets_records_and_tables_are_rows_that_name_their_columns(made: IngestReport) -> None:
     assert "month: February; litres: 76500; share: 85%\n" in text_of(made, "office/readings.xlsx/Readings.csv")
     assert text_of(made, "office/readings.xlsx/Valves and old.csv") == "valve: bypass; turns: 12\n"
     assert text_of(made, "tables/pipes.csv") == "pipe: main; metres: 412,5\npipe: branch; metres: 97,0\n"
@@ -113,8 +113,8 @@ def test_sheets_records_and_tables_are_rows_that_name_their_columns(made: Intake
     assert text_of(made, "data/visits.jsonl.csv").startswith("visit: 0; station: Alderbrook; minutes: 10\n")
 
 
-def test_titles_come_from_the_content_and_then_from_the_words_of_the_name(made: Intake) -> None:
-    titles = {document.id: document.title for document in made.taken.documents}
+def test_titles_come_from_the_content_and_then_from_the_words_of_the_name(made: IngestReport) -> None:
+    titles = {document.id: document.title for document in made.result.documents}
     expected = {
         "README": "The Alderbrook station",
         "web/inchfield.html": "The Inchfield station",
@@ -133,21 +133,21 @@ def test_titles_come_from_the_content_and_then_from_the_words_of_the_name(made: 
     assert {id_: titles[id_] for id_ in expected} == expected
 
 
-def test_where_each_document_comes_from_is_written_down(mixed: Mixed, made: Intake) -> None:
-    rows = {row.doc: row for row in read_sources(made.taken.output) if row.doc}
-    assert rows.keys() == {document.id for document in made.taken.documents}
+def test_where_each_document_comes_from_is_written_down(mixed: Mixed, made: IngestReport) -> None:
+    rows = {row.doc: row for row in read_sources(made.result.output) if row.doc}
+    assert rows.keys() == {document.id for document in made.result.documents}
     book = rows["books/oakhanger.pdf"]
     assert (book.source, book.kind, book.file) == ("books/oakhanger.pdf", "PDF", "books/oakhanger.pdf.md")
     assert book.converter.startswith("ragsmith PDF 1, pypdf ")
     text = text_of(made, "books/oakhanger.pdf")
     assert [text[start:].split(" ", 2)[:2] for start in book.pages] == [["The", "Oakhanger"], ["When", "the"]]
-    repeated = {row.source: row.duplicate_of for row in read_sources(made.taken.output) if row.duplicate_of}
+    repeated = {row.source: row.duplicate_of for row in read_sources(made.result.output) if row.duplicate_of}
     assert repeated.keys() == mixed.duplicates
 
 
-def test_pages_of_what_was_converted_can_be_evidence(made: Intake, tmp_path: Path) -> None:
+def test_pages_of_what_was_converted_can_be_evidence(made: IngestReport, tmp_path: Path) -> None:
     folder = tmp_path / "made"
-    shutil.copytree(made.taken.output, folder)
+    shutil.copytree(made.result.output, folder)
     row = {
         "id": "q1",
         "question": "Which bar?",
@@ -170,17 +170,17 @@ def test_the_language_of_each_document_is_told(tmp_path: Path) -> None:
     assert {row.doc: row.language for row in read_sources(tmp_path / "made")} == {"de": "de", "en": "en"}
 
 
-def test_texts_that_are_nearly_the_same_are_told_and_both_kept(made: Intake) -> None:
-    assert [(pair.first, pair.second) for pair in made.taken.near] == [("README", "copies/nearly alderbrook")]
+def test_texts_that_are_nearly_the_same_are_told_and_both_kept(made: IngestReport) -> None:
+    assert [(pair.first, pair.second) for pair in made.result.near] == [("README", "copies/nearly alderbrook")]
 
 
-def test_the_same_folder_gives_the_same_data_set(mixed: Mixed, made: Intake, tmp_path: Path) -> None:
-    ingest_folder(mixed.folder, tmp_path / made.taken.output.name)
+def test_the_same_folder_gives_the_same_data_set(mixed: Mixed, made: IngestReport, tmp_path: Path) -> None:
+    ingest_folder(mixed.folder, tmp_path / made.result.output.name)
 
     def contents(folder: Path) -> dict[str, bytes]:
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
-    assert contents(tmp_path / made.taken.output.name) == contents(made.taken.output)
+    assert contents(tmp_path / made.result.output.name) == contents(made.result.output)
 
 
 def test_the_command_names_every_file_that_is_no_document(

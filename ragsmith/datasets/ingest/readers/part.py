@@ -83,7 +83,9 @@ class Reader(Extension):
             MissingExtra: a package is not installed.
         """
         made_by = (
-            f"{self.name} {fingerprint(self.fn.__module__)}" if self.is_own else f"ragsmith {self.name} {self.edition}"
+            f"{self.name} {fingerprint(self.fn.__module__)}"
+            if self.is_user_code
+            else f"ragsmith {self.name} {self.edition}"
         )
         return ", ".join([made_by, *package_versions(self.needs)])
 
@@ -199,9 +201,9 @@ def choose_reader(data: bytes, name: str) -> Reader:
     ending = PurePosixPath(name).suffix.lower()
     readers = list(READERS)
     by_suffix = sorted(
-        (reader for reader in readers if ending in reader.suffixes), key=lambda reader: not reader.is_own
+        (reader for reader in readers if ending in reader.suffixes), key=lambda reader: not reader.is_user_code
     )
-    if by_suffix and by_suffix[0].is_own:
+    if by_suffix and by_suffix[0].is_user_code:
         return by_suffix[0]
     if data.startswith(b"PK\x03\x04") or data.startswith(b"PK\x05\x06"):
         return _choose_archive_reader(data, ending)
