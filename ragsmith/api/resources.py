@@ -179,7 +179,8 @@ def warn_unsupported_languages(setup: Experiment) -> None:
         foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in counts.most_common() if code not in supported)
         warnings.warn(
             f"of {counts.total():,} documents {foreign}: the embedder {name} supports {_listed(supported)} only, so "
-            "that vector search finds little in them; use BM25, or name an embedder for these languages with --embedder",
+            "that vector search finds little in them; use BM25, or name an embedder for these languages with "
+            "--embedder",
             Notice,
             stacklevel=3,
         )
