@@ -115,8 +115,12 @@ def anchor(
         raise WrongOption("documents", "is missing: give the folder of documents that answer the questions")
     anchoring = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
     folder, total = output or documents, len(anchoring.anchored) + len(anchoring.unanchored)
-    lost = [f"{match.question.id}: {sentence}" for match in anchoring.anchored for sentence in match.missing_quotations]
-    counts = {"anchored": len(anchoring.anchored), "how": anchoring.match_counts, "not_anchored": anchoring.reason_counts}
+    lost = [f"{one.question.id}: {text}" for one in anchoring.anchored for text in one.missing_quotations]
+    counts = {
+        "anchored": len(anchoring.anchored),
+        "how": anchoring.match_counts,
+        "not_anchored": anchoring.reason_counts,
+    }
     plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
     show_result(as_json, plain, lambda: _print_anchored(anchoring, folder, total, lost))
     if not anchoring.anchored and set(anchoring.reason_counts) != {"there already"}:
@@ -126,7 +130,8 @@ def anchor(
 def _print_anchored(anchoring: AnchoringResult, folder: Path, total: int, lost: Sequence[str]) -> None:
     from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
-    missing = f"{folder / UNANCHORED}: {len(anchoring.unanchored)} not anchored{_describe_counts(anchoring.reason_counts)}"
+    reasons = _describe_counts(anchoring.reason_counts)
+    missing = f"{folder / UNANCHORED}: {len(anchoring.unanchored)} not anchored{reasons}"
     print_lines(
         f"{folder}: {len(anchoring.anchored)} of {total} questions anchored{_describe_counts(anchoring.match_counts)}",
         *(f"left out: {line}" for line in lost),
