@@ -59,7 +59,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.store.store import Store
-from ragsmith.techniques.families import FAMILIES, FILTER
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.text.words import sentences, terms
 from ragsmith.text.writing import write_file
@@ -201,8 +201,8 @@ def pipelines(setup: Experiment, count: int, seed: int) -> dict[str, Candidate]:
 
 def _ranking(candidate: Candidate, space: Space) -> Candidate:
     """A pipeline with nothing behind the filter, to be fitted anew."""
-    rest = tuple(genes[0] for genes in space.options[FILTER + 1 : len(FAMILIES)])
-    return (*(replace(gene, fit=None) for gene in candidate[: FILTER + 1]), *rest)
+    rest = tuple(genes[0] for genes in space.options[FILTER_INDEX + 1 : len(FAMILIES)])
+    return (*(replace(gene, fit=None) for gene in candidate[: FILTER_INDEX + 1]), *rest)
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_the_technique_is_found_by_name_in_a_space(tmp_path: Path) -> None:
 def test_the_technique_runs_in_a_pipeline() -> None:
     setup = Experiment(load_dataset("law"))
     technique = passage_filter["score_gap"]
-    gene = Gene(technique, technique.resolved({}))
+    gene = Gene(technique, technique.resolve_parameters({}))
     plain = baseline("naive")
     trace = setup.engine().answer((*plain[:4], gene, *plain[5:]), Question(setup.dataset.examples[0].question))
     assert 2 <= len(trace.hits) <= 10

@@ -16,8 +16,8 @@ from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeig
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.store.store import Store
-from ragsmith.techniques.families import FAMILIES, family_named
-from ragsmith.techniques.listwise import RIDGE, Lists, Observation, is_informative, minimize
+from ragsmith.techniques.families import FAMILIES, get_family
+from ragsmith.techniques.listwise import RIDGE, Observation, RankingQuestions, is_informative, minimize_loss
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.types import Gold, Question
 
@@ -67,7 +67,7 @@ def learned_weights(
     Each data set counts the same, however many questions it has, as the weights are for an unseen data set.
     """
     lists = {
-        (data, name): Lists.from_observations(observations)
+        (data, name): RankingQuestions.from_observations(observations)
         for data, (_, techniques) in observed.items()
         for name, observations in techniques.items()
     }
@@ -77,20 +77,20 @@ def learned_weights(
         if not used:
             continue
         shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
-        joint = Lists.concatenate(used)
-        weights[name] = minimize(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
+        joint = RankingQuestions.concatenate(used)
+        weights[name] = minimize_loss(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
     taught = []
     for data, (sample, techniques) in observed.items():
         able = [name for name in techniques if len(lists[data, name])]
         counts = {name: len({one["question"] for one in techniques[name] if is_informative(one)}) for name in able}
-        slopes = {name: LossExpansion(*lists[data, name].mean_slope(weights[name])) for name in able}
+        slopes = {name: LossExpansion(*lists[data, name].mean_derivatives(weights[name])) for name in able}
         taught.append(DatasetContribution(data, sample, counts, slopes))
     return GeneralWeights({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
 
 
 def with_signals(family: str) -> Iterator[Technique]:
     """The techniques of a family that order by a linear score of signals."""
-    return (one for one in family_named(family, "").techniques.values() if one.signals)
+    return (one for one in get_family(family, "").techniques.values() if one.signals)
 
 
 def observations(setup: Experiment, technique: Technique, store: Store) -> list[Observation]:

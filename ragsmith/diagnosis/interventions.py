@@ -19,7 +19,7 @@ from ragsmith.evaluation.scoring import scored
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.families import FILTER
+from ragsmith.techniques.families import FILTER_INDEX
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Example, Gold, Hit, Hits, Question, Scale, get_ids
 
@@ -101,7 +101,7 @@ class InterventionRunner:
             if get_ids(hits) == get_ids(trace.hits):
                 found[what] = found[AS_IT_IS]
                 continue
-            changed = (*candidate[:FILTER], FixedFilter.passing(hits), *candidate[FILTER + 1 :])
+            changed = (*candidate[:FILTER_INDEX], FixedFilter.passing(hits), *candidate[FILTER_INDEX + 1 :])
             relevant = Gold(setup.relevance[example.id].relevant)
             other = engine.answer(changed, Question(example.question), relevant)
             found[what] = scored(marking, setup, other, example)["measures"], True

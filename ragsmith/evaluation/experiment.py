@@ -37,7 +37,7 @@ from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, GENES, ROLES, Candidate, Gene
-from ragsmith.techniques.listwise import General
+from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -203,14 +203,14 @@ class Experiment:
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
-    def general(self, gene: Gene) -> General:
+    def general(self, gene: Gene) -> WeightPrior:
         """Return the general weights of the signals of a gene; an empty prior if it learns and there are none.
 
         Raises:
             UsageError: there are no weights, and the gene needs them.
         """
         if gene.learns and self.lacks(gene):
-            return General.nothing(gene.technique.signals)
+            return WeightPrior.zero(gene.technique.signals)
         return self._general_weights.of(gene.technique)
 
     def lacks(self, gene: Gene) -> bool:

@@ -20,7 +20,7 @@ from ragsmith.evaluation.keys import pipeline_key
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.listwise import General
+from ragsmith.techniques.listwise import WeightPrior
 
 if TYPE_CHECKING:  # the runner and the store do not change fits or their fingerprint
     from ragsmith.evaluation.experiment import Experiment
@@ -39,7 +39,7 @@ Observations = Mapping[str, Any]
 """Observations by question."""
 
 
-def solve(gene: Gene, observations: Observations, general: General | None = None) -> dict[str, Any]:
+def solve(gene: Gene, observations: Observations, general: WeightPrior | None = None) -> dict[str, Any]:
     """Fit a gene to ``observations``, starting from the ``general`` weights of its signals, if it has any.
 
     Raises:
@@ -76,7 +76,7 @@ def without_general(candidate: Candidate) -> Candidate:
     return tuple(replace(gene, fit=None) if gene.technique.signals and not gene.learns else gene for gene in candidate)
 
 
-def _general(setup: Experiment, gene: Gene) -> General | None:
+def _general(setup: Experiment, gene: Gene) -> WeightPrior | None:
     return setup.general(gene) if gene.technique.signals else None
 
 

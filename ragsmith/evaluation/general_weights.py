@@ -20,7 +20,7 @@ from ragsmith.datasets.overlap import MIN_CONTAINMENT, estimate_containment, sam
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.techniques.listwise import RIDGE, Array, General
+from ragsmith.techniques.listwise import RIDGE, Array, WeightPrior
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
@@ -73,7 +73,7 @@ class GeneralWeights:
         name = f"{technique.family}.{technique.name}"
         return self.signals.get(name) == technique.signals and any(name in one.slopes for one in self.datasets)
 
-    def of(self, technique: Technique) -> General:
+    def of(self, technique: Technique) -> WeightPrior:
         """Return the general weights of a technique.
 
         Raises:
@@ -99,7 +99,7 @@ class GeneralWeights:
         """Return the general weights without the data sets of these ``names``."""
         return replace(self, datasets=tuple(one for one in self.datasets if one.name not in names))
 
-    def general(self, name: Name) -> General:
+    def general(self, name: Name) -> WeightPrior:
         """Return the weights of a technique that fit all data sets best, to second order, and the curvature."""
         its = self.weights[name]
         used = [one for one in self.datasets if name in one.slopes]
@@ -110,7 +110,7 @@ class GeneralWeights:
         # Kish's effective sample size, as data sets have different numbers of questions
         questions = round(len(used) ** 2 / sum(1 / one.questions[name] for one in used)) if used else 1
         weights = its - np.linalg.solve(curvature, gradient)
-        return General(self.signals[name], _kept(weights), _kept(curvature), questions)
+        return WeightPrior(self.signals[name], _kept(weights), _kept(curvature), questions)
 
     def plain(self) -> dict[str, Any]:
         """Return a dictionary for JSON; Hessians, which are symmetric, as lower triangles row by row."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.roles import MEASURES_EMBEDDER
 from ragsmith.pipelines.genes import GENES, Candidate
-from ragsmith.techniques.families import FILTER, post_generation
+from ragsmith.techniques.families import FILTER_INDEX, post_generation
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.experiment import Experiment
@@ -53,7 +53,7 @@ def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
 
 def ranking_key(setup: Experiment, candidate: Candidate) -> str:
     """Return the key of the rankings of ``candidate``, from its genes up to the filter and their models."""
-    setup, genes = setup.of(candidate), candidate[: FILTER + 1]
+    setup, genes = setup.of(candidate), candidate[: FILTER_INDEX + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
     return digest("ranking", setup.dataset.digest, setup.cut, *identities, _asked(setup, genes, measured), code())
@@ -64,7 +64,7 @@ def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
 
     Pipelines with equal rankings have different keys, so that the store describes each of them.
     """
-    return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
+    return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER_INDEX + 1 :]])
 
 
 def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure] = ()) -> str:

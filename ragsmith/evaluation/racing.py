@@ -45,7 +45,7 @@ from ragsmith.evaluation.statistics import Vector, student_quantile
 from ragsmith.models.calls import is_costly
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Pruned
-from ragsmith.techniques.families import FAMILIES, FILTER
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # how evaluations are computed does not change a decision or its fingerprint
@@ -266,7 +266,7 @@ def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
     all questions. Retrieval is fitted before any request.
     """
     asks = False
-    for family, gene in zip(FAMILIES[: FILTER + 1], candidate, strict=False):
+    for family, gene in zip(FAMILIES[: FILTER_INDEX + 1], candidate, strict=False):
         asked = family.tier != "collection" and not costly.isdisjoint(gene.technique.tools.values())
         asks = asked or (asks and not (gene.learns and family.tier == "question"))
     return asks

@@ -26,7 +26,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.plugins import is_instance_of
-from ragsmith.techniques.user_code import import_recorded
+from ragsmith.techniques.user_code import import_recorded_files
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
@@ -62,7 +62,7 @@ class ExportedFile:
         )
         if not known:
             raise self._tree.error(("imports",), "imports must list files by 'file' and 'digest'")
-        import_recorded(listed, self._path.parent)
+        import_recorded_files(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
         """Return the pipeline, with every technique and parameter checked."""

@@ -31,7 +31,7 @@ from ragsmith.records.objectives import stored_latencies
 from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, read_record
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.techniques.user_code import ANYWHERE, import_recorded, recorded
+from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files, record_imports
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -55,7 +55,7 @@ def export_yaml(
     techniques = [gene.technique.fn for gene in evaluation.candidate]
     names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
     models = [factory for model_names in names for factory in model_names.factories()]
-    imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
+    imports = record_imports([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vectors_at = setup.models.vectors_at
     reference = Reference.from_evaluation(setup, test, fitness, ids) if test else None
     content = {
@@ -173,10 +173,10 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
     if record.winner is None:
         raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
-    import_recorded(record.imports, ANYWHERE)
+    import_recorded_files(record.imports, FILESYSTEM_ROOT)
     names = ModelNames.from_dict(record.model_names)
     if record.vector_store != AUTO:
-        names = replace(names, vector_store=from_relative_address(ANYWHERE, record.vector_store))
+        names = replace(names, vector_store=from_relative_address(FILESYSTEM_ROOT, record.vector_store))
     return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
 
 

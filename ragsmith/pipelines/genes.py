@@ -12,7 +12,7 @@ from ragsmith.caches import bounded_cache
 from ragsmith.digest import decides_no_value, digest
 from ragsmith.errors import SpaceError
 from ragsmith.plugins import is_instance_of
-from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Parameter, Technique
 from ragsmith.text.suggest import did_you_mean
 
@@ -225,12 +225,12 @@ def make_gene(
     if family_name in SETTINGS:
         setting = HyperparameterGene.of(family_name, (parameters or {})["value"])
         return Gene(setting, setting.defaults)
-    family = family_named(family_name, where)
+    family = get_family(family_name, where)
     try:
         found = family[technique]
     except SpaceError as error:
         raise SpaceError(f"{where}: {error}" if where else str(error)) from None
-    return Gene(found, found.resolved(parameters or {}, where), fit)
+    return Gene(found, found.resolve_parameters(parameters or {}, where), fit)
 
 
 @bounded_cache(1 << 14, key="a pickled gene")
@@ -247,7 +247,7 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
     """
     for name in pipeline:
         if name not in SETTINGS:
-            family_named(name, where)
+            get_family(name, where)
     missing = [family.name for family in FAMILIES if family.name not in pipeline]
     if missing:
         raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")

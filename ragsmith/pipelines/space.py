@@ -30,7 +30,7 @@ from functools import cached_property
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
 from ragsmith.pipelines.genes import GENES, Candidate, Gene, label, make_gene
-from ragsmith.techniques.families import FAMILIES, FILTER, family_named
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX, get_family
 from ragsmith.text.suggest import did_you_mean
 
 Genome = tuple[int, ...]
@@ -139,7 +139,7 @@ class Space:
 
     def adding(self, family: str, technique: str) -> Space:
         """Return the space with all options of a technique; the same space if it has any of them."""
-        place = FAMILIES.index(family_named(family, "options"))
+        place = FAMILIES.index(get_family(family, "options"))
         if any(gene.technique.name == technique for gene in self.options[place]):
             return self
         choices = FAMILIES[place].techniques[technique].choices
@@ -161,7 +161,7 @@ class Space:
 
     def _leaving_out(self, name: str) -> Space:
         family, dot, option = name.partition(".")
-        options = self.options[FAMILIES.index(family_named(family, "--without"))]
+        options = self.options[FAMILIES.index(get_family(family, "--without"))]
         known = {gene.technique.name for gene in options}
         if not dot and "none" not in known:
             raise SpaceError(f"--without {family}: a pipeline needs one; leave single options out, as {family}.OPTION")
@@ -184,11 +184,11 @@ class Space:
 
         Constraints on those families are removed, as they do not affect rankings.
         """
-        behind = FAMILIES[FILTER + 1 :]
+        behind = FAMILIES[FILTER_INDEX + 1 :]
         least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
         named = {family.name for family in behind}
         forbidden = tuple(constraint for constraint in self.forbidden if not named & set(constraint))
-        options = (*self.options[: FILTER + 1], *((gene,) for gene in least), *self.settings)
+        options = (*self.options[: FILTER_INDEX + 1], *((gene,) for gene in least), *self.settings)
         return replace(self, options=options, forbidden=forbidden)
 
     def genomes(self) -> Iterator[Genome]:

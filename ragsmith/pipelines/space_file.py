@@ -15,7 +15,7 @@ from ragsmith.models.registry import GIVEN
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.plugins import is_instance_of
-from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.strict_yaml import Address, Tree, read_yaml
@@ -139,7 +139,7 @@ class _SpaceReader:
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":
-            known = family_named(family, "").techniques
+            known = get_family(family, "").techniques
             return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
         path = ("families", family)
         self._refuse_if(

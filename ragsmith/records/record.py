@@ -28,7 +28,7 @@ from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_minimum
 from ragsmith.strategies.strategy import Pruned
-from ragsmith.techniques.user_code import ANYWHERE, Recorded, recorded
+from ragsmith.techniques.user_code import FILESYSTEM_ROOT, ImportRecord, record_imports
 from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class RunRecord:
     test: Mapping[str, str] = field(default_factory=dict)
     account: RunStatistics = RunStatistics()
     process: str = ""
-    imports: tuple[Recorded, ...] = ()
+    imports: tuple[ImportRecord, ...] = ()
     vector_store: str = AUTO
     no_winner: str = ""
     excluded: Mapping[str, ExcludedQuestion] = field(default_factory=dict)
@@ -376,8 +376,8 @@ class RunRecord:
             setup.models.to_dict(),
             setup.chunk_size,
             Division.of(setup, split),
-            imports=tuple(recorded(needed, ANYWHERE)),
-            vector_store=to_relative_address(ANYWHERE, setup.models.vectors_at),
+            imports=tuple(record_imports(needed, FILESYSTEM_ROOT)),
+            vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vectors_at),
             chunk_overlap=setup.chunk_overlap,
             program=program(),
         )

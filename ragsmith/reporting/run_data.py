@@ -18,7 +18,7 @@ from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold_eva
 from ragsmith.reporting.values import PipelineRow, RunHeader
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.techniques.user_code import ANYWHERE, import_recorded
+from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -59,7 +59,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
 def _run_header(data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
     described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
-    import_recorded(record.imports, ANYWHERE)
+    import_recorded_files(record.imports, FILESYSTEM_ROOT)
     return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
 
 

@@ -38,7 +38,7 @@ from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.task_lookup import PASSAGES, find_tasks, find_tasks_of
+from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
 from ragsmith.text.blocks import numbered, quoted
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Chunks
@@ -349,7 +349,7 @@ class _ModelChecker:
         questions = ordered(split(self._setup.dataset).search)
         example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
-        chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:PASSAGES]
+        chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]
         passages = tuple(chunk.text for chunk in chunks)
         return {
             "question": example.question,
@@ -362,7 +362,7 @@ class _ModelChecker:
             "place": chunks[0].title,
             "framing": "an explanation of how and why, as in a textbook",
             "feedback": "- missing: where the rule stands",
-            "claims": (example.answer,) * PASSAGES,
+            "claims": (example.answer,) * N_PASSAGES,
             "words": 200,
         }
 

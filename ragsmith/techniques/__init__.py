@@ -1,4 +1,4 @@
-"""A technique is one function in one file, named after it, in the folder of its family; it registers itself.
+"""Techniques: one function per file, in the folder of its family, registered by a decorator.
 
-It gets its models as arguments, reads values and returns new ones, and does nothing else.
+A technique is a pure function: models are passed as arguments.
 """

@@ -1,4 +1,4 @@
-"""The nine genes, in pipeline order: what each family may read and what it must return."""
+"""The nine families of techniques, in pipeline order, with the signatures of their functions."""
 
 from collections.abc import Callable
 from typing import Any, Concatenate
@@ -10,31 +10,31 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Answer, Chunks, Entries, Hits, Passages, Prompt, Queries, Question, Rankings, Search
 
 pre_embedding: Family[Callable[Concatenate[Chunks, ...], Entries]] = Family(
-    "pre_embedding", ("chunks",), "entries", "what is indexed for a chunk", "collection"
+    "pre_embedding", ("chunks",), "entries", "texts indexed for a chunk", "collection"
 )
 query_expansion: Family[Callable[Concatenate[Question, Search, ...], Hits]] = Family(
-    "query_expansion", ("question", "search"), "hits", "what is searched with"
+    "query_expansion", ("question", "search"), "hits", "queries of the search"
 )
 retrieval: Family[Callable[Concatenate[Index, Queries, ...], Rankings]] = Family(
-    "retrieval", ("index", "queries"), "rankings", "how candidates are found", "search"
+    "retrieval", ("index", "queries"), "rankings", "generation of candidates", "search"
 )
 reranking: Family[Callable[Concatenate[Question, Hits, ...], Hits]] = Family(
-    "reranking", ("question", "hits"), "hits", "how candidates are put in order"
+    "reranking", ("question", "hits"), "hits", "order of the candidates"
 )
 passage_filter: Family[Callable[Concatenate[Question, Hits, ...], Hits]] = Family(
-    "passage_filter", ("question", "hits"), "hits", "which candidates are kept"
+    "passage_filter", ("question", "hits"), "hits", "selection of candidates"
 )
 passage_augment: Family[Callable[Concatenate[Corpus, Question, Hits, ...], Passages]] = Family(
-    "passage_augment", ("corpus", "question", "hits"), "passages", "what is read around a hit"
+    "passage_augment", ("corpus", "question", "hits"), "passages", "context around a hit"
 )
 passage_compress: Family[Callable[Concatenate[Question, Passages, ...], Passages]] = Family(
-    "passage_compress", ("question", "passages"), "passages", "how passages are condensed"
+    "passage_compress", ("question", "passages"), "passages", "condensation of passages"
 )
 prompt_maker: Family[Callable[Concatenate[Question, Passages, ...], Prompt]] = Family(
-    "prompt_maker", ("question", "passages"), "prompt", "how passages are shown to the generator"
+    "prompt_maker", ("question", "passages"), "prompt", "presentation of passages to the generator"
 )
 post_generation: Family[Callable[Concatenate[Question, Prompt, Answer, ...], Answer]] = Family(
-    "post_generation", ("question", "prompt", "answer"), "answer", "what happens to the draft answer"
+    "post_generation", ("question", "prompt", "answer"), "answer", "revision of the draft answer"
 )
 
 FAMILIES: tuple[Family[Any], ...] = (
@@ -49,19 +49,19 @@ FAMILIES: tuple[Family[Any], ...] = (
     post_generation,
 )
 
-FILTER = FAMILIES.index(passage_filter)
-"""The place of the last family that rankings depend on."""
+FILTER_INDEX = FAMILIES.index(passage_filter)
+"""Index of the last family that rankings depend on."""
 
 
-def family_named(name: str, where: str) -> Family[Any]:
-    """Return the family of that name.
+def get_family(name: str, where: str) -> Family[Any]:
+    """Return the family called ``name``; ``where`` prefixes the error message.
 
     Raises:
-        SpaceError: there is none; the message names those there are.
+        SpaceError: there is no such family.
     """
     for family in FAMILIES:
         if family.name == name:
             return family
     known = [family.name for family in FAMILIES]
-    begin = f"{where}: " if where else ""
-    raise SpaceError(f"{begin}unknown family {name!r}: {did_you_mean(name, known)}")
+    prefix = f"{where}: " if where else ""
+    raise SpaceError(f"{prefix}unknown family {name!r}: {did_you_mean(name, known)}")

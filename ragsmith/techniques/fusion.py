@@ -1,7 +1,7 @@
-"""Rank, normalise and fuse lists of hits, and search with several queries at once.
+"""Ranking, normalisation and fusion of lists of hits, and search with several queries.
 
-Scores of different scales cannot be compared (``ScaleError``): normalise the lists, or fuse them by ranks. The order is
-always ``(-score, chunk id)``, so that ties do not depend on the source of a hit.
+Scores on different scales cannot be compared (``ScaleError``): normalise the lists, or fuse them by rank. Hits are
+sorted by ``(-score, chunk id)``, so that ties do not depend on the source of a hit.
 """
 
 import math
@@ -19,11 +19,11 @@ FUSIONS = ("convex", "rrf", "borda", "dbsf")
 
 
 def rank(hits: Iterable[Hit]) -> Hits:
-    """Return ``hits`` best first; raise ``ScaleError`` if their scales differ."""
+    """Sort ``hits`` best first; raise ``ScaleError`` if their scales differ."""
     if isinstance(hits, LazyHits):
         return hits
     hits = tuple(hits)
-    _same_scale(hits)
+    _check_same_scale(hits)
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id)))
 
 
@@ -38,19 +38,19 @@ def best_per_chunk(hits: Iterable[Hit]) -> Hits:
 
 
 def normalize(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
-    """Return one normalised score for each hit, in the order given.
+    """Return the normalised score of each hit, in input order.
 
-    ``minmax``, ``dbsf`` and ``rank`` lie on [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` keeps the
-    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list without a
-    match gives no support. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
+    ``minmax``, ``dbsf`` and ``rank`` are in [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` returns
+    the scores. Equal scores become 1 (0 under ``zscore``), except that zeros remain 0, as a list without a match is
+    no evidence. ``rank`` maps rank ``r``, counted from 1, to ``(n - r + 1) / n``.
     """
     if how == "minmax" and isinstance(hits, LazyHits):
         return hits.scaled(_min_max)
-    _same_scale(hits)
+    _check_same_scale(hits)
     if how not in get_args(Norm):
         raise ValueError(f"there is no normalisation {how!r}: use one of {', '.join(get_args(Norm))}")
     if how == "rank":
-        return _by_rank(hits)
+        return _rank_scores(hits)
     scores = tuple(hit.score for hit in hits)
     if how == "minmax":
         return _min_max(scores)
@@ -64,7 +64,7 @@ def normalize(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
 def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float = 60) -> Hits:
     """Fuse by ranks from 1: the sum over the lists of ``1 / (constant + rank)`` (Cormack, Clarke and Büttcher 2009).
 
-    Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    Each list is sorted by its own scores and deduplicated by chunk; scales may differ between lists.
     """
     if constant < 0:
         raise ValueError(f"reciprocal_rank_fusion: constant is {constant}; give 0 or more")
@@ -77,50 +77,51 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float
 def convex_combination(
     rankings: Iterable[Iterable[Hit]], weights: Sequence[float] | None = None, norm: Norm = "minmax"
 ) -> Hits:
-    """Fuse by scores: the weighted mean of the normalised scores, 0 where a list lacks the chunk (Bruch et al. 2023).
+    """Fuse by scores: the weighted mean of the normalised scores, 0 for a missing chunk (Bruch et al. 2023).
 
     ``weights``, one for each list, are divided by their sum; by default they are equal. With ``norm="none"`` the lists
     must share one scale, or ``ScaleError`` is raised.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     if norm == "none":
-        _same_scale([hit for hits in lists for hit in hits])
-    shares = _shares([1.0] * len(lists) if weights is None else weights, len(lists))
-    votes = [[share * score for score in normalize(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
+        _check_same_scale([hit for hits in lists for hit in hits])
+    fractions = _normalize_weights([1.0] * len(lists) if weights is None else weights, len(lists))
+    votes = [[weight * score for score in normalize(hits, norm)] for weight, hits in zip(fractions, lists, strict=True)]
     return _fuse_votes(lists, votes, Scale.CONVEX)
 
 
 def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
-    """Fuse by votes (Aslam and Montague 2001): of n chunks in all lists, rank r gets n + 1 - r points.
+    """Fuse by Borda count (Aslam and Montague 2001): with n distinct chunks, rank r scores n + 1 - r points.
 
-    The remaining points of a list are shared equally by the chunks that it lacks, so that all lists give the same sum.
-    Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    The remaining points of a list are divided equally among the chunks missing from it, so that all lists have the same
+    total.
+    Each list is sorted by its own scores and deduplicated by chunk; scales may differ between lists.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     found = {hit.chunk.id: hit for hits in lists for hit in hits}
     n = len(found)
     votes = [[float(n - place) for place in range(len(hits))] for hits in lists]
     for hits in tuple(lists):
-        lacking = found.keys() - {hit.chunk.id for hit in hits}
-        lists.append(tuple(found[key] for key in sorted(lacking)))
-        votes.append([(n - len(hits) + 1) / 2] * len(lacking))  # the mean of 1 to n - len(hits)
+        missing = found.keys() - {hit.chunk.id for hit in hits}
+        lists.append(tuple(found[key] for key in sorted(missing)))
+        votes.append([(n - len(hits) + 1) / 2] * len(missing))  # the mean of 1 to n - len(hits)
     return _fuse_votes(lists, votes, Scale.BORDA)
 
 
-def highest_score(rankings: Iterable[Iterable[Hit]]) -> Hits:
-    """Fuse by each chunk's best score, CombMAX (Fox and Shaw 1994), normalised by ``dbsf``.
+def combmax(rankings: Iterable[Iterable[Hit]]) -> Hits:
+    """Fuse by the maximum score of each chunk (Fox and Shaw 1994), normalised by ``dbsf``.
 
-    With min-max normalisation the first chunks of all lists would tie.
+    With min-max normalisation, the first hits of all lists would tie.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     return _fuse_votes(lists, [normalize(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
 
 
 def fuse(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
-    """Fuse with one of the `FUSIONS`.
+    """Fuse by a method of `FUSIONS`.
 
-    ``convex`` and ``dbsf`` add scores, normalised by range or by distribution (Mazzeschi 2023), with ``weights``;
-    ``rrf`` and ``borda`` use ranks, with equal weights.
+    ``convex`` and ``dbsf`` add scores, normalised by range or by distribution (Mazzeschi 2023) and weighted by
+    ``weights``; ``rrf`` and ``borda`` use ranks and ignore ``weights``.
     """
     if how == "rrf":
         return reciprocal_rank_fusion(rankings)
@@ -131,8 +132,8 @@ def fuse(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] |
     return convex_combination(rankings, weights, "dbsf" if how == "dbsf" else "minmax")
 
 
-def fused_search(search: Search, queries: Iterable[str], combine: Callable[[Rankings], Hits]) -> Hits:
-    """Search with each distinct query and ``combine`` the rankings; a single ranking keeps its scores."""
+def search_and_fuse(search: Search, queries: Iterable[str], combine: Callable[[Rankings], Hits]) -> Hits:
+    """Search with each distinct query and ``combine`` the rankings; a single ranking is returned unchanged."""
     rankings = search(tuple(dict.fromkeys(queries)))
     return rankings[0] if len(rankings) == 1 else combine(rankings)
 
@@ -140,25 +141,25 @@ def fused_search(search: Search, queries: Iterable[str], combine: Callable[[Rank
 def weighted_search(
     search: Search, question: Question, others: Iterable[str], weight: float, fusion: str = "convex"
 ) -> Hits:
-    """Search with the question, whose share of the score is ``weight``, and ``others``, which share the rest equally.
+    """Search with the question, weighted by ``weight``, and with ``others``, which share the remaining weight equally.
 
-    ``fusion`` is one of the `FUSIONS`.
+    ``fusion`` is a method of `FUSIONS`.
     """
 
     def combine(rankings: Rankings) -> Hits:
         n = len(rankings) - 1
         return fuse(rankings, fusion, [weight] + [(1 - weight) / n] * n)
 
-    return fused_search(search, (question.text, *others), combine)
+    return search_and_fuse(search, (question.text, *others), combine)
 
 
 def _fuse_votes(
     lists: Sequence[Hits],
     votes: Sequence[Sequence[float]],
     scale: Scale,
-    combine: Callable[[Sequence[float]], float] = math.fsum,  # exact, so that votes in another order tie
+    combine: Callable[[Sequence[float]], float] = math.fsum,  # exact, so that the order of votes does not matter
 ) -> Hits:
-    """Combine the votes for each chunk; ``votes`` is parallel to ``lists``."""
+    """Combine the votes for each chunk; ``votes`` are aligned with ``lists``."""
     columns = [hits for hits in lists if isinstance(hits, LazyHits)]
     if (
         combine is math.fsum
@@ -173,16 +174,16 @@ def _fuse_votes(
         for hit, vote in zip(hits, list_votes, strict=True):
             before = found.setdefault(hit.chunk.id, hit)
             if before.survival != hit.survival:
-                found[hit.chunk.id] = Hit(hit.chunk, 0.0, scale, _survival(before, hit))
+                found[hit.chunk.id] = Hit(hit.chunk, 0.0, scale, _merge_survival(before, hit))
             gathered[hit.chunk.id].append(vote)
     order = sorted((-combine(chunk_votes), key) for key, chunk_votes in gathered.items())
     return tuple(found[key].rescored(-score, scale) for score, key in order)
 
 
 def _fuse_columns(lists: Sequence[LazyHits], votes: Sequence[Sequence[float]], scale: Scale) -> LazyHits:
-    """Like `_fuse_votes`, for rankings of the same chunks, whose positions sort like their ids."""
+    """Fuse rankings of the same chunks, whose positions are in the order of their ids; otherwise like `_fuse_votes`."""
     sums: dict[int, float] = {}
-    if len(lists) < 3:  # the sum of two is the same in any order, and rounded once as fsum's is
+    if len(lists) < 3:  # the sum of two floats is commutative and rounded once, like that of fsum
         for hits, list_votes in zip(lists, votes, strict=True):
             for position, vote in zip(hits.positions, list_votes, strict=True):
                 sums[position] = sums[position] + vote if position in sums else vote
@@ -197,22 +198,22 @@ def _fuse_columns(lists: Sequence[LazyHits], votes: Sequence[Sequence[float]], s
     return LazyHits(lists[0].chunks, positions, scores, scale)
 
 
-def _survival(one: Hit, other: Hit) -> Survival:
-    """Return the best rank of each scope, in order of first occurrence."""
-    best: dict[str, int] = dict(one.survival)
-    for scope, rank in other.survival:
+def _merge_survival(first: Hit, second: Hit) -> Survival:
+    """Return the best rank in each scope, in order of first occurrence."""
+    best: dict[str, int] = dict(first.survival)
+    for scope, rank in second.survival:
         best[scope] = min(rank, best.get(scope, rank))
     return tuple(best.items())
 
 
-def _same_scale(hits: Iterable[Hit]) -> None:
+def _check_same_scale(hits: Iterable[Hit]) -> None:
     scales = {hit.scale for hit in hits}
     if len(scales) > 1:
         names = " and ".join(sorted(scales))
         raise ScaleError(f"scores on the scales {names} cannot be compared: normalise the lists, or fuse them by rank")
 
 
-def _by_rank(hits: Sequence[Hit]) -> tuple[float, ...]:
+def _rank_scores(hits: Sequence[Hit]) -> tuple[float, ...]:
     n = len(hits)
     positions = sorted(range(n), key=lambda i: (-hits[i].score, hits[i].chunk.id))
     value = {i: (n - position) / n for position, i in enumerate(positions)}
@@ -231,7 +232,7 @@ def _standardize(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
     """Normalise scores that are not all equal, by their mean and standard deviation."""
     mean = math.fsum(scores) / len(scores)
     sd = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / len(scores))  # of the population
-    if sd == 0:  # differences too small to be squared
+    if sd == 0:  # the squared differences underflow
         return (0.0 if how == "zscore" else 1.0,) * len(scores)
     if how == "zscore":
         return tuple((s - mean) / sd for s in scores)
@@ -239,7 +240,7 @@ def _standardize(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
     return tuple(min(1.0, max(0.0, (s - (mean - 3 * sd)) / (6 * sd))) for s in scores)
 
 
-def _shares(weights: Sequence[float], n: int) -> list[float]:
+def _normalize_weights(weights: Sequence[float], n: int) -> list[float]:
     if len(weights) != n:
         raise ValueError(f"convex_combination: {len(weights)} weights for {n} lists; give one for each list")
     total = math.fsum(weights)

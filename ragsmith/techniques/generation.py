@@ -1,4 +1,4 @@
-"""Generation, the fixed stage: answer a question from the prompt's numbered blocks."""
+"""Generation of an answer from the numbered passages of a prompt: a fixed stage, not a gene."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from ragsmith.text.blocks import blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Prompt, Question
 
-Cited = tuple[str, tuple[int, ...]]
-"""A text without its citation marks, and the positions it cited, 0-based."""
+CitedText = tuple[str, tuple[int, ...]]
+"""A text without citation marks, and the 0-based positions of the passages it cites."""
 
 PROMPT = """Answer the question from the numbered passages below and from nothing else.
 
@@ -39,58 +39,58 @@ _NUMBERS = r"((?:passages?\s+)?\d{1,3}(?:\s*(?:[,;–-]|and)\s*(?:passage\s+)?\d
 _CITATION = re.compile(rf"(?<!\s)\s*(?:\[{_NUMBERS}\]|【{_NUMBERS}(?:†[^】]*)?】)", re.IGNORECASE)
 
 
-def parse_citations(reply: str, n: int) -> Cited:
-    """Remove the citations of ``n`` passages from a reply: ``[1]``, ``[1, 2]``, ``[1-3]``, ``[Passage 1]``, ``【1】``.
+def parse_citations(reply: str, n: int) -> CitedText:
+    """Extract citations of ``n`` passages from a reply: ``[1]``, ``[1, 2]``, ``[1-3]``, ``[Passage 1]``, ``【1】``.
 
-    Marks of no passage are text, such as the ``[12]`` of a list of references.
+    Marks that refer to no passage, such as ``[12]`` in a quoted list of references, remain part of the text.
 
     Raises:
-        ValueError: the reply consists of marks only.
+        ValueError: the reply has no text besides citation marks.
     """
-    cited: dict[int, None] = {}
+    citations: dict[int, None] = {}
 
     def remove(mark: re.Match[str]) -> str:
-        positions = [number - 1 for number in _expand(mark[1] or mark[2]) if 1 <= number <= n]
-        cited.update(dict.fromkeys(positions))
+        positions = [number - 1 for number in _expand_numbers(mark[1] or mark[2]) if 1 <= number <= n]
+        citations.update(dict.fromkeys(positions))
         return "" if positions else mark[0]
 
     text = _CITATION.sub(remove, clean_reply(reply, "answer")).strip()
     if not text:
         raise ValueError("the reply has no text; expected an answer")
-    return text, tuple(cited)
+    return text, tuple(citations)
 
 
-def _expand(mark: str) -> Iterable[int]:
+def _expand_numbers(mark: str) -> Iterable[int]:
     for part in re.split(r"[,;]|and", mark):
         ends = [int(number) for number in re.findall(r"\d+", part)]
         yield from range(ends[0], ends[-1] + 1)
 
 
-def make_answer(cited: Cited, prompt: Prompt) -> Answer:
-    """Return an answer without citations of passages that ``prompt`` does not have."""
+def make_answer(cited: CitedText, prompt: Prompt) -> Answer:
+    """Create an answer; citations of passages that are not in ``prompt`` are removed."""
     text, positions = cited
     return Answer(text, tuple(position for position in positions if position < len(prompt.passages)))
 
 
 # --- the task --------------------------------------------------------------------------------------------------------
 
-POSITION = 0.05
-"""Difference in score between sentences of the first and the last block."""
+POSITION_PENALTY = 0.05
+"""Score difference between sentences of the first and the last block."""
 
-CUE = 0.1
-"""Added score of a sentence with a number or a name, if the question asks for one."""
+CUE_BONUS = 0.1
+"""Score bonus of a sentence with a number or a name, if the question asks for one."""
 
-FLOOR = 0.6
-"""Least score of a sentence of the answer, as a share of the best one's."""
+MIN_SCORE_SHARE = 0.6
+"""Minimum score of a sentence of the answer, as a share of the highest score."""
 
 DIVERSITY = 0.3
-"""Share of novelty in the choice of sentences."""
+"""Weight of novelty in maximal marginal relevance."""
 
-FEWEST_WORDS = 4
-"""Shorter sentences are headings and fragments."""
+MIN_SENTENCE_WORDS = 4
+"""Minimum number of words; shorter sentences are headings and fragments."""
 
 MIN_RELEVANCE = 0.15
-"""If no sentence is more relevant, the passages do not contain the answer."""
+"""Relevance of the best sentence below which the answer is that the passages do not contain one."""
 
 _EXPLAIN = re.compile(
     r"\b(?:how(?! (?:many|much|long|old|often|far|large|high))|why|explain|describe|discuss|compare|contrast"
@@ -111,64 +111,65 @@ _NUMBER = re.compile(
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+")
 
 
-@bounded_cache(1 << 12, key="a question")  # each question is asked of thousands of pipelines
+@bounded_cache(1 << 12, key="a question")  # thousands of pipelines answer the same question
 def wants_explanation(question: str) -> bool:
-    """Whether a question asks how or why, for a comparison or an overview, rather than for a fact."""
+    """Whether a question asks for an explanation, a comparison or an overview rather than for a fact."""
     return _EXPLAIN.search(question) is not None
 
 
 @bounded_cache(1 << 8, key="a model and a context")  # about 20 KB each
 def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the distinct sentences of the blocks of ``context`` in order, and the positions of their blocks."""
+    """Return the distinct sentences of ``context`` in order, and the positions of the blocks they come from."""
     first: dict[str, int] = {}
     for position, block in enumerate(blocks(context)):
         for sentence in model.sentences(block):
             first.setdefault(sentence, position)
-    usable = {sentence: at for sentence, at in first.items() if _is_answer(sentence)} or first
+    usable = {sentence: position for sentence, position in first.items() if _is_candidate_sentence(sentence)} or first
     return tuple(usable), tuple(usable.values())
 
 
-def _is_answer(sentence: str) -> bool:
-    """Whether a sentence may be an answer: not a heading or a fragment of a table."""
-    return not sentence.startswith(("#", "|-", "| -")) and sentence.count(" ") >= FEWEST_WORDS - 1
+def _is_candidate_sentence(sentence: str) -> bool:
+    """Whether a sentence can be part of an answer, i.e. is not a heading or a fragment of a table."""
+    return not sentence.startswith(("#", "|-", "| -")) and sentence.count(" ") >= MIN_SENTENCE_WORDS - 1
 
 
-def answer_offline(model: OfflineModel, *, sample: int, question: str, context: str) -> Cited:
+def answer_offline(model: OfflineModel, *, sample: int, question: str, context: str) -> CitedText:
     """Answer with sentences of the passages: extractive question answering by sentence ranking.
 
     Sentences are ranked by relevance to the question, with a bonus for earlier blocks and for a number or a name if the
     question asks for one (answer typing as in Li and Roth 2002, by cue words). The answer has one sentence for a short
-    question, up to three for a long one and up to five for an explanation, chosen by maximal marginal relevance
+    question, up to three for a long one and up to five for an explanation, selected by maximal marginal relevance
     (Carbonell and Goldstein 1998), in reading order.
     """
-    sentences, at = read_sentences(model, context)
+    sentences, positions = read_sentences(model, context)
     relevance = model.relevance(question, sentences)
     if not sentences or relevance.max() < MIN_RELEVANCE:
         return NOT_FOUND, ()
-    worth = np.round(relevance - POSITION * np.array(at) / (at[-1] + 1) + _cue(question, sentences), 6)
+    penalty = POSITION_PENALTY * np.array(positions) / (positions[-1] + 1)
+    scores = np.round(relevance - penalty + _cue_bonus(question, sentences), 6)
     n = _max_sentences(question)
-    best = np.argsort(-worth, kind="stable")[: 2 * n]
-    shortlist = sorted(i for i in best.tolist() if worth[i] >= FLOOR * worth[best[0]])
+    best = np.argsort(-scores, kind="stable")[: 2 * n]
+    shortlist = sorted(i for i in best.tolist() if scores[i] >= MIN_SCORE_SHARE * scores[best[0]])
     if n == 1:
-        chosen = [int(best[0])]
+        selected = [int(best[0])]
     else:
         picks = model.select(question, [sentences[i] for i in shortlist], n, diversity=DIVERSITY)
-        chosen = sorted(shortlist[pick] for pick in picks)
-    return " ".join(sentences[i] for i in chosen), tuple(dict.fromkeys(at[i] for i in chosen))
+        selected = sorted(shortlist[pick] for pick in picks)
+    return " ".join(sentences[i] for i in selected), tuple(dict.fromkeys(positions[i] for i in selected))
 
 
 def _max_sentences(question: str) -> int:
-    """Return the largest number of sentences of an answer."""
+    """Return the maximum number of sentences of an answer."""
     if wants_explanation(question):
         return 5
     return 1 if len(question.split()) < 20 else 3
 
 
-def _cue(question: str, sentences: tuple[str, ...]) -> NDArray[np.float64] | float:
+def _cue_bonus(question: str, sentences: tuple[str, ...]) -> NDArray[np.float64] | float:
     pattern = _NUMBER if _ASKS_NUMBER.search(question) else _NAME if _ASKS_NAME.search(question) else None
     if pattern is None or wants_explanation(question):
         return 0.0
-    return CUE * np.array([_matches(pattern, sentence) for sentence in sentences])
+    return CUE_BONUS * np.array([_matches(pattern, sentence) for sentence in sentences])
 
 
 @bounded_cache(1 << 14, key="a pattern and a sentence")
@@ -177,17 +178,17 @@ def _matches(pattern: re.Pattern[str], sentence: str) -> bool:
 
 
 @cache
-def answer_task(n: int) -> Task[Cited]:
-    """Return the task of answering from ``n`` passages, a number that its parser needs."""
+def answer_task(n: int) -> Task[CitedText]:
+    """Return the task of answering from ``n`` passages, which its parser checks citations against."""
     parse = partial(parse_citations, n=n)
     return Task("answer", PROMPT, parse, answer_offline, max_tokens=1024, usable_cut=True)
 
 
 def generate(question: Question, prompt: Prompt, *, language_model: LanguageModel) -> Answer:
-    """Answer ``question`` from the passages of ``prompt``; without passages no model is called.
+    """Answer ``question`` from the passages of ``prompt``; without passages, no model is called.
 
     Raises:
-        ModelError: the language model gave no answer.
+        ModelError: the language model returned no answer.
     """
     if not prompt.passages:
         return Answer(NOT_FOUND)

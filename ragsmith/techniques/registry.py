@@ -1,4 +1,4 @@
-"""How a function becomes a technique. Everything known about one is read from its own file."""
+"""Registration of techniques: decorated functions, described by their signatures and docstrings."""
 
 import inspect
 import math
@@ -27,28 +27,28 @@ TOOLS: Mapping[Any, str] = {
     Fitted: "fitted",
     Gold: "gold",
 }
-"""Types of the arguments that are tools, and their kinds."""
-ANY_NUMBER = Range(-math.inf)
-"""The range of numbers without a declared range."""
+"""Kinds of tools by the type of the argument."""
 
+ANY_NUMBER = Range(-math.inf)
+"""The range of numeric parameters without an annotated range."""
 
 Signals = Mapping[str, Mapping[str, float]]
-"""By chunk id, the signals of a candidate by name."""
+"""Signals of candidates by chunk id and signal name."""
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a technique learns plain numbers from calibration questions.
+    """The functions that fit a technique to calibration questions.
 
     ``observe`` is called for each question with the inputs of the technique, ``gold``, and the tools and parameters in
-    its signature; it returns JSON types. ``solve`` gets all observations, in the order of the questions, and the
-    parameters in its signature; it returns ``fitted.numbers`` of the technique. If ``when`` lists values of parameters,
-    the technique learns only with these; with others ``fitted.numbers`` is empty.
+    its signature; it returns JSON types. ``solve`` is called with all observations, in the order of the questions, and
+    the parameters in its signature; it returns ``fitted.numbers`` of the technique. If ``when`` lists values of
+    parameters, the technique is fitted only with these values; with others, ``fitted.numbers`` is empty.
 
     A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) describes its signals in
-    ``names``, in order. Their weights are also learned on other data sets: ``solve`` gets them as ``general``, and no
-    observations if the technique does not learn. ``signals`` has the arguments of ``observe`` without gold, and returns
-    the signals of the candidates.
+    ``names``, in order. Their weights are also learned on other data sets and passed to ``solve`` as ``general``; there
+    are no observations if the technique is not fitted. ``signals`` has the arguments of ``observe`` except ``gold`` and
+    returns the signals of the candidates.
     """
 
     observe: Callable[..., Any]
@@ -60,9 +60,9 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Technique:
-    """A registered function, and what its signature says about it.
+    """A registered function with the properties declared by its signature and decorator.
 
-    ``paper`` links the paper itself (arXiv, DOI, ACL Anthology), or names authors and title where it has no identifier.
+    ``paper`` is a link to the paper (arXiv, DOI, ACL Anthology), or authors and title if it has no identifier.
     """
 
     family: str
@@ -72,83 +72,82 @@ class Technique:
     fitting: Fitting | None = None
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
-    """By parameter and value, what has to be installed for it."""
+    """Required optional packages by parameter and value."""
     most_chunks: int | None = None
-    """Largest collection for which building its index was measured to be affordable; None for any."""
+    """Maximum number of chunks for which its index is affordable, by measurement; None for no limit."""
 
     @property
     def analysis_only(self) -> bool:
-        """Whether it reads the gold labels, so that no pipeline may contain it."""
+        """Whether the technique reads gold labels and is therefore not allowed in pipelines."""
         return "gold" in self.tools.values()
 
     def learns(self, parameters: Mapping[str, Parameter]) -> bool:
-        """Whether it is fitted before it runs with ``parameters``, all of them."""
-        its = self.fitting
-        return its is not None and all(parameters[name] in values for name, values in its.when.items())
+        """Whether the technique is fitted with these ``parameters``, which must be complete."""
+        fitting = self.fitting
+        return fitting is not None and all(parameters[name] in values for name, values in fitting.when.items())
 
     @property
     def identity(self) -> str:
-        """``family.name``."""
+        """The qualified name, ``family.name``."""
         return f"{self.family}.{self.name}"
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals whose weights were learned on other data sets; none for most techniques."""
+        """Names of the signals with weights learned on other data sets; empty for most techniques."""
         return tuple(self.fitting.names) if self.fitting else ()
 
     @property
     def name(self) -> str:
-        """Function name = file name = gene value."""
+        """The name of the function, which is also that of its file and the value of the gene."""
         return self.fn.__name__
 
     @property
     def summary(self) -> str:
-        """First line of the docstring."""
+        """The first line of the docstring."""
         return (inspect.getdoc(self.fn) or "").split("\n", 1)[0]
 
     @cached_property
     def tools(self) -> dict[str, str]:
-        """Argument name to kind of tool, in the order of the signature."""
+        """Kinds of tools by argument name, in the order of the signature."""
         return tools_of(self.fn, TOOLS)
 
     @cached_property
     def defaults(self) -> dict[str, Parameter]:
-        """Parameters (keyword-only arguments that are not tools) and their defaults."""
+        """Defaults of the parameters, which are the keyword-only arguments that are not tools."""
         parameters = inspect.signature(self.fn).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in self.tools}
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
-        """The ranges of parameters that are numbers, as annotated."""
+        """Annotated ranges of the numeric parameters."""
         hints = get_type_hints(self.fn, include_extras=True)
-        beside = {name: getattr(hints[name], "__metadata__", ()) for name in self.defaults}
-        return {name: part for name, parts in beside.items() for part in parts if isinstance(part, Range)}
+        metadata = {name: getattr(hints[name], "__metadata__", ()) for name in self.defaults}
+        return {name: item for name, items in metadata.items() for item in items if isinstance(item, Range)}
 
     @cached_property
     def code(self) -> str:
-        """Fingerprint of the function and of everything it uses."""
+        """Fingerprint of the function and of the code that it uses."""
         return fingerprint(self.fn.__module__, self.fn.__name__)
 
     def check_parameters(self) -> None:
-        """Raise SpaceError unless every parameter has a type, and a default that it may have itself."""
+        """Raise `SpaceError` unless every parameter has a type and a valid default."""
         hints = get_type_hints(self.fn)
         for name, default in self.defaults.items():
             if name not in hints or type(default) not in KINDS:
                 raise SpaceError(f"{self.family}.{self.name}: {name} needs a type, and a default that JSON can say")
-        self.resolved(self.defaults)
+        self.resolve_parameters(self.defaults)
 
-    def resolved(self, given: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
-        """Return all parameters, defaults applied.
+    def resolve_parameters(self, values: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
+        """Return all parameters, with defaults for those not in ``values``; ``where`` prefixes error messages.
 
         Raises:
-            SpaceError: a name is unknown, or a value has the wrong type, or is not in the declared range or among the
-                declared choices.
+            SpaceError: a name is unknown, or a value has the wrong type or is outside the declared range or choices.
         """
-        begin = f"{where}: " if where else ""
-        for name, value in given.items():
+        prefix = f"{where}: " if where else ""
+        for name, value in values.items():
             if name not in self.defaults:
                 raise SpaceError(
-                    f"{begin}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
+                    f"{prefix}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
                 )
             default, kind = self.defaults[name], type(self.defaults[name])
             problem = ""
@@ -159,17 +158,17 @@ class Technique:
             elif isinstance(default, str) and value not in self.choices.get(name, (value,)):
                 problem = f"one of {', '.join(map(repr, self.choices[name]))}"
             if problem:
-                raise SpaceError(f"{begin}{self.family}.{self.name}: {name} must be {problem}, not {value!r}")
-        merged = {**self.defaults, **given}
+                raise SpaceError(f"{prefix}{self.family}.{self.name}: {name} must be {problem}, not {value!r}")
+        merged = {**self.defaults, **values}
         return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
 
 
 @dataclass(frozen=True)
 class Family(Generic[F]):
-    """A gene: what its techniques read and write, and the techniques themselves.
+    """A family of techniques: a gene, with the types of its inputs and output.
 
-    Calling it returns the decorator that registers a technique, typed so that a wrong signature is a type error.
-    ``tier`` is when it runs: once for a collection, inside `search`, or once for a question.
+    An instance is the decorator that registers a technique; a wrong signature is a type error. ``tier`` is the scope of
+    an execution: once per collection, within `search`, or once per question.
     """
 
     name: str
@@ -191,20 +190,20 @@ class Family(Generic[F]):
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
-        ``choices`` lists the values that a search varies a parameter over; the range of a number is annotated with its
-        type (`Range`, or `Count`, `Share` and `Amount`). ``after`` lists, by family, the techniques of which one has to
-        precede this one. ``packages`` are optional packages that a value of a parameter needs. A corpus of more than
-        ``most_chunks`` is refused before a search starts.
+        ``choices`` are the values of a parameter that a search explores; the range of a number is part of its type
+        (`Range`, or `Count`, `Share` and `Amount`). ``after`` lists, by family, techniques of which one must precede
+        this one. ``packages`` are the optional packages that values of parameters require. A corpus with more than
+        ``most_chunks`` chunks is rejected before a search starts.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            rest = choices or {}, fitting, after or {}, packages or {}, most_chunks
-            made = Technique(self.name, fn, paper, *rest)
-            if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
-                made.check_parameters()
-            self.techniques[fn.__name__] = made
+            options = choices or {}, fitting, after or {}, packages or {}, most_chunks
+            technique = Technique(self.name, fn, paper, *options)
+            if not fn.__module__.startswith("ragsmith."):  # a test checks the techniques of this package
+                technique.check_parameters()
+            self.techniques[fn.__name__] = technique
             return fn
 
         return register
@@ -213,13 +212,13 @@ class Family(Generic[F]):
         """Return the technique called ``name``.
 
         Raises:
-            SpaceError: there is none; the message names the known ones.
+            SpaceError: there is no such technique.
         """
-        if found := self.techniques.get(name):
-            return found
+        if technique := self.techniques.get(name):
+            return technique
         raise SpaceError(f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}")
 
 
 def load_techniques() -> None:
-    """Import every file under ``ragsmith/techniques`` and every installed package that offers techniques."""
+    """Import all modules of ``ragsmith.techniques`` and the installed packages with techniques."""
     load_plugins("ragsmith.techniques")

@@ -1,4 +1,4 @@
-"""Import techniques, measures and providers of models from Python files, and record the files in winners."""
+"""Import of techniques, measures and model providers from Python files, and their record in exported pipelines."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -12,18 +12,19 @@ from ragsmith.models.registry import providers
 from ragsmith.plugins import file_of, load_file, loaded_modules
 from ragsmith.techniques.registry import load_techniques
 
-ANYWHERE = Path(Path.cwd().anchor)
-"""The folder of relative paths in records that do not move with their files."""
+FILESYSTEM_ROOT = Path(Path.cwd().anchor)
+"""Root of the file system: the base folder of records that stay in place."""
 
-Recorded = Mapping[str, str]
-"""An imported file in an exported pipeline: its path as ``file``, and the fingerprint of its code as ``digest``."""
+ImportRecord = Mapping[str, str]
+"""An imported file of an exported pipeline: its path as ``file``, and the fingerprint of its code as ``digest``."""
 
 
 def import_files(paths: Iterable[str | Path]) -> None:
-    """Register what the Python files ``paths`` define; names that exist already are mistakes.
+    """Import Python files, which register techniques, measures and providers.
 
     Raises:
-        UsageError: a file is missing, cannot be run, or has changed since this process ran it.
+        UsageError: a file is missing, cannot be run, has changed since this process ran it, or registers a name that
+            exists already.
     """
     for path in paths:
         load_techniques()
@@ -32,8 +33,8 @@ def import_files(paths: Iterable[str | Path]) -> None:
         load_file(path)
 
 
-def recorded(functions: Iterable[Callable[..., Any]], folder: Path) -> list[dict[str, str]]:
-    """Return the imported files that define ``functions``, with paths relative to ``folder``."""
+def record_imports(functions: Iterable[Callable[..., Any]], folder: Path) -> list[dict[str, str]]:
+    """Return the records of the imported files that define ``functions``, with paths relative to ``folder``."""
     modules = {path: fn.__module__ for fn in functions if (path := file_of(fn.__module__)) is not None}
     return [
         {"file": Path(os.path.relpath(path, folder.resolve())).as_posix(), "digest": fingerprint(module)}
@@ -41,13 +42,13 @@ def recorded(functions: Iterable[Callable[..., Any]], folder: Path) -> list[dict
     ]
 
 
-def import_recorded(listed: Iterable[Recorded], folder: Path) -> None:
-    """Import the files that `recorded` listed; one with the same code that has been imported already will do.
+def import_recorded_files(records: Iterable[ImportRecord], folder: Path) -> None:
+    """Import files recorded by `record_imports`, unless a file with the same code has been imported already.
 
     Raises:
         UsageError: a file is missing or has changed.
     """
-    for entry in listed:
+    for entry in records:
         if any(fingerprint(module.__name__) == entry["digest"] for module in loaded_modules()):
             continue
         path = folder / entry["file"]

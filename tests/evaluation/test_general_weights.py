@@ -34,7 +34,7 @@ from ragsmith.evaluation.general_weights import (
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.techniques.families import passage_filter, reranking, retrieval
-from ragsmith.techniques.listwise import RIDGE, General
+from ragsmith.techniques.listwise import RIDGE, WeightPrior
 from ragsmith.techniques.registry import Technique
 from ragsmith.testing import example_documents
 
@@ -164,7 +164,7 @@ def test_where_nobody_teaches_what_learns_begins_with_nothing(tiny_setup: Experi
     plain, fitted = (make_gene("retrieval", "listnet", {"weights": its}) for its in ("general", "fitted"))
     assert setup.lacks(plain)
     assert setup.lacks(fitted)
-    assert setup.general(fitted).plain() == General.nothing(retrieval["listnet"].signals).plain()
+    assert setup.general(fitted).plain() == WeightPrior.zero(retrieval["listnet"].signals).plain()
     with pytest.raises(UsageError, match="no data set on other documents teaches its weights"):
         setup.general(plain)
     assert not tiny_setup.lacks(plain)

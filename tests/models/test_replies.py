@@ -27,7 +27,7 @@ from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.passage_compress.llm_refine import REFINE
 from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
 from ragsmith.techniques.post_generation.abstain import HELD
-from ragsmith.techniques.post_generation.reflection_revising import REVIEW, make_revision_task
+from ragsmith.techniques.post_generation.reflection_revising import REVIEW_TASK, make_revision_task
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE_CLUSTER
@@ -47,7 +47,7 @@ from ragsmith.text.blocks import numbered
 
 ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
-    *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
+    *(ANSWER, REVIEW_TASK, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE_PASSAGE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
     *(
         JUDGE_SUFFICIENCY,

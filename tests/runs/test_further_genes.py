@@ -32,7 +32,7 @@ from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
-from ragsmith.techniques.families import FILTER
+from ragsmith.techniques.families import FILTER_INDEX
 
 EMBEDDER = '''
 """Counts letters, and writes down every text that it is asked to embed."""
@@ -288,7 +288,7 @@ def keys_where(setup: Experiment, **first: str) -> dict[str, str]:
     return {
         "answers": evaluation_key(works, naive),
         "rankings": ranking_key(works, naive),
-        "fit": pipeline_key(works, naive[: FILTER + 1]),
+        "fit": pipeline_key(works, naive[: FILTER_INDEX + 1]),
     }
 
 

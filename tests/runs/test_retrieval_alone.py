@@ -21,7 +21,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
-from ragsmith.techniques.families import FAMILIES, FILTER
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
 
 OWN = (
     "def last(measures):\n    return 1 - measures['recall']\n\n\ndef judged(measures):\n    return measures['judge']\n"
@@ -81,8 +81,8 @@ def test_fitness_is_r(found: tuple[Result, Store, Path]) -> None:
 def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store, Path], space: Space) -> None:
     result, _, _ = found
     cut = space.of_rankings()
-    assert [len(options) for options in cut.options[FILTER + 1 :]] == [1] * (len(FAMILIES) - FILTER - 1)
-    assert cut.options[: FILTER + 1] == space.options[: FILTER + 1]
+    assert [len(options) for options in cut.options[FILTER_INDEX + 1 :]] == [1] * (len(FAMILIES) - FILTER_INDEX - 1)
+    assert cut.options[: FILTER_INDEX + 1] == space.options[: FILTER_INDEX + 1]
     assert result.run_report.about.record.space.size == cut.size < space.size
     assert cut.of_rankings() == cut
 

@@ -104,7 +104,7 @@ def test_choices_are_values_of_parameters_and_hold_the_default_word(technique):
     for name, values in technique.choices.items():
         default = technique.defaults[name]
         assert len(set(values)) == len(values) >= 1
-        assert all(technique.resolved({name: value})[name] == value for value in values)
+        assert all(technique.resolve_parameters({name: value})[name] == value for value in values)
         if isinstance(default, str):
             assert default in values
 
@@ -115,7 +115,7 @@ def test_a_technique_with_signals_learns_their_weights_on_request(technique):
         assert technique.fitting is not None
         assert tuple(technique.fitting.names) == technique.signals
         assert not technique.learns(technique.defaults)
-        assert technique.learns(technique.resolved({"weights": "fitted"}))
+        assert technique.learns(technique.resolve_parameters({"weights": "fitted"}))
 
 
 @every_technique

@@ -10,9 +10,9 @@ from ragsmith.techniques.fusion import (
     FUSIONS,
     best_per_chunk,
     borda,
+    combmax,
     convex_combination,
     fuse,
-    highest_score,
     normalize,
     rank,
     reciprocal_rank_fusion,
@@ -33,7 +33,7 @@ B = hits(Scale.BM25, c=5, d=4, a=1)
 MIXED = (*A, *B)
 CHUNKS = tuple(Chunk(key, "doc", 0, 0, 1, "x") for key in "abcdef")
 LISTS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3).map(float)), max_size=4)
-EACH = [reciprocal_rank_fusion, convex_combination, borda, highest_score]
+EACH = [reciprocal_rank_fusion, convex_combination, borda, combmax]
 
 
 def test_two_scales_are_never_compared():
@@ -88,10 +88,10 @@ def test_every_list_gives_the_same_points(lists):
 
 
 def test_the_highest_score_is_the_one_that_stands_out_most_from_its_list():
-    fused = scored(highest_score([A, B]))
+    fused = scored(combmax([A, B]))
     assert fused == pytest.approx({"c": 0.663430, "a": 0.640488, "b": 0.593659, "d": 0.565372}, abs=1e-6)
     assert list(fused) == ["c", "a", "b", "d"]
-    assert {hit.scale for hit in highest_score([A, B])} == {Scale.MAXIMUM}
+    assert {hit.scale for hit in combmax([A, B])} == {Scale.MAXIMUM}
 
 
 def test_each_way_of_fusing_is_named():

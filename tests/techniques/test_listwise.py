@@ -8,15 +8,15 @@ from learned_ranking import loss_of, random_questions
 from scipy import optimize
 
 from ragsmith.techniques.listwise import (
-    FEWEST,
+    MIN_QUESTIONS,
+    QUESTION_WEIGHTS,
     RIDGE,
-    TIMES,
-    General,
-    Lists,
-    adapt,
-    choose_times,
+    RankingQuestions,
+    WeightPrior,
+    adapt_weights,
+    choose_question_weight,
     is_informative,
-    minimize,
+    minimize_loss,
     score_rows,
     solve,
     standardize,
@@ -32,7 +32,7 @@ def positive_definite(seed, size):
 
 
 def general(seed=1, weights=(0.4, 0.3, -0.2, 0.1), questions=30):
-    return General(NAMES, np.array(weights), positive_definite(seed, len(NAMES)), questions)
+    return WeightPrior(NAMES, np.array(weights), positive_definite(seed, len(NAMES)), questions)
 
 
 def found_by_scipy(observations, counts, centre, curvature):
@@ -59,14 +59,14 @@ def test_the_minimum_is_where_another_minimiser_finds_it(seed):
     draw = np.random.default_rng(seed)
     observations = random_questions(seed, TRUE, 15)
     counts, centre, curvature = draw.uniform(0.1, 5, 15), draw.normal(size=4), positive_definite(seed, 4)
-    found = minimize(Lists.from_observations(observations), counts, centre, curvature)
+    found = minimize_loss(RankingQuestions.from_observations(observations), counts, centre, curvature)
     assert found == pytest.approx(found_by_scipy(observations, counts.tolist(), centre, curvature), abs=5e-7)
 
 
 def test_the_minimum_is_found_from_far_away():
     observations = random_questions(3, TRUE, 15)
     centre, curvature = np.array([60.0, -80.0, 70.0, 90.0]), 0.01 * np.eye(4)
-    found = minimize(Lists.from_observations(observations), np.ones(15), centre, curvature)
+    found = minimize_loss(RankingQuestions.from_observations(observations), np.ones(15), centre, curvature)
     assert found == pytest.approx(found_by_scipy(observations, [1.0] * 15, centre, curvature), abs=1e-5)
 
 
@@ -78,7 +78,7 @@ rows = st.lists(st.tuples(*[st.integers(-8, 8).map(lambda n: n / 4)] * 4).map(li
 @st.composite
 def lists_of_questions(draw):
     found = []
-    for signals in draw(st.lists(rows, min_size=FEWEST, max_size=12)):
+    for signals in draw(st.lists(rows, min_size=MIN_QUESTIONS, max_size=12)):
         labels = draw(st.lists(st.booleans(), min_size=len(signals), max_size=len(signals)))
         found.append({"question": "", "signals": signals, "relevant": labels, "group": draw(st.sampled_from("xyz"))})
     return found
@@ -117,15 +117,15 @@ def test_without_questions_the_general_weights_are_taken():
     known, observations = general(), random_questions(1, TRUE)
     named = dict(zip(NAMES, known.weights.tolist(), strict=True))
     assert solve([], general=known, without="") == {"times": 0, "weights": named}
-    assert adapt(Lists.from_observations(observations), known, 0).tolist() == known.weights.tolist()
-    assert adapt(Lists.from_observations([]), known, 30).tolist() == known.weights.tolist()
+    assert adapt_weights(RankingQuestions.from_observations(observations), known, 0).tolist() == known.weights.tolist()
+    assert adapt_weights(RankingQuestions.from_observations([]), known, 30).tolist() == known.weights.tolist()
 
 
-@pytest.mark.parametrize(("count", "groups", "told"), [(FEWEST - 1, 4, False), (40, 1, False), (40, 4, True)])
+@pytest.mark.parametrize(("count", "groups", "told"), [(MIN_QUESTIONS - 1, 4, False), (40, 1, False), (40, 4, True)])
 def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_otherwise(count, groups, told):
     wrong = general(weights=(-1.5, 1.0, -0.5, 0.0))
     observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), count, groups=groups)
-    assert (choose_times(observations, wrong) > 0) is told
+    assert (choose_question_weight(observations, wrong) > 0) is told
     found = solve(observations, general=wrong, without="")
     assert (found["times"] > 0) is told
     assert (found["weights"]["a"] > 0) is told
@@ -136,7 +136,7 @@ def test_own_questions_do_not_count_where_they_say_nothing():
     observations = random_questions(12, (0.0,) * 4, 40)
     for one in observations:
         one["relevant"] = (np.arange(len(one["relevant"])) == draw.integers(len(one["relevant"]))).tolist()
-    assert choose_times(observations, general(weights=(0.0,) * 4, questions=200)) == 0
+    assert choose_question_weight(observations, general(weights=(0.0,) * 4, questions=200)) == 0
 
 
 # --- without a signal ------------------------------------------------------------------------------------------------
@@ -205,7 +205,9 @@ def test_the_signal_that_is_left_out_counts_nothing():
 )
 def test_weights_of_other_signals_are_refused(weights, without):
     expected = "other" if without else "one, other"
-    with pytest.raises(ValueError, match=rf"of the signals {', '.join(weights)}, and it orders by {expected}: search"):
+    with pytest.raises(
+        ValueError, match=rf"for the signals {', '.join(weights)}, and the technique orders by {expected}: search"
+    ):
         score_rows(np.zeros((2, 2)), ("one", "other"), weights, without)
 
 
@@ -227,7 +229,7 @@ def test_how_much_a_signal_varies_is_judged_by_how_large_it_is():
 
 
 def test_where_no_data_set_taught_own_questions_teach_alone():
-    nothing = General.nothing(NAMES)
+    nothing = WeightPrior.zero(NAMES)
     named = dict.fromkeys(NAMES, 0.0)
     assert solve([], general=nothing, without="") == {"times": 0, "weights": named}
     observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), 40)
@@ -243,8 +245,11 @@ def test_what_questions_of_one_group_say_alike_is_said_once():
         observations = random_questions(seed, (0.5, -0.3, 0.0, 0.0), 15, groups=15)
         known = general(weights=(0.0,) * 4)
         told.append(
-            (choose_times(observations, known), choose_times([one for one in observations for _ in range(3)], known))
+            (
+                choose_question_weight(observations, known),
+                choose_question_weight([one for one in observations for _ in range(3)], known),
+            )
         )
     # each thrice at times 1 is each once at times 3, so that nothing but the standard error could differ
-    assert [(once, thrice) for once, thrice in told if not once and 3 * thrice in TIMES[1:]] == []
+    assert [(once, thrice) for once, thrice in told if not once and 3 * thrice in QUESTION_WEIGHTS[1:]] == []
     assert 5 < sum(not once for once, _ in told) < 25

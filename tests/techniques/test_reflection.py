@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from ragsmith.techniques.reflection import (
     Reflection,
     Round,
-    confidence,
+    compute_confidence,
     has_converged,
-    most_probable,
     reflect,
     select_hits,
+    select_most_probable,
 )
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Hits, Scale
@@ -95,9 +95,9 @@ def test_the_loop_is_bounded_and_searches_nothing_twice_whatever_the_model_says(
 
 def test_confidence_is_the_mean_of_the_five_best_normalised_scores():
     # min-max: 1, 0.75, 0.5, 0.25, 0.125, 0; the first five: 2.625 / 5
-    assert confidence(ranked_from(0, [9, 7, 5, 3, 2, 1])) == pytest.approx(0.525)
-    assert confidence(ranked_from(0, [0.4])) == 1.0
-    assert confidence(()) == 0.0
+    assert compute_confidence(ranked_from(0, [9, 7, 5, 3, 2, 1])) == pytest.approx(0.525)
+    assert compute_confidence(ranked_from(0, [0.4])) == 1.0
+    assert compute_confidence(()) == 0.0
 
 
 def test_the_printed_rule_stops_on_change_and_the_corrected_one_on_convergence():
@@ -143,6 +143,6 @@ def test_sufficient_evidence_is_kept_as_it_is(keep):
 
 def test_ties_go_to_the_first_candidate_that_was_not_tried():
     candidates = (("a b", 0.9), ("C", 0.5), ("D", 0.5))
-    assert most_probable(candidates, ["A  B"]) == "C"
-    assert most_probable(candidates, ["a b", "c", "d"]) is None
-    assert most_probable((), []) is None
+    assert select_most_probable(candidates, ["A  B"]) == "C"
+    assert select_most_probable(candidates, ["a b", "c", "d"]) is None
+    assert select_most_probable((), []) is None

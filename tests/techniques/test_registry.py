@@ -80,16 +80,16 @@ def test_an_unknown_technique_is_answered_with_the_known_ones() -> None:
 
 
 def test_defaults_are_applied_and_whole_numbers_become_floats_where_floats_are_meant(technique: Technique) -> None:
-    assert technique.resolved({}) == technique.defaults
-    resolved = technique.resolved({"weight": 1, "depth": 5, "keep": True})
+    assert technique.resolve_parameters({}) == technique.defaults
+    resolved = technique.resolve_parameters({"weight": 1, "depth": 5, "keep": True})
     assert resolved == {"depth": 5, "weight": 1.0, "shift": 0.0, "how": "rrf", "keep": True}
     assert isinstance(resolved["weight"], float)
     assert list(resolved) == list(technique.defaults)
 
 
 def test_a_number_outside_the_suggested_choices_is_allowed(technique: Technique) -> None:
-    assert technique.resolved({"depth": 17})["depth"] == 17
-    assert technique.resolved({"shift": -3})["shift"] == -3.0
+    assert technique.resolve_parameters({"depth": 17})["depth"] == 17
+    assert technique.resolve_parameters({"shift": -3})["shift"] == -3.0
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_wrong_parameter_is_refused_in_one_sentence(
     technique: Technique, given: dict[str, object], said: str
 ) -> None:
     with pytest.raises(SpaceError) as raised:
-        technique.resolved(given, "space.yaml:7")
+        technique.resolve_parameters(given, "space.yaml:7")
     message = str(raised.value)
     assert said in message
     assert message.startswith("space.yaml:7: ")

@@ -1,4 +1,4 @@
-"""Passage augmenters turn hits into passages: contiguous texts read around the chunks that were found.
+"""Passage augmenters convert hits to passages: contiguous texts around the retrieved chunks.
 
-They change what the generator can read, never what counts as retrieved.
+They change the input of the generator but not the ranking that retrieval measures score.
 """

@@ -1,4 +1,4 @@
-"""Previous and next: read each hit together with its neighbours in the document (Kartal et al. 2025)."""
+"""Previous and next: extend each hit by its neighbours in the document (Kartal et al. 2025)."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from ragsmith.types import Hits, Passage, Passages, Question
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The chunks ``first`` to ``last`` (both included) of a document, and the rank of the best hit among them."""
+    """The chunks ``first`` to ``last`` (inclusive) of a document, and the rank of the best hit among them."""
 
     rank: int
     doc: str
@@ -18,26 +18,26 @@ class ChunkWindow:
     last: int
 
 
-def merge(windows: list[ChunkWindow]) -> list[ChunkWindow]:
-    """Join windows of one document that overlap or touch; the joined one has the better rank. Best rank first."""
-    joined: list[ChunkWindow] = []
+def merge_windows(windows: list[ChunkWindow]) -> list[ChunkWindow]:
+    """Merge overlapping and adjacent windows of a document, with the better rank; return them best rank first."""
+    merged: list[ChunkWindow] = []
     for window in sorted(windows, key=lambda w: (w.doc, w.first)):
-        before = joined[-1] if joined else None
+        before = merged[-1] if merged else None
         if before and before.doc == window.doc and window.first <= before.last + 1:
             rank, last = min(before.rank, window.rank), max(before.last, window.last)
-            joined[-1] = ChunkWindow(rank, window.doc, before.first, last)
+            merged[-1] = ChunkWindow(rank, window.doc, before.first, last)
         else:
-            joined.append(window)
-    return sorted(joined, key=lambda w: w.rank)
+            merged.append(window)
+    return sorted(merged, key=lambda w: w.rank)
 
 
 @passage_augment(paper="https://arxiv.org/abs/2511.01386", choices={"n": (1, 2)})
 def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -> Passages:
-    """Read each hit with the ``n`` chunks before and after it, overlapping or touching windows as one passage.
+    """Extend each hit by the ``n`` chunks before and after it, and merge overlapping and adjacent windows.
 
-    Helps when chunks are short and an answer runs over their borders. Costs no calls, but up to 2n + 1 times the
-    context. A passage stands at the rank of its best hit and has its score; the original system ordered by document. A
-    summary has no neighbours and is read as it is.
+    Helps when chunks are short and answers cross their boundaries. Costs no calls, but up to 2n + 1 times the context.
+    A passage has the rank and the score of its best hit; the original system orders by document. Summaries have no
+    neighbours and are not extended.
     """
     windows = []
     passages = {}
@@ -47,7 +47,7 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
             continue
         around = corpus.around(hit.chunk, n, n)
         windows.append(ChunkWindow(rank, hit.chunk.doc, around[0].index, around[-1].index))
-    for window in merge(windows):
+    for window in merge_windows(windows):
         span = corpus.stretch(window.doc, window.first, window.last)
         passages[window.rank] = Passage(corpus.text(span), (span,), hits[window.rank].score)
     return tuple(passages[rank] for rank in sorted(passages))

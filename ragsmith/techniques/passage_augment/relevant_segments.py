@@ -1,4 +1,4 @@
-"""Relevant segment extraction: read the text segments where hits are close together (dsRAG, 2024)."""
+"""Relevant segment extraction: text segments with many hits close together (dsRAG, 2024)."""
 
 import math
 from collections import defaultdict
@@ -10,15 +10,15 @@ from ragsmith.techniques.families import passage_augment
 from ragsmith.techniques.fusion import normalize
 from ragsmith.types import Hit, Hits, Passage, Passages, Question
 
-DECAY = 30.0
-"""Ranks over which the value of a hit decays to 1/e (the constant of dsRAG)."""
+DECAY_RANKS = 30.0
+"""Number of ranks over which the value of a hit decays to 1/e (the constant of dsRAG)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The chunks ``first`` to ``last`` (both included) of a document, and their total ``value``.
+    """The chunks ``first`` to ``last`` (inclusive) of a document, and their total ``value``.
 
-    A summary is a segment of its own: ``hit`` is the summary, and ``doc`` its identifier.
+    A summary is a separate segment with the summary as ``hit`` and its identifier as ``doc``.
     """
 
     value: float
@@ -33,34 +33,34 @@ class Segment:
         return self.last - self.first + 1
 
     def overlaps(self, other: "Segment") -> bool:
-        """Whether the two share a chunk."""
+        """Whether the segments have a chunk in common."""
         return self.doc == other.doc and self.first <= other.last and other.first <= self.last
 
 
 def compute_hit_values(hits: Hits) -> list[float]:
     """Return the value of each hit before the penalty: exp(-rank / 30) times its relevance, rank from 0.
 
-    Relevance is (1 + min-max score) / 2. All hits after the filter are relevant to some degree; min-max scores alone
-    would give the last one the value 0 regardless of its score.
+    Relevance is (1 + min-max score) / 2, as all hits after the filter are relevant to some degree, and the min-max
+    score of the last one is always 0.
     """
     scores = normalize(hits, "minmax")
-    return [math.exp(-rank / DECAY) * (1 + score) / 2 for rank, score in enumerate(scores)]
+    return [math.exp(-rank / DECAY_RANKS) * (1 + score) / 2 for rank, score in enumerate(scores)]
 
 
 def find_segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
     """Return all segments of at most ``max_length`` chunks that begin and end with a hit, best first.
 
-    The value of a chunk is exp(-rank / 30) * relevance - penalty, or -penalty if it is no hit; that of a segment is the
-    sum. Segments that begin or end with another chunk are never optimal, as their value is higher without it.
+    The value of a chunk is exp(-rank / 30) * relevance - penalty, or -penalty if it is not a hit; that of a segment is
+    the sum. Segments that begin or end with another chunk are never optimal, as their value is higher without it.
     """
-    of_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    found = []
+    values_by_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    segments = []
     for hit, value in zip(hits, compute_hit_values(hits), strict=True):
         if hit.chunk.level:
-            found.append(Segment(value - penalty, hit.chunk.id, 0, 0, hit))
+            segments.append(Segment(value - penalty, hit.chunk.id, 0, 0, hit))
         else:
-            of_document[hit.chunk.doc][hit.chunk.index] = value
-    for doc, value_at in of_document.items():
+            values_by_document[hit.chunk.doc][hit.chunk.index] = value
+    for doc, value_at in values_by_document.items():
         positions = sorted(value_at)
         for i, first in enumerate(positions):
             value = 0.0
@@ -68,8 +68,8 @@ def find_segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
                 if last - first >= max_length:
                     break
                 value += value_at[last]
-                found.append(Segment(value - penalty * (last - first + 1), doc, first, last))
-    return sorted(found, key=lambda s: (-s.value, s.doc, s.first, s.last))
+                segments.append(Segment(value - penalty * (last - first + 1), doc, first, last))
+    return sorted(segments, key=lambda s: (-s.value, s.doc, s.first, s.last))
 
 
 @passage_augment(
@@ -86,26 +86,26 @@ def relevant_segments(
     max_length: Count = 5,
     max_total: Count = 15,
 ) -> Passages:
-    """Read the segments of neighbouring chunks with the highest values, of at most ``max_length`` chunks each.
+    """Return the segments of consecutive chunks with the highest values, of at most ``max_length`` chunks each.
 
-    Helps when an answer is spread over a section of which only parts were found: a gap between two hits is read if the
-    value of the second hit exceeds the cost of the gap (``penalty`` per chunk). Isolated hits at low ranks fall below
-    ``minimum_value`` and are not read. Costs no calls. Segments are selected greedily, best first, without overlap, up
-    to ``max_total`` chunks in all. Unlike the original system, segments below the minimum are rejected, and the last
-    chunk of a document can be read.
+    Helps when an answer is spread over a section of which only parts were retrieved: a gap between two hits is included
+    if the value of the second hit exceeds the cost of the gap (``penalty`` per chunk). Isolated hits at low ranks are
+    below ``minimum_value`` and omitted. Costs no calls. Segments are selected greedily, best first, without overlap, up
+    to ``max_total`` chunks. Unlike in the original system, segments below the minimum are rejected, and the last chunk
+    of a document can be included.
     """
-    taken: list[Segment] = []
-    left = max_total
+    selected: list[Segment] = []
+    remaining = max_total
     for segment in find_segments(hits, penalty, max_length):
         if segment.value < minimum_value:
             break
-        if segment.length <= left and not any(segment.overlaps(other) for other in taken):
-            taken.append(segment)
-            left -= segment.length
-    return tuple(_passage(corpus, segment) for segment in taken)
+        if segment.length <= remaining and not any(segment.overlaps(other) for other in selected):
+            selected.append(segment)
+            remaining -= segment.length
+    return tuple(_make_passage(corpus, segment) for segment in selected)
 
 
-def _passage(corpus: Corpus, segment: Segment) -> Passage:
+def _make_passage(corpus: Corpus, segment: Segment) -> Passage:
     if segment.hit:
         return Passage(segment.hit.chunk.text, segment.hit.chunk.spans, segment.value)
     span = corpus.stretch(segment.doc, segment.first, segment.last)

@@ -1,4 +1,4 @@
-"""Passage compressors condense the passages to what the question needs.
+"""Passage compressors condense passages to the content relevant to the question.
 
-A condensed passage names as its sources everything that it was made from.
+The sources of a condensed passage are all spans of its inputs.
 """

@@ -1,10 +1,10 @@
-"""Iterative refinement: one summary, updated by one passage after the other (Chang et al. 2024)."""
+"""Iterative refinement: one summary, updated with each passage in turn (Chang et al. 2024)."""
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_compress
-from ragsmith.techniques.passage_compress.tree_summarize import join, parse_summary
+from ragsmith.techniques.passage_compress.tree_summarize import make_summary_passage, parse_summary
 from ragsmith.types import Passages, Question
 
 PROMPT = """Update a summary that helps to answer a question, with what a new passage adds.
@@ -27,51 +27,52 @@ says about the question, and correct what it corrects. Give names, numbers, date
 If the passage adds nothing, repeat the summary. Do not answer the question, and write nothing but the summary.
 """
 
-SAME = 0.9
-"""Similarity from which two sentences say the same thing."""
+DUPLICATE_SIMILARITY = 0.9
+"""Minimum similarity of two sentences that count as duplicates."""
 
-MARGIN = 0.05
-"""How much more relevant than a sentence of the summary another one must be to take its place."""
+RELEVANCE_MARGIN = 0.05
+"""Minimum difference in relevance for which a sentence of the summary is replaced by another one."""
 
 
 def refine_offline(
     model: OfflineModel, *, sample: int, question: str, summary: str, passage: tuple[str, ...], words: int
 ) -> str:
-    """Let the sentences of the passage compete for a place in the summary: extractive update summarisation.
+    """Update a summary by the sentences of a passage: extractive update summarisation.
 
-    The passage's sentences come in the order of their relevance. One that says nothing new is skipped; one that fits is
-    added; otherwise it takes the place of the least relevant sentences, if each of them is clearly less relevant than
-    it is and together they make room. Sentences keep their wording, one a line; those of the summary stay in front.
+    Sentences of the passage are processed in order of relevance. A duplicate is skipped, and a sentence within the word
+    limit is added. Otherwise a sentence replaces the least relevant ones of the summary, if each of them is less
+    relevant by `RELEVANCE_MARGIN` and their removal makes room. Sentences are verbatim, one per line, with those of the
+    old summary first.
     """
-    old = summary.split("\n") if summary else []  # as this method left it
+    old = summary.split("\n") if summary else []  # one sentence per line
     new = [line for sentence in model.sentences(passage[0]) if (line := " ".join(sentence.splitlines())) not in old]
     relevance = dict(zip([*old, *new], model.relevance(question, [*old, *new]).tolist(), strict=True))
     length = {sentence: len(sentence.split()) for sentence in relevance}
-    kept = list(old)
+    selected = list(old)
     for sentence in sorted(dict.fromkeys(new), key=lambda s: (-relevance[s], new.index(s))):
-        room = words - sum(length[s] for s in kept)
-        dropped = _weakest(kept, relevance, length, sentence, room)
-        if dropped is not None and not any(model.similarity(sentence, s) >= SAME for s in kept):
-            kept = [s for s in kept if s not in dropped] + [sentence]
-    if not kept:
+        room = words - sum(length[s] for s in selected)
+        replaced = _find_replaceable(selected, relevance, length, sentence, room)
+        if replaced is not None and not any(model.similarity(sentence, s) >= DUPLICATE_SIMILARITY for s in selected):
+            selected = [s for s in selected if s not in replaced] + [sentence]
+    if not selected:
         return max(relevance, key=lambda s: relevance[s], default=passage[0])
     order = {sentence: position for position, sentence in enumerate([*old, *new])}
-    return "\n".join(sorted(kept, key=lambda s: order[s]))
+    return "\n".join(sorted(selected, key=lambda s: order[s]))
 
 
-def _weakest(
-    kept: list[str], relevance: dict[str, float], length: dict[str, int], sentence: str, room: int
+def _find_replaceable(
+    selected: list[str], relevance: dict[str, float], length: dict[str, int], sentence: str, room: int
 ) -> list[str] | None:
-    """The least relevant of ``kept`` that must go to make room for ``sentence``; None if one of them is good enough."""
-    dropped: list[str] = []
-    for weakest in sorted(kept, key=lambda s: relevance[s]):
+    """Return the least relevant sentences to replace by ``sentence``; None if one of them is too relevant."""
+    replaced: list[str] = []
+    for weakest in sorted(selected, key=lambda s: relevance[s]):
         if length[sentence] <= room:
             break
-        if relevance[weakest] + MARGIN > relevance[sentence]:
+        if relevance[weakest] + RELEVANCE_MARGIN > relevance[sentence]:
             return None
-        dropped.append(weakest)
+        replaced.append(weakest)
         room += length[weakest]
-    return dropped if length[sentence] <= room else None
+    return replaced if length[sentence] <= room else None
 
 
 REFINE = Task(name="refine_summary", prompt=PROMPT, parse=parse_summary, offline=refine_offline, max_tokens=1024)
@@ -81,11 +82,11 @@ REFINE = Task(name="refine_summary", prompt=PROMPT, parse=parse_summary, offline
 def llm_refine(
     question: Question, passages: Passages, *, language_model: LanguageModel, max_words: Count = 200
 ) -> Passages:
-    """Condense all passages to one text that is written from the first and updated by each of the others.
+    """Condense all passages to one summary that is updated with each passage in turn.
 
-    Helps when passages build on each other or contradict each other, for each is read with what is known so far. Costs
-    1 call a passage, one after the other. The paper behind the original system describes this method; its code had a
-    summary of each passage that did not know the question instead.
+    Helps when passages build on or contradict each other, as each is read together with the summary so far. Costs 1
+    call per passage, in sequence. The paper of the original system describes this method; its code instead summarises
+    each passage independently of the question.
     """
     if not passages:
         return ()
@@ -94,4 +95,4 @@ def llm_refine(
         summary = language_model.run(
             REFINE, question=question.text, summary=summary, passage=(passage.text,), words=max_words
         )
-    return (join(summary, passages),)
+    return (make_summary_passage(summary, passages),)

@@ -1,4 +1,4 @@
-"""No compression: passages are read whole."""
+"""No compression."""
 
 from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passages, Question
@@ -6,5 +6,5 @@ from ragsmith.types import Passages, Question
 
 @passage_compress(paper="https://arxiv.org/abs/2511.01386")
 def none(question: Question, passages: Passages) -> Passages:
-    """Read the passages whole."""
+    """Return the passages unchanged."""
     return passages

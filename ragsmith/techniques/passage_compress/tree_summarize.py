@@ -1,4 +1,4 @@
-"""Tree summarisation: summarise passages in groups, then the summaries, until one text is left (Wu et al. 2021)."""
+"""Tree summarisation: hierarchical summarisation of groups of passages (Wu et al. 2021)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,11 +24,10 @@ leave out what has nothing to do with the question, and add nothing of your own.
 """
 
 DIVERSITY = 0.3
-"""Share of novelty in the choice of sentences: passages that were found together often say the same thing."""
-
+"""Weight of novelty in maximal marginal relevance, as retrieved passages often overlap in content."""
 
 parse_summary = partial(parse_text, label="summary")
-"""Parses a reply that is one summary; a blank one raises `ValueError`."""
+"""Parser of a reply that is a summary; a blank reply raises `ValueError`."""
 
 
 def summarise_offline(
@@ -39,21 +38,21 @@ def summarise_offline(
     passages: tuple[str, ...],
     words: int,
 ) -> str:
-    """Choose sentences by maximal marginal relevance until ``words`` are used (Carbonell and Goldstein 1998).
+    """Select up to ``words`` words of sentences by maximal marginal relevance (Carbonell and Goldstein 1998).
 
-    They keep their wording and their order, one a line. The best sentence is taken whole, however long it is.
+    Sentences are verbatim and in the order of the passages, one per line. The best one is included at any length.
     """
     candidates = tuple(dict.fromkeys(sentence for passage in passages for sentence in model.sentences(passage)))
     if not candidates:
         return " ".join(passages)
-    chosen: list[int] = []
-    left = words
+    selected: list[int] = []
+    remaining = words
     for index in model.select(question, candidates, min(len(candidates), 1 + words // 12), diversity=DIVERSITY):
         length = len(candidates[index].split())
-        if not chosen or length <= left:
-            chosen.append(index)
-            left -= length
-    return "\n".join(candidates[index] for index in sorted(chosen))
+        if not selected or length <= remaining:
+            selected.append(index)
+            remaining -= length
+    return "\n".join(candidates[index] for index in sorted(selected))
 
 
 SUMMARISE = Task(
@@ -72,22 +71,22 @@ def tree_summarize(
 ) -> Passages:
     """Condense all passages to one text by summarising ``fan_in`` of them at a time, then the summaries.
 
-    Helps when the context is long and much of it beside the point. Costs 7 calls for 10 passages at a fan-in of 3, 3
-    for 5 and none for one, each of at most ``max_words`` words. Every text of a level is summarised, so that all that
-    meet on the next level have gone through as many hands. Against the original system: summaries know the question.
+    Helps when the context is long and mostly irrelevant. Costs 7 calls for 10 passages at a fan-in of 3, 3 for 5 and
+    none for one, each with a summary of at most ``max_words`` words. All texts of a level are summarised, so that those
+    of the next level have the same depth. Differences from the original system: summaries are specific to the question.
     """
     while len(passages) > 1:
         groups = [passages[start : start + fan_in] for start in range(0, len(passages), fan_in)]
         texts = [tuple(passage.text for passage in group) for group in groups]
-        asked: list[dict[str, Input]] = [
-            {"question": question.text, "passages": each, "words": max_words} for each in texts
+        inputs: list[dict[str, Input]] = [
+            {"question": question.text, "passages": group_texts, "words": max_words} for group_texts in texts
         ]
-        summaries = language_model.run_all(SUMMARISE, asked)
-        passages = tuple(join(summary, group) for summary, group in zip(summaries, groups, strict=True))
+        summaries = language_model.run_all(SUMMARISE, inputs)
+        passages = tuple(make_summary_passage(summary, group) for summary, group in zip(summaries, groups, strict=True))
     return passages
 
 
-def join(summary: str, group: Sequence[Passage]) -> Passage:
-    """Return a passage with the text ``summary`` that names the sources of all of ``group`` and has its best score."""
+def make_summary_passage(summary: str, group: Sequence[Passage]) -> Passage:
+    """Create a passage from the summary of a group, with the sources and the best score of the group."""
     sources = dict.fromkeys(span for passage in group for span in passage.sources)
     return Passage(summary, tuple(sources), max(passage.score for passage in group))

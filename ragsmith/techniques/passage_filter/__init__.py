@@ -1,4 +1,4 @@
-"""Passage filters decide which of the ranked candidates are kept.
+"""Passage filters select from the ranked candidates.
 
-What passes a filter is what retrieval is scored on, and all that the later stages can read.
+The selected candidates are scored by the measures of retrieval and are the input of the later stages.
 """

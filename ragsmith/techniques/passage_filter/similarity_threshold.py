@@ -1,4 +1,4 @@
-"""Similarity threshold: keep the candidates whose score comes near the best one."""
+"""Similarity threshold: keep candidates with scores close to the best one."""
 
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import passage_filter
@@ -15,12 +15,12 @@ def similarity_threshold(
     keep_at_least: Count = 1,
     keep_at_most: Count = 10,
 ) -> Hits:
-    """Keep candidates that score at least ``threshold`` on the way from the worst candidate (0) to the best (1).
+    """Keep candidates with a min-max scaled score of at least ``threshold``: the worst has 0, the best 1.
 
-    Helps when the number of useful passages differs between questions: where the scores fall off early, few are kept.
-    Costs nothing. Scores are min-max scaled over the candidates first, because a fixed number means something else on
-    every scale: 0.6 is an ordinary cosine, no reciprocal rank fusion reaches it, BM25 always does, and a
-    cross-encoder's score may be negative. Min-max is the one scaling that no shift or stretch of a scale can change.
+    Helps when the number of relevant passages varies between questions: if scores drop early, few are kept. Costs
+    nothing. Scores are min-max scaled over the candidates because a constant is not comparable between scales: 0.6 is a
+    typical cosine, is never reached by reciprocal rank fusion and always by BM25, and scores of cross-encoders may be
+    negative. Min-max scaling is invariant to shifts and positive rescaling of the scores.
     """
     if not 1 <= keep_at_least <= keep_at_most or not 0 <= threshold <= 1:
         raise ValueError(
@@ -28,5 +28,5 @@ def similarity_threshold(
             f"keep_at_most {keep_at_most}; give a threshold from 0 to 1 and 1 <= keep_at_least <= keep_at_most"
         )
     order = rank(hits)
-    near = sum(score >= threshold for score in normalize(order, "minmax"))
-    return order[: min(keep_at_most, max(keep_at_least, near))]
+    accepted = sum(score >= threshold for score in normalize(order, "minmax"))
+    return order[: min(keep_at_most, max(keep_at_least, accepted))]

@@ -13,34 +13,34 @@ from ragsmith.types import Hit, Hits, Question
     after={"retrieval": ("nest",)},
 )
 def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_present", k: Count = 10) -> Hits:
-    """Keep the ``k`` candidates that survived best across NEST's scopes, whatever reordered them since.
+    """Keep the ``k`` candidates with the best survival score over NEST's scopes, independently of later reordering.
 
-    Helps when a reranker or several queries order the hits, and being found as document, section and chunk should still
-    decide what is read. Costs nothing. Only after ``nest``, which writes the ranks that are read; candidates keep their
-    scores, and so their order. A candidate of several queries has its best rank of each scope.
+    Helps when a reranker or several queries reorder the hits, and the ranks at document, section and chunk level should
+    still determine the selection. Costs nothing. Only after ``nest``, which records the ranks; scores and order of the
+    candidates are unchanged. A candidate of several queries has its best rank in each scope.
 
-    The score is MRR, the mean of 1/rank over the scopes where a chunk was found (``mean_present``). ``mean_all``
-    divides by all scopes, so that losing a chunk costs something; ``rrf60`` and ``depth_weighted`` are those of
-    ``nest``. Ties go to more scopes, then the best rank, then that at the deepest scope. ``nr_survival`` also considers
-    redundancy.
+    The score is MRR, the mean of 1/rank over the scopes where a chunk was retrieved (``mean_present``). ``mean_all``
+    divides by the number of all scopes, which penalises missing ones; ``rrf60`` and ``depth_weighted`` are those of
+    ``nest``. Ties go to more scopes, then the best rank, then the rank in the deepest scope. ``nr_survival`` also
+    considers redundancy.
 
-    Differences from the paper: there the same score ranks and cuts at once, as ``nest`` does; directly after a ``nest``
-    of the same ``aggregate`` this is ``top_k``. The default is as published: it loses no more than ``mean_all`` after
-    ``nest`` and a cross-encoder on the search questions of six data sets of seven.
+    Differences from the paper: there, as in ``nest``, one score both ranks and selects; directly after a ``nest`` with
+    the same ``aggregate`` this is ``top_k``. The default is the published one: after ``nest`` and a cross-encoder, it
+    loses no more recall than ``mean_all`` on the search questions of six of seven data sets.
     """
     order = rank(hits)
-    found = {scope for hit in order for scope, _ in hit.survival}
-    if order and not found:
+    present = {scope for hit in order for scope, _ in hit.survival}
+    if order and not present:
         raise ValueError(
             "passage_filter.survival_mrr: no candidate has a survival profile; use it after retrieval.nest"
         )
-    scopes = 3 if "section" in found else 2 if "document" in found else 1
+    scopes = 3 if "section" in present else 2 if "document" in present else 1
 
-    def survives(hit: Hit) -> tuple[float, int, int, int]:
-        if not hit.survival:  # it came from elsewhere
+    def sort_key(hit: Hit) -> tuple[float, int, int, int]:
+        if not hit.survival:  # a hit of another source
             return 0.0, 0, 0, 0
         value = round(aggregate_survival(hit.survival, scopes, aggregate), 9)
         return value, len(hit.survival), -min(rank for _, rank in hit.survival), -hit.survival[-1][1]
 
-    kept = sorted(range(len(order)), key=lambda i: survives(order[i]), reverse=True)[:k]
+    kept = sorted(range(len(order)), key=lambda i: sort_key(order[i]), reverse=True)[:k]
     return tuple(order[i] for i in sorted(kept))

@@ -10,7 +10,7 @@ from ragsmith.types import Hits, Question
 def top_k(question: Question, hits: Hits, *, k: Count = 10) -> Hits:
     """Keep the ``k`` best candidates.
 
-    Helps as a plain bound on what the generator reads. Costs nothing. The score that counts is the last one given, so
-    a reranker's order survives; the original system went back to the score of the first stage.
+    Helps as a simple limit on the context. Costs nothing. Candidates are ordered by the score of the last stage, e.g. a
+    reranker; the original system uses that of the first stage.
     """
     return rank(hits)[:k]

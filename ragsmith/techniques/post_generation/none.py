@@ -1,4 +1,4 @@
-"""No post-generation: the draft is delivered."""
+"""No post-generation."""
 
 from ragsmith.techniques.families import post_generation
 from ragsmith.types import Answer, Prompt, Question
@@ -6,5 +6,5 @@ from ragsmith.types import Answer, Prompt, Question
 
 @post_generation(paper="https://arxiv.org/abs/2511.01386")
 def none(question: Question, prompt: Prompt, answer: Answer) -> Answer:
-    """Deliver the draft."""
+    """Return the draft unchanged."""
     return answer

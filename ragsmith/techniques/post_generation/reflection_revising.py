@@ -9,11 +9,11 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
-from ragsmith.techniques.generation import Cited, make_answer, parse_citations, read_sentences, wants_explanation
+from ragsmith.techniques.generation import CitedText, make_answer, parse_citations, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
 
-Feedback = tuple[str, ...]
-"""The faults of a draft, one point each; empty if the draft passes."""
+ReviewPoints = tuple[str, ...]
+"""Problems of a draft; empty if the draft passes the review."""
 
 # --- review ----------------------------------------------------------------------------------------------------------
 
@@ -55,33 +55,33 @@ _NOTHING = re.compile(
 )
 
 
-def parse_review(reply: str) -> Feedback:
+def parse_review(reply: str) -> ReviewPoints:
     """Parse a review.
 
     Raises:
-        ValueError: the review does not have one verdict, or the verdict and the list of points contradict each other.
+        ValueError: the review does not have exactly one verdict, or the verdict contradicts the list of points.
     """
     lines = [line.strip() for line in clean_reply(reply).splitlines()]
     verdicts = {match[1].lower()[:2] for line in lines if (match := _VERDICT.fullmatch(line))}
     if len(verdicts) != 1:
         raise ValueError("the review does not have one verdict; expected 'Verdict: ok' or 'Verdict: revise'")
-    faults = tuple(fault for line in lines if (fault := _parse_fault(line)))
+    points = tuple(point for line in lines if (point := _parse_point(line)))
     if verdicts == {"ok"}:
-        if any(_KIND.fullmatch(fault) for fault in faults):
+        if any(_KIND.fullmatch(point) for point in points):
             raise ValueError("the verdict is ok, but the review lists faults; expected one or the other")
-        return ()  # list items without a kind of fault are remarks, such as praise
-    if not faults:
-        raise ValueError("the review asks for a revision without a point; expected lines that begin with '- '")
-    return faults
+        return ()  # list items without a kind of problem are remarks, such as praise
+    if not points:
+        raise ValueError("the verdict is revise, but the review has no points; expected lines that begin with '- '")
+    return points
 
 
-def _parse_fault(line: str) -> str | None:
-    """Return the fault that a line names; None for a line without a point, or one such as ``- missing: none``."""
-    point = _POINT.fullmatch(line)
-    said = strip_marks(point[1] if point else line)
-    kind = _KIND.fullmatch(said)
+def _parse_point(line: str) -> str | None:
+    """Return the problem that a line states; None for other lines and for those such as ``- missing: none``."""
+    item = _POINT.fullmatch(line)
+    text = strip_marks(item[1] if item else line)
+    kind = _KIND.fullmatch(text)
     if kind is None:
-        return said if point else None
+        return text if item else None
     return None if _NOTHING.fullmatch(kind[2]) else f"{kind[1].lower()}: {kind[2]}"
 
 
@@ -101,70 +101,72 @@ _BACK_REFERENCE = re.compile(
 )
 
 
-def review_offline(model: OfflineModel, *, sample: int, question: str, context: str, answer: str) -> Feedback:
-    """Review each sentence of the draft in its context, which the generator does not consider.
+def review_offline(model: OfflineModel, *, sample: int, question: str, context: str, answer: str) -> ReviewPoints:
+    """Review each sentence of the draft in the context of its passage, which the generator does not consider.
 
     The score of a sentence is the sum of its own relevance and that of its whole passage (context smoothing as in
-    Murdock and Croft 2005). The faults are: a sentence that no sentence of the passages supports; the sentence with the
-    lowest score, if one outside the draft scores clearly higher; and, for questions that ask for an explanation, a
-    missing sentence that follows one of the draft and refers back to it.
+    Murdock and Croft 2005). The review reports sentences without support in the passages; the sentence with the lowest
+    score, if the score of one outside the draft is higher by `MIN_GAIN`; and, for questions that ask for an
+    explanation, a missing sentence that follows one of the draft and refers back to it.
     """
-    sentences, at = read_sentences(model, context)
-    taken, own = _split_draft(model, answer, sentences)
-    unsupported = [s for s in own if not any(model.similarity(s, t) >= MIN_SUPPORT for t in sentences)]
-    counts = _score_in_context(model, question, sentences, at)
+    sentences, positions = read_sentences(model, context)
+    verbatim, other = _split_draft(model, answer, sentences)
+    unsupported = [s for s in other if not any(model.similarity(s, t) >= MIN_SUPPORT for t in sentences)]
+    scores = _score_in_context(model, question, sentences, positions)
     points = [UNSUPPORTED + sentence for sentence in unsupported]
-    left = [sentence for sentence in sentences if sentence not in taken]
-    best = max(left, key=lambda s: counts[s], default=None)
-    weakest = min(taken, key=lambda s: counts[s], default=None)
-    if best and weakest and counts[best] > counts[weakest] + MIN_GAIN:
+    unused = [sentence for sentence in sentences if sentence not in verbatim]
+    best = max(unused, key=lambda s: scores[s], default=None)
+    weakest = min(verbatim, key=lambda s: scores[s], default=None)
+    if best and weakest and scores[best] > scores[weakest] + MIN_GAIN:
         points += [IRRELEVANT + weakest, MISSING + best]
-        taken = [best if s == weakest else s for s in taken]
-    elif best and not taken and unsupported == own:
+        verbatim = [best if s == weakest else s for s in verbatim]
+    elif best and not verbatim and unsupported == other:
         points.append(MISSING + best)
-    if wants_explanation(question) and (following := _find_continuation(sentences, taken, counts)):
-        points.append(MISSING + following)
+    if wants_explanation(question) and (continuation := _find_continuation(sentences, verbatim, scores)):
+        points.append(MISSING + continuation)
     return tuple(points)
 
 
 def _split_draft(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the sentences of a draft that are verbatim in the passages, and the other ones."""
-    taken = [sentence for sentence in sentences if sentence in answer]
-    own = [sentence for sentence in model.sentences(answer) if not any(other in sentence for other in taken)]
-    return taken, [sentence for sentence in own if not any(sentence in other for other in taken)]
+    """Split a draft into the sentences that are verbatim in the passages, and the other ones."""
+    verbatim = [sentence for sentence in sentences if sentence in answer]
+    other = [sentence for sentence in model.sentences(answer) if not any(each in sentence for each in verbatim)]
+    return verbatim, [sentence for sentence in other if not any(sentence in each for each in verbatim)]
 
 
 def _score_in_context(
-    model: OfflineModel, question: str, sentences: Sequence[str], at: Sequence[int]
+    model: OfflineModel, question: str, sentences: Sequence[str], positions: Sequence[int]
 ) -> Mapping[str, float]:
-    """Return the relevance of each sentence plus that of its passage, the text of all sentences of the block."""
+    """Return the relevance of each sentence plus that of its passage, the joined sentences of the block."""
     around: dict[int, list[str]] = {}
-    for sentence, position in zip(sentences, at, strict=True):
+    for sentence, position in zip(sentences, positions, strict=True):
         around.setdefault(position, []).append(sentence)
     passages = dict(
         zip(around, model.relevance(question, [" ".join(s) for s in around.values()]).tolist(), strict=True)
     )
-    own = model.relevance(question, sentences).tolist()
-    return {s: value + passages[position] for s, value, position in zip(sentences, own, at, strict=True)}
+    relevance = model.relevance(question, sentences).tolist()
+    return {s: value + passages[at] for s, value, at in zip(sentences, relevance, positions, strict=True)}
 
 
-def _find_continuation(sentences: Sequence[str], chosen: Sequence[str], counts: Mapping[str, float]) -> str | None:
-    """Return the first sentence that follows one of ``chosen``, refers back to it and is relevant enough."""
-    if not chosen:
+def _find_continuation(sentences: Sequence[str], draft: Sequence[str], scores: Mapping[str, float]) -> str | None:
+    """Return the first relevant sentence that follows one of ``draft`` and refers back to it."""
+    if not draft:
         return None
-    least = MIN_CONTINUATION_SHARE * sum(counts[s] for s in chosen) / len(chosen)
+    min_score = MIN_CONTINUATION_SHARE * sum(scores[s] for s in draft) / len(draft)
     for before, sentence in pairwise(sentences):
         if (
-            before in chosen
-            and sentence not in chosen
+            before in draft
+            and sentence not in draft
             and _BACK_REFERENCE.match(sentence)
-            and counts[sentence] >= least
+            and scores[sentence] >= min_score
         ):
             return sentence
     return None
 
 
-REVIEW = Task(name="review_answer", prompt=REVIEW_PROMPT, parse=parse_review, offline=review_offline, max_tokens=512)
+REVIEW_TASK = Task(
+    name="review_answer", prompt=REVIEW_PROMPT, parse=parse_review, offline=review_offline, max_tokens=512
+)
 
 # --- revision --------------------------------------------------------------------------------------------------------
 
@@ -195,25 +197,25 @@ Reply with the new answer only.
 
 def revise_offline(
     model: OfflineModel, *, sample: int, question: str, context: str, answer: str, feedback: str
-) -> Cited:
-    """Remove the sentences that the review rejects, add those it misses, and return them in reading order.
+) -> CitedText:
+    """Remove rejected sentences, add missing ones, and return the answer in reading order.
 
-    The draft is returned unchanged if no sentence would be left.
+    The draft is returned unchanged if no sentence would remain.
     """
-    sentences, at = read_sentences(model, context)
+    sentences, positions = read_sentences(model, context)
     points = [line.removeprefix("- ") for line in feedback.split("\n")]
     dropped = {
         point.removeprefix(kind) for kind in (UNSUPPORTED, IRRELEVANT) for point in points if point.startswith(kind)
     }
     added = [point.removeprefix(MISSING) for point in points if point.startswith(MISSING)]
-    taken, own = _split_draft(model, answer, sentences)
-    kept = [sentence for sentence in (*taken, *own, *added) if _collapse_whitespace(sentence) not in dropped]
-    shown = [_collapse_whitespace(sentence) for sentence in sentences]
-    order = {sentence: position for position, sentence in enumerate(shown)}
-    text = sorted(dict.fromkeys(kept), key=lambda s: order.get(_collapse_whitespace(s), len(order)))
-    source = dict(zip(shown, at, strict=True))
-    cited = dict.fromkeys(source[_collapse_whitespace(s)] for s in text if _collapse_whitespace(s) in source)
-    return " ".join(text) or answer, tuple(cited)
+    verbatim, other = _split_draft(model, answer, sentences)
+    selected = [sentence for sentence in (*verbatim, *other, *added) if _collapse_whitespace(sentence) not in dropped]
+    collapsed = [_collapse_whitespace(sentence) for sentence in sentences]
+    order = {sentence: index for index, sentence in enumerate(collapsed)}
+    text = sorted(dict.fromkeys(selected), key=lambda s: order.get(_collapse_whitespace(s), len(order)))
+    source = dict(zip(collapsed, positions, strict=True))
+    citations = dict.fromkeys(source[_collapse_whitespace(s)] for s in text if _collapse_whitespace(s) in source)
+    return " ".join(text) or answer, tuple(citations)
 
 
 def _collapse_whitespace(sentence: str) -> str:
@@ -221,8 +223,8 @@ def _collapse_whitespace(sentence: str) -> str:
 
 
 @cache
-def make_revision_task(n: int) -> Task[Cited]:
-    """Return the task of rewriting an answer from ``n`` passages, a number that its parser checks citations against."""
+def make_revision_task(n: int) -> Task[CitedText]:
+    """Return the task of rewriting an answer from ``n`` passages, which its parser checks citations against."""
     return Task(
         name="revise_answer",
         prompt=REVISE_PROMPT,
@@ -238,23 +240,23 @@ def reflection_revising(
 ) -> Answer:
     """Review the draft against the passages and rewrite it if it fails, at most ``max_rounds`` times.
 
-    Helps when drafts overlook or invent something. Costs 1 call when the draft passes, otherwise 2 a round. Differences
-    from the original system: reviewer and reviser both get the question, passages and answer, an invalid review is a
-    failure instead of a pass, and the answer returned is the one that is scored.
+    Helps when drafts have omissions or unsupported statements. Costs 1 call when the draft passes, otherwise 2 per
+    round. Differences from the original system: reviewer and reviser both read the question, passages and answer, an
+    invalid review is a failure instead of a pass, and the revised answer is the one that is scored.
     """
     if not prompt.passages:
         return answer
     for _ in range(max_rounds):
-        points = language_model.run(REVIEW, question=question.text, context=prompt.text, answer=answer.text)
+        points = language_model.run(REVIEW_TASK, question=question.text, context=prompt.text, answer=answer.text)
         if not points:
             break
-        listed = "\n".join(f"- {_collapse_whitespace(point)}" for point in points)
+        feedback = "\n".join(f"- {_collapse_whitespace(point)}" for point in points)
         revised = language_model.run(
             make_revision_task(len(prompt.passages)),
             question=question.text,
             context=prompt.text,
             answer=answer.text,
-            feedback=listed,
+            feedback=feedback,
         )
         answer = make_answer(revised, prompt)
     return answer

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.plugins import Count, Range
-from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_least
+from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_judgement_threshold
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
@@ -108,7 +108,7 @@ def solve(observations: Sequence[Sequence[Any]]) -> dict[str, float]:
     judgements = [(value, is_relevant) for value, is_relevant in filter(None, observations)]
     if not judgements:
         raise ValueError("query_expansion.crag: no calibration question has gold; label some")
-    return {"lower": fit_least(judgements, MIN_SCORE, MAX_SCORE + 1)}
+    return {"lower": fit_judgement_threshold(judgements, MIN_SCORE, MAX_SCORE + 1)}
 
 
 # --- the technique ---------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from functools import partial
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion, search_and_fuse
 from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
 from ragsmith.types import Hits, Question, Search
 
@@ -26,4 +26,4 @@ def dual_path(
     """
     passage = language_model.run(IMAGINE_PASSAGE, question=question.text)
     fuse = partial(reciprocal_rank_fusion, constant=constant)
-    return fused_search(search, (question.text, passage), fuse)[:depth]
+    return search_and_fuse(search, (question.text, passage), fuse)[:depth]

@@ -6,7 +6,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination, fused_search, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion, search_and_fuse
 from ragsmith.types import Hits, Question, Search
 
 N_SENTENCES = 3
@@ -68,4 +68,4 @@ def hyde(
     passages = [language_model.run(IMAGINE_PASSAGE, sample=i, question=question.text) for i in range(n)]
     queries = (question.text, *passages) if keep_question else tuple(passages)
     fuse = reciprocal_rank_fusion if fusion == "rrf" else convex_combination
-    return fused_search(search, queries, fuse)[:depth]
+    return search_and_fuse(search, queries, fuse)[:depth]

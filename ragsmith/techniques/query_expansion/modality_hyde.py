@@ -7,7 +7,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import best_per_chunk, fused_search, highest_score, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import best_per_chunk, combmax, reciprocal_rank_fusion, search_and_fuse
 from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
 from ragsmith.text.words import content_words, words
 from ragsmith.types import Hits, Question, Rankings, Scale, Search
@@ -175,9 +175,9 @@ def search_hypotheses(question: str, hypotheses: Iterable[str], search: Search, 
         hits = [hit for ranking in rankings for hit in ranking]
         if fusion == "rrf":
             return reciprocal_rank_fusion(rankings)
-        return best_per_chunk(hits) if {hit.scale for hit in hits} == {Scale.COSINE} else highest_score(rankings)
+        return best_per_chunk(hits) if {hit.scale for hit in hits} == {Scale.COSINE} else combmax(rankings)
 
-    return fused_search(search, [question, *filter(None, hypotheses)], fuse)
+    return search_and_fuse(search, [question, *filter(None, hypotheses)], fuse)
 
 
 @query_expansion(paper="https://arxiv.org/abs/2212.10496", choices={"fusion": ("rrf", "max")})

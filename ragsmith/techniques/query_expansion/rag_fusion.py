@@ -7,7 +7,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion, search_and_fuse
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -68,4 +68,4 @@ def rag_fusion(
     """
     related = language_model.run(RELATE, question=question.text, n=n)[:n]
     fuse = partial(reciprocal_rank_fusion, constant=constant)
-    return fused_search(search, (question.text, *related), fuse)[:depth]
+    return search_and_fuse(search, (question.text, *related), fuse)[:depth]

@@ -9,12 +9,12 @@ from typing import Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
-from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_least
+from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_judgement_threshold
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import split_question_offline
 from ragsmith.techniques.query_expansion.iterative import find_missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrase_offline
-from ragsmith.techniques.reflection import Candidates, Round, change, has_converged, reflect, select_hits
+from ragsmith.techniques.reflection import Candidates, Round, compute_change, has_converged, reflect, select_hits
 from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import truncate_text
 from ragsmith.text.words import content_words
@@ -237,7 +237,7 @@ def observe(
     return {
         "evidence": [search_and_judge.judge(first.query, first.passages), complete] if first.passages else [],
         "changes": [
-            [change(rounds[i].hits, rounds[i - 1].hits, rule=stop_rule, beta=beta), _finds_more(found, i)]
+            [compute_change(rounds[i].hits, rounds[i - 1].hits, rule=stop_rule, beta=beta), _finds_more(found, i)]
             for i in range(1, len(rounds) - 1)
         ],
     }
@@ -263,8 +263,8 @@ def solve(observations: Sequence[Mapping[str, Any]], *, beta: float, tau: float)
     if not judgements:
         raise ValueError("query_expansion.srr: no calibration question has gold; label some")
     return {
-        "sufficient": fit_least(judgements, 0.0, 2.0),
-        "tau": fit_least(changes, 0.0, 2.0 + beta) if changes else tau,
+        "sufficient": fit_judgement_threshold(judgements, 0.0, 2.0),
+        "tau": fit_judgement_threshold(changes, 0.0, 2.0 + beta) if changes else tau,
     }
 
 

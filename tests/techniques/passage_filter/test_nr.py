@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.techniques.passage_filter.nr import choose, contrast, greedy, nr, nucleus, weights
+from ragsmith.techniques.passage_filter.nr import (
+    compute_contrast,
+    nr,
+    nucleus_size,
+    order_greedily,
+    select_positions,
+    softmax_weights,
+)
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Question, Scale
 
@@ -30,13 +37,13 @@ def spelled(*texts):
 
 def pick(relevance, similarity, **parameters):
     named = {"mode": "greedy", "share": 0.7, "alpha": 5.0, "divisor": "others", "keep_at_most": 99} | parameters
-    return choose(relevance, similarity, **named)
+    return select_positions(relevance, similarity, **named)
 
 
 def test_one_shot_scores_of_the_worked_example():
-    rho = contrast(RELEVANCE, SIMILARITY)
+    rho = compute_contrast(RELEVANCE, SIMILARITY)
     assert rho == (0.5, 0.5, 0.0)
-    assert weights(rho, 5.0) == pytest.approx((0.480, 0.480, 0.039), abs=5e-4)
+    assert softmax_weights(rho, 5.0) == pytest.approx((0.480, 0.480, 0.039), abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +71,10 @@ def test_kept_hits_keep_score_and_order():
 
 
 def test_divisors():
-    assert contrast(RELEVANCE, SIMILARITY, "all") == pytest.approx((2 / 3, 2 / 3, 0.0))
-    assert contrast(RELEVANCE, SIMILARITY, "sum_abs") == (0.5, 0.5, 0.0)  # 1 of the 2 that all pairs sum to
+    assert compute_contrast(RELEVANCE, SIMILARITY, "all") == pytest.approx((2 / 3, 2 / 3, 0.0))
+    assert compute_contrast(RELEVANCE, SIMILARITY, "sum_abs") == (0.5, 0.5, 0.0)  # 1 of the 2 that all pairs sum to
     opposite = ((1.0, -0.5), (-0.5, 1.0))
-    assert contrast((0.0, 0.0), opposite, "sum_abs") == (0.5, 0.5)
+    assert compute_contrast((0.0, 0.0), opposite, "sum_abs") == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("mode", ["greedy", "count", "nucleus"])
@@ -78,13 +85,13 @@ def test_none_one_and_vectors_of_zeros(mode, divisor):
 
     assert kept() == ()
     assert kept("0 1") == spelled("0 1")
-    assert contrast((0.4,), ((1.0,),), divisor) == (0.4,)
+    assert compute_contrast((0.4,), ((1.0,),), divisor) == (0.4,)
     assert len(kept("0 0", "0 0", "0 0", "0 0")) == 2
     assert [hit.chunk.id for hit in kept("0 0", "1 0")] == ["c2"]
 
 
 def test_nucleus_counts_equal_shares_exactly():
-    assert [nucleus([0.1] * 10, share) for share in (0.1, 0.3, 0.7, 1.0)] == [1, 3, 7, 10]
+    assert [nucleus_size([0.1] * 10, share) for share in (0.1, 0.3, 0.7, 1.0)] == [1, 3, 7, 10]
 
 
 def test_of_twenty_candidates_the_published_share_keeps_fourteen_and_nothing_cuts_earlier():
@@ -115,7 +122,7 @@ alphas = st.sampled_from([0.1, 1.0, 5.0, 50.0])
 @given(candidates(), divisors, alphas, st.sampled_from([0.2, 0.5, 0.9]))
 @settings(max_examples=60)
 def test_nucleus_is_the_smallest_prefix_that_holds_the_share(found, divisor, alpha, share):
-    mass = weights(contrast(*found, divisor), alpha)
+    mass = softmax_weights(compute_contrast(*found, divisor), alpha)
     kept = pick(*found, mode="nucleus", divisor=divisor, alpha=alpha, share=share)
     assert math.isclose(sum(mass), 1)
     assert sum(mass[i] for i in kept) >= share - 1e-9
@@ -127,7 +134,7 @@ def test_nucleus_is_the_smallest_prefix_that_holds_the_share(found, divisor, alp
 @settings(max_examples=60)
 def test_greedy_orders_by_maximal_marginal_relevance(found):
     relevance, similarity = found
-    order = greedy(relevance, similarity)
+    order = order_greedily(relevance, similarity)
     assert sorted(order) == list(range(len(relevance)))
     for place, i in enumerate(order):
 

@@ -138,7 +138,7 @@ def test_refuses_mixed_scales_and_wrong_bounds(chunks):
 def test_the_published_constants_need_no_questions(chunks):
     technique = passage_filter["sscc"]
     assert technique.learns(technique.defaults)
-    assert not technique.learns(technique.resolved({"objective": "published"}))
+    assert not technique.learns(technique.resolve_parameters({"objective": "published"}))
     for scale, scores, kept in (
         (Scale.COSINE, [0.7, 0.5, 0.49], 2),
         (Scale.CROSS_ENCODER, [0.2, 0.0, -0.1], 2),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.passage_filter.nr_survival import mean_survival, nr_survival
+from ragsmith.techniques.passage_filter.nr_survival import compute_survival, nr_survival
 from ragsmith.techniques.passage_filter.survival_mrr import survival_mrr
 from ragsmith.techniques.passage_filter.top_k import top_k
 from ragsmith.techniques.retrieval.nest import AGGREGATES, nest
@@ -88,7 +88,7 @@ def test_directly_behind_nest_it_is_top_k(aggregate, k, query):
     ],
 )
 def test_relevance_is_the_mean_over_all_scopes_as_a_share_of_the_best(profiles, expected):
-    assert mean_survival(surviving(*profiles)) == pytest.approx(expected, abs=5e-4)
+    assert compute_survival(surviving(*profiles)) == pytest.approx(expected, abs=5e-4)
 
 
 def test_a_copy_of_what_survived_best_goes():

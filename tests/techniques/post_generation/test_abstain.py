@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragsmith.techniques.post_generation.abstain import HELD, abstain
+from ragsmith.techniques.post_generation.abstain import ANSWERABLE, abstain
 from ragsmith.testing import ScriptedModel
 from ragsmith.text.blocks import numbered
 from ragsmith.text.declining import NOT_FOUND, declines
@@ -51,10 +51,10 @@ def test_the_more_is_wanted_the_more_is_declined(extractive):
     ("reply", "held"), [("Sufficient", True), ("Insufficient.", False), ("**Insufficient**", False)]
 )
 def test_a_chat_models_verdict_is_read(reply, held):
-    assert HELD.parse(reply) is held
+    assert ANSWERABLE.parse(reply) is held
 
 
 @pytest.mark.parametrize("reply", ["", "Perhaps.", "Sufficient\nInsufficient"])
 def test_what_is_no_verdict_is_a_failure(reply):
     with pytest.raises(ValueError, match="cannot be read"):
-        HELD.parse(reply)
+        ANSWERABLE.parse(reply)

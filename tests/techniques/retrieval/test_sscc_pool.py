@@ -97,7 +97,7 @@ def test_the_published_constant_is_a_cosine(cosine):
 
 def test_published_thresholds_need_no_questions(index, tools):
     technique = retrieval["sscc_pool"]
-    assert not technique.learns(technique.resolved({"thresholds": "published"}))
+    assert not technique.learns(technique.resolve_parameters({"thresholds": "published"}))
     assert technique.learns(technique.defaults)
     hits = found(index, tools, {}, fitted=Fitted({}), thresholds="published")
     assert hits == found(index, tools, {"cosine": 0.5})
