@@ -28,7 +28,7 @@ from ragsmith.datasets.anchoring.question_lists import ListedQuestion
 from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence, count_match_types
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.importers import import_dataset
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.text.words import sentences
 from ragsmith.types import Dataset, Example, Span
 
@@ -147,7 +147,7 @@ def edit(edited: Edited, draw: random.Random) -> str:
     found = sentences(edited.text)
     start, end = draw.choice(found[1:] or found)
     what = draw.choice(("inserted", "deleted", "words", "words", "moved"))
-    headings = [b.start for b in blocks(edited.text) if b.kind is BlockType.HEADING] + [len(edited.text)]
+    headings = [b.start for b in parse_blocks(edited.text) if b.kind is BlockType.HEADING] + [len(edited.text)]
     if what == "inserted":
         words = draw.sample(FOREIGN, draw.randint(5, len(FOREIGN)))
         edited.replace(end, end, f" {' '.join(words).capitalize()}.")

@@ -26,7 +26,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.techniques.generation import answer_offline
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.types import Example, Question
 
 READ = 5
@@ -44,7 +44,7 @@ def marks() -> None:
         for example in ordered([one for one in setup.split.search if one.evidence]):
             gold = " ".join(setup.corpus.text(span) for span in example.evidence)
             right.append(agreement(model, example.question, example.answer, gold))
-            context = numbered(_without_gold(setup, engine, example))
+            context = number_blocks(_without_gold(setup, engine, example))
             answer, _ = answer_offline(model, sample=0, question=example.question, context=context)
             wrong.append(agreement(model, example.question, example.answer, answer))
     print(f"{len(right)} search questions; share of marks from a level on:")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import Record, kind, parse_record, text_problems
+from ragsmith.text.jsonl import Record, name_type, parse_record, text_problems
 
 COLUMNS = ("query", "system", "split")
 SPLITS = ("dev", "test")
@@ -144,7 +144,7 @@ def _problems(record: Record) -> Iterator[str]:
         if name in COLUMNS or value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            said = repr(value) if isinstance(value, str) else kind(value)
+            said = repr(value) if isinstance(value, str) else name_type(value)
             yield f"{name!r} is {said}: a measure is a number, or nothing"
         elif not math.isfinite(value):
             yield f"{name!r} is {value}: a measure is a finite number, or nothing"

@@ -22,7 +22,7 @@ from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.post_generation.reflection_revising import make_revision_task
 from ragsmith.techniques.reranking.llm import make_ranking_task
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 
 PASSAGES = (
     "The ferry to Marrow leaves from the north quay at seven. It costs three shillings [4].",
@@ -40,8 +40,8 @@ INPUTS: dict[str, Input] = {
     "summary": "",
     "place": "The ferry",
     "framing": "a definition",
-    "context": numbered(PASSAGES),
-    "texts": numbered(PASSAGES),
+    "context": number_blocks(PASSAGES),
+    "texts": number_blocks(PASSAGES),
     "feedback": "- missing: the quay",
     "conversation": "user: Which ferry goes to Marrow?\nassistant: The one from the north quay.",
     "claims": ("The ferry leaves at seven.", "It is green."),

@@ -16,7 +16,7 @@ from ragsmith.datasets.document_types.tables import cell_separator, reconstruct_
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
-from ragsmith.text.markdown import title
+from ragsmith.text.markdown import find_title
 from ragsmith.types import Document, Modality
 
 FOLDER = "documents"
@@ -140,7 +140,7 @@ def document_id(name: str) -> str:
 
 def default_title(document: Document) -> str:
     """Return the title of a document without a title in the manifest: the heading of level 1, else the identifier."""
-    heading = title(document.text) if document.modality is Modality.PROSE else None
+    heading = find_title(document.text) if document.modality is Modality.PROSE else None
     return heading or document.id
 
 

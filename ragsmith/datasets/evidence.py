@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
-from ragsmith.text.files import TextError, shown
-from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.files import TextError, shorten
+from ragsmith.text.jsonl import Record, key_problems, name_type, text_problems
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
@@ -44,7 +44,7 @@ class EvidenceChecker:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.headings = {
-            document.id: [(b.start, b.end) for b in blocks(document.text) if b.kind is BlockType.HEADING]
+            document.id: [(b.start, b.end) for b in parse_blocks(document.text) if b.kind is BlockType.HEADING]
             for document in documents.values()
             if document is not None and document.modality is Modality.PROSE  # only prose has headings
         }
@@ -59,7 +59,7 @@ class EvidenceChecker:
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
         """Return the valid spans, sorted, and a message for each mistake."""
         if not isinstance(evidence, list):
-            return (), [f"'evidence' must be a list, not {kind(evidence)}"]
+            return (), [f"'evidence' must be a list, not {name_type(evidence)}"]
         spans: dict[Span, int] = {}
         problems: list[str] = []
         for number, entry in enumerate(evidence, start=1):
@@ -72,7 +72,7 @@ class EvidenceChecker:
     def span(self, entry: object) -> tuple[Span | None, list[str]]:
         """Return the span of one entry of ``evidence``, or its mistakes."""
         if not isinstance(entry, dict):
-            return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {kind(entry)}"]
+            return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {name_type(entry)}"]
         if lacks_offsets(entry):
             return self._locate(entry)
         return self._check_offsets(entry)
@@ -138,7 +138,7 @@ class EvidenceChecker:
             listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MAX_LISTED_PLACES])
             more = f" and {len(below) - MAX_LISTED_PLACES} more" if len(below) > MAX_LISTED_PLACES else ""
             longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
-            raise TextError(f"the text {shown(text)} occurs {len(below)} times: {listed}{more}; {longer}")
+            raise TextError(f"the text {shorten(text)} occurs {len(below)} times: {listed}{more}; {longer}")
         if not found:
             raise TextError(self._describe_missing(text, within, key))
         return below[0] if below else self._reject_heading(found[0])
@@ -148,16 +148,16 @@ class EvidenceChecker:
         if len(within) == 1 and (document := self.documents[within[0].doc]):
             if key and text in document.text:
                 return (
-                    f"the text {shown(text)} occurs in document {document.id!r}, but not at this {key!r}; correct one"
+                    f"the text {shorten(text)} occurs in document {document.id!r}, but not at this {key!r}; correct one"
                 )
             near = describe_near_miss(text, document) or _describe_absence(document)
-            return f"the text {shown(text)} is not found in document {document.id!r}: {near}"
+            return f"the text {shorten(text)} is not found in document {document.id!r}: {near}"
         if self._has_unreadable:
             return ""
         near_misses = ((document.id, describe_near_miss(text, document)) for document in self._distinct)
         doc, why = next(((doc, near) for doc, near in near_misses if near), ("", ""))
         nearest = f": in {doc!r}, {why}" if why else "; copy the words of a document exactly"
-        return f"the text {shown(text)} occurs in no document{nearest}"
+        return f"the text {shorten(text)} occurs in no document{nearest}"
 
     def _text(self, doc: str) -> str:
         document = self.documents[doc]
@@ -196,13 +196,13 @@ def lacks_offsets(entry: Record) -> bool:
 def _offset_problems(entry: Record) -> Iterator[str]:
     for key in ("start", "end"):
         if key in entry and type(entry[key]) is not int:  # True and False are integers to isinstance
-            yield f"{key!r} must be an integer, not {kind(entry[key])}"
+            yield f"{key!r} must be an integer, not {name_type(entry[key])}"
 
 
 def _unknown_document(doc: str, documents: Documents) -> str:
     if "/" in doc or "\\" in doc:
-        return f"{shown(doc)} is a path; name a document by its file name, without the ending of .md and .txt"
-    return f"there is no document {shown(doc)}; {did_you_mean(doc, documents)}"
+        return f"{shorten(doc)} is a path; name a document by its file name, without the ending of .md and .txt"
+    return f"there is no document {shorten(doc)}; {did_you_mean(doc, documents)}"
 
 
 def _text_problem(span: Span, text: str, document: Document) -> str | None:
@@ -216,7 +216,7 @@ def _text_problem(span: Span, text: str, document: Document) -> str | None:
     found = document.text[span.start : span.end]
     if found == text:
         return None
-    return f"{DIFFERS} {span.doc!r} at {at}: found {shown(found)}{_describe_occurrence(span, text, document)}"
+    return f"{DIFFERS} {span.doc!r} at {at}: found {shorten(found)}{_describe_occurrence(span, text, document)}"
 
 
 def _describe_occurrence(span: Span, text: str, document: Document) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ragsmith.text.languages import ENGLISH, LANGUAGES, UNKNOWN, detect, language_code
+from ragsmith.text.languages import ENGLISH, LANGUAGES, UNKNOWN, detect_language, language_code
 from ragsmith.types import Document
 
 MIN_RELIABLE_CHARACTERS = 300
@@ -28,7 +28,7 @@ def assign_languages(
     code = language_code(language) if language else None
     if code:
         return tuple([replace(document, language=known.get(document.id, code)) for document in documents]), code
-    detected_by_id = {document.id: known.get(document.id) or detect(document.text) for document in documents}
+    detected_by_id = {document.id: known.get(document.id) or detect_language(document.text) for document in documents}
     counts = Counter(detected for detected in detected_by_id.values() if detected != UNKNOWN)
     dominant = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)
     is_dominant = counts[dominant] >= DOMINANT_SHARE * counts.total()

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragsmith.text.files import TextError, read_text, shown
-from ragsmith.text.jsonl import kind
+from ragsmith.text.files import TextError, read_text, shorten
+from ragsmith.text.jsonl import name_type
 from ragsmith.text.languages import language_code
-from ragsmith.text.strict_yaml import MAX_BYTES, Plain, Tree, YamlError, parse_yaml, unknown_key_message
+from ragsmith.text.strict_yaml import MAX_BYTES, YamlError, YamlTree, YamlValue, parse_yaml, unknown_key_message
 from ragsmith.text.suggest import did_you_mean
 
 FILE = "dataset.yaml"
@@ -43,7 +43,7 @@ class Manifest:
         """Yield an error message for every title and language of a document that does not exist."""
         for (key, id_), line in self.locations.items():
             if id_ not in documents:
-                unknown = f"there is no document {shown(id_)}; {did_you_mean(id_, documents)}"
+                unknown = f"there is no document {shorten(id_)}; {did_you_mean(id_, documents)}"
                 yield f"{line}: {key!r} names a document, but {unknown}"
 
 
@@ -56,7 +56,7 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     except YamlError as error:
         return Manifest(), [str(error)]
     if not isinstance(tree.data, dict):
-        return Manifest(), [f"{FILE}:{tree.line()}: expected keys, found {kind(tree.data)}; write 'name: ...'"]
+        return Manifest(), [f"{FILE}:{tree.line()}: expected keys, found {name_type(tree.data)}; write 'name: ...'"]
     metadata: dict[str, str] = {}
     values: dict[str, dict[str, str]] = {key: {} for key in PER_DOCUMENT_KEYS}
     locations: dict[tuple[str, str], str] = {}
@@ -94,7 +94,7 @@ def format_manifest(
     return "".join(f"{line}\n" for line in lines)
 
 
-def _check_value(key: str, value: Plain) -> str | None:
+def _check_value(key: str, value: YamlValue) -> str | None:
     if key not in KEYS:
         return unknown_key_message(key, (*KEYS, *PER_DOCUMENT_KEYS))
     if problem := _check_text(value):
@@ -104,34 +104,34 @@ def _check_value(key: str, value: Plain) -> str | None:
     return _check_language(value) if key == "language" else None
 
 
-def _check_language(value: Plain) -> str | None:
+def _check_language(value: YamlValue) -> str | None:
     if language_code(str(value)) is None:
         return f"a language is a code such as 'en' or 'de' (ISO 639-1), or its English name, not {value!r}"
     return None
 
 
-def _check_text(value: Plain) -> str | None:
+def _check_text(value: YamlValue) -> str | None:
     if not isinstance(value, str):
-        return f"must be text, not {kind(value)}; put it in quotes"
+        return f"must be text, not {name_type(value)}; put it in quotes"
     return None if value.strip() else "is blank; write it"
 
 
 def _read_per_document(
-    key: str, value: Plain, tree: Tree, values: dict[str, str], locations: dict[tuple[str, str], str]
+    key: str, value: YamlValue, tree: YamlTree, values: dict[str, str], locations: dict[tuple[str, str], str]
 ) -> Iterator[str]:
     """Read the values by document of ``key`` into ``values`` and ``locations``; yield the mistakes."""
     noun = PER_DOCUMENT_KEYS[key]
     if not isinstance(value, dict):
-        yield f"{tree.where(key)}: {key!r} must be {key} by document, not {kind(value)}; write 'document: {noun}'"
+        yield f"{tree.where(key)}: {key!r} must be {key} by document, not {name_type(value)}; write 'document: {noun}'"
         return
     for name, entry in value.items():
         id_ = unicodedata.normalize("NFC", name)
         if problem := _check_text(entry):
-            yield f"{tree.where(key, name)}: the {noun} of {shown(name)} {problem}"
+            yield f"{tree.where(key, name)}: the {noun} of {shorten(name)} {problem}"
         elif key == LANGUAGES and (problem := _check_language(entry)):
-            yield f"{tree.where(key, name)}: of {shown(name)}: {problem}"
+            yield f"{tree.where(key, name)}: of {shorten(name)}: {problem}"
         elif id_ in values:
-            yield f"{tree.where(key, name)}: the document {shown(name)} is named twice; keep one of them"
+            yield f"{tree.where(key, name)}: the document {shorten(name)} is named twice; keep one of them"
         else:
             values[id_] = language_code(str(entry)) or "" if key == LANGUAGES else str(entry)
             locations[key, id_] = tree.where(key, name)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from ragsmith.text.files import TextError, line_at, shown
-from ragsmith.text.jsonl import kind
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.files import TextError, get_line_number, shorten
+from ragsmith.text.jsonl import name_type
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
@@ -38,7 +38,7 @@ def locate_place(document: Document, key: str, value: object) -> Span:
     start, end = PLACES[key](document, value)
     span = strip_span(document, start, end)
     if span.start >= span.end:
-        raise TextError(f"{key} {shown(value)} of document {document.id!r} has no text; name another place")
+        raise TextError(f"{key} {shorten(value)} of document {document.id!r} has no text; name another place")
     return span
 
 
@@ -58,7 +58,7 @@ def find_sections(document: Document) -> list[DocumentSection]:
     """Return the sections of a document, in order; only prose has headings."""
     if document.modality is not Modality.PROSE:
         return []
-    headings = [block for block in blocks(document.text) if block.kind is BlockType.HEADING]
+    headings = [block for block in parse_blocks(document.text) if block.kind is BlockType.HEADING]
     found: list[DocumentSection] = []
     above: list[tuple[int, str]] = []
     for number, heading in enumerate(headings):
@@ -70,7 +70,7 @@ def find_sections(document: Document) -> list[DocumentSection]:
 
 def _locate_heading(document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, str):
-        raise TextError(f"'heading' must be text, not {kind(value)}")
+        raise TextError(f"'heading' must be text, not {name_type(value)}")
     known = find_sections(document)
     if not known:
         raise TextError(f"document {document.id!r} has no headings; give 'lines', or 'text'")
@@ -82,25 +82,25 @@ def _locate_heading(document: Document, value: object) -> tuple[int, int]:
     ]
     if not found:
         names = {section.path[-1] for section in known}
-        raise TextError(f"document {document.id!r} has no heading {shown(value)}; {did_you_mean(value, names)}")
+        raise TextError(f"document {document.id!r} has no heading {shorten(value)}; {did_you_mean(value, names)}")
     if len(found) > 1:
         paths = list(dict.fromkeys(PATH_SEPARATOR.join(section.path) for section in found))
         if len(paths) > 1:
-            advice = f"give the headings above it, too: {', '.join(map(shown, paths[:5]))}"
+            advice = f"give the headings above it, too: {', '.join(map(shorten, paths[:5]))}"
         else:
             advice = f"give 'lines': they are {', '.join(_format_lines(document, section) for section in found[:5])}"
-        raise TextError(f"document {document.id!r} has the heading {shown(value)} {len(found)} times; {advice}")
+        raise TextError(f"document {document.id!r} has the heading {shorten(value)} {len(found)} times; {advice}")
     return found[0].start, found[0].end
 
 
 def _format_lines(document: Document, section: DocumentSection) -> str:
     below = strip_span(document, section.start, section.end)
-    return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
+    return f"[{get_line_number(document.text, below.start)}, {get_line_number(document.text, below.end)}]"
 
 
 def _locate_page(document: Document, value: object) -> tuple[int, int]:
     if type(value) is not int:
-        raise TextError(f"'page' must be an integer, not {kind(value)}")
+        raise TextError(f"'page' must be an integer, not {name_type(value)}")
     starts = document.pages
     if not starts:
         raise TextError(f"document {document.id!r} has no pages, as a PDF has; give 'heading' or 'lines'")
@@ -117,13 +117,13 @@ def _locate_rows(document: Document, value: object) -> tuple[int, int]:
 
 def _locate_range(key: str, document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2 or any(type(number) is not int for number in value):
-        raise TextError(f"{key!r} must be a list of two integers, the first and the last, not {shown(value)}")
+        raise TextError(f"{key!r} must be a list of two integers, the first and the last, not {shorten(value)}")
     first, last = value
     ends = list(accumulate(map(len, document.text.split("\n")), lambda end, length: end + 1 + length))
     count = len(ends) - document.text.endswith("\n")
     if not 1 <= first <= last <= count:
         there = f"its {key} are 1 to {count}, and the first goes first"
-        raise TextError(f"document {document.id!r} has no {key} {shown(value)}; {there}")
+        raise TextError(f"document {document.id!r} has no {key} {shorten(value)}; {there}")
     return (ends[first - 2] + 1 if first > 1 else 0), ends[last - 1]
 
 

@@ -19,8 +19,8 @@ from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, lacks_offsets
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import FORBIDDEN, MIB, read_text, shown
-from ragsmith.text.jsonl import Record, key_problems, kind, parse_record, read_json_lines, text_problems
+from ragsmith.text.files import FORBIDDEN, MIB, read_text, shorten
+from ragsmith.text.jsonl import Record, key_problems, name_type, parse_record, read_json_lines, text_problems
 from ragsmith.text.writing import write_file
 from ragsmith.types import DRAFTED, UNSPECIFIED, Example, Origin, Span
 
@@ -34,16 +34,18 @@ _PASSAGE_KEYS = ("doc", "start", "end")
 def read_origin(value: object) -> tuple[Origin | None, list[str]]:
     """Return the origin of a question, or a message for each mistake."""
     if not isinstance(value, dict):
-        return None, [f"'origin' must be an object, not {kind(value)}"]
+        return None, [f"'origin' must be an object, not {name_type(value)}"]
     problems = [
         *key_problems(value, required=("by",), optional=(*_ORIGIN_TEXTS[1:], "passage")),
         *text_problems(value, _ORIGIN_TEXTS),
     ]
     by, reviewed = value.get("by"), value.get("reviewed")
     if isinstance(by, str) and by != DRAFTED:
-        problems.append(f"'by' must be {DRAFTED!r}, not {shown(by)}; leave 'origin' out if a person wrote the question")
+        problems.append(
+            f"'by' must be {DRAFTED!r}, not {shorten(by)}; leave 'origin' out if a person wrote the question"
+        )
     if isinstance(reviewed, str) and reviewed not in REVIEWED:
-        problems.append(f"'reviewed' must be 'accepted' or 'mended', not {shown(reviewed)}")
+        problems.append(f"'reviewed' must be 'accepted' or 'mended', not {shorten(reviewed)}")
     passage, wrong = _read_passage(value["passage"]) if "passage" in value else (None, [])
     problems += wrong
     if problems:
@@ -63,14 +65,14 @@ def origin_record(origin: Origin) -> dict[str, object]:
 def _read_passage(value: object) -> tuple[Span | None, list[str]]:
     """Read the passage that a question was drafted from; the document may have changed, so the span is not checked."""
     if not isinstance(value, dict):
-        return None, [f"'passage' must be an object with the keys {', '.join(_PASSAGE_KEYS)}, not {kind(value)}"]
+        return None, [f"'passage' must be an object with the keys {', '.join(_PASSAGE_KEYS)}, not {name_type(value)}"]
     record: Record = value
     doc, start, end = (record.get(key) for key in _PASSAGE_KEYS)
     problems = [*key_problems(record, required=_PASSAGE_KEYS), *text_problems(record, ("doc",))]
     if problems:
         return None, [f"passage: {problem}" for problem in problems]
     if type(start) is not int or type(end) is not int or not 0 <= start < end:
-        return None, [f"passage: 'start' and 'end' must be integers from 0 up, in order, not {shown([start, end])}"]
+        return None, [f"passage: 'start' and 'end' must be integers from 0 up, in order, not {shorten([start, end])}"]
     return Span(str(doc), start, end), []
 
 
@@ -143,12 +145,12 @@ def _parse_question(record: Record, checker: EvidenceChecker) -> tuple[Example |
         )
     split = record.get("split")
     if "split" in record and split not in SPLITS:
-        problems.append(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
+        problems.append(f"'split' must be 'search', 'test' or 'unused', not {shorten(split)}")
     spans, wrong = checker.spans(record["evidence"]) if "evidence" in record else ((), [])
     problems += wrong
     answerable = record.get("answerable", True)
     if not isinstance(answerable, bool):
-        problems.append(f"'answerable' must be true or false, not {kind(answerable)}")
+        problems.append(f"'answerable' must be true or false, not {name_type(answerable)}")
     elif not answerable and record.get("evidence"):
         problems.append("'answerable' is false, but there is evidence for an answer; remove one of them")
     origin, wrong = read_origin(record["origin"]) if "origin" in record else (None, [])

@@ -34,8 +34,8 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.generation import answer_task
-from ragsmith.text.blocks import blocks
-from ragsmith.text.content_words import read
+from ragsmith.text.blocks import split_blocks
+from ragsmith.text.content_words import analyse
 from ragsmith.text.declining import declines
 from ragsmith.types import Example, Passages, Prompt, Question, Span, get_ids
 
@@ -199,7 +199,7 @@ def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: 
     declined = declines(answer)
     is_read = all(gold_trace.lost is None for gold_trace in gold_traces)
     compared = is_read and not declined and example.answer
-    contradicts = bool(compared) and contradiction(read(example.answer), read(answer)) > CONTRADICTION_THRESHOLD
+    contradicts = bool(compared) and contradiction(analyse(example.answer), analyse(answer)) > CONTRADICTION_THRESHOLD
     return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts)
 
 
@@ -316,4 +316,4 @@ def passages_in_window(engine: Engine, prompt: Prompt, question: Question) -> Pa
     if not was_cut:
         return None
     left = task.truncate_inputs(dict(inputs), (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)["context"]
-    return truncate_passages(prompt.passages, blocks(str(left).removesuffix(TRUNCATION_MARK)))
+    return truncate_passages(prompt.passages, split_blocks(str(left).removesuffix(TRUNCATION_MARK)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragsmith.caches import bounded_cache
 from ragsmith.datasets.relevance import ChunkMap, count_overlap
 from ragsmith.index.index import Corpus, Index
-from ragsmith.text.content_words import read
+from ragsmith.text.content_words import analyse
 from ragsmith.types import Chunk, Hits, Passage, Passages, Span, get_ids
 
 MIN_COVERAGE = 0.5
@@ -88,7 +88,7 @@ def word_coverage(question: str, gold: str, text: str) -> float:
 
 @bounded_cache(1 << 13, key="a text")
 def _items(text: str) -> frozenset[str]:
-    return frozenset(read(text).counts)
+    return frozenset(analyse(text).counts)
 
 
 def gold_coverage(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, whole: bool) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ragsmith.text.languages import ENGLISH, UNKNOWN, detect
+from ragsmith.text.languages import ENGLISH, UNKNOWN, detect_language
 from ragsmith.types import Document, Example, Modality
 
 MAX_CHARACTERS = 20_000
@@ -101,7 +101,7 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
             headings += line.startswith("#") and part == "prose"
             if part != "code":
                 running.append(line)
-        languages[detect("\n".join(running))] += sum(map(len, running))
+        languages[detect_language("\n".join(running))] += sum(map(len, running))
     total = max(1, parts.total())
     lengths = [len(document.text) for document in documents]
     several = [

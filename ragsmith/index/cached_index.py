@@ -40,7 +40,7 @@ from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
-from ragsmith.text.words import terms, terms_among
+from ragsmith.text.words import terms, tokeniser_for
 from ragsmith.types import Chunks, Entries
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class _CachedBM25(BM25):
     """BM25 from stored tokens."""
 
     def __init__(self, arrays: Arrays, languages: Sequence[str]) -> None:
-        self._tokenise = terms_among(languages)
+        self._tokenise = tokeniser_for(languages)
         self._languages = tuple(sorted(set(languages)))
         self._constants = _CONSTANTS
         words = unpack_texts(arrays["words"], arrays["ends"])

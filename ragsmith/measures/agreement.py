@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ragsmith.models.tasks import OfflineModel
-from ragsmith.text.content_words import END, NUMBER, ContentWords, read
+from ragsmith.text.content_words import END, NUMBER, ContentWords, analyse
 from ragsmith.text.words import normalise_answer
 
 ASKED = 0.25
@@ -34,10 +34,10 @@ def agreement(model: OfflineModel, question: str, reference: str, answer: str) -
     It compares words: it does not understand a paraphrase, nor notice numbers that changed places, an opposite
     ("before" for "after"), or a denial among other words than the reference's.
     """
-    wanted, given = read(reference), read(answer)
+    wanted, given = analyse(reference), analyse(answer)
     if not wanted.counts or not given.counts:  # answers such as "It is not." hold no content word
         return float(normalise_answer(reference) == normalise_answer(answer))
-    overlap = _weighted_f1(model, read(question).counts, wanted.counts, given.counts)
+    overlap = _weighted_f1(model, analyse(question).counts, wanted.counts, given.counts)
     if not overlap:
         return 0.0
     return overlap * _numbers_told(wanted, given) * (1 - (1 - CONTRADICTED) * contradiction(wanted, given))

@@ -16,7 +16,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_lines, parse_search_text
-from ragsmith.text.content_words import denies, numbers
+from ragsmith.text.content_words import denies, find_numbers
 from ragsmith.text.declining import declines
 from ragsmith.text.words import sentences, terms
 
@@ -182,7 +182,7 @@ def _places(passage: str) -> tuple[_AnswerStatement, ...]:
 
 @bounded_cache(1 << 14, key="a sentence")
 def _statement(text: str) -> _AnswerStatement:
-    return _AnswerStatement(frozenset(terms(text)), numbers(text), denies(text))
+    return _AnswerStatement(frozenset(terms(text)), find_numbers(text), denies(text))
 
 
 @bounded_cache(1 << 14, key="a sentence")

@@ -13,7 +13,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, OfflineModel, Task, clean_reply
-from ragsmith.text.blocks import quoted
+from ragsmith.text.blocks import quote_lines
 
 PROMPT = """Compare an answer with the reference answer to the same question, and score how well the two agree.
 
@@ -77,7 +77,7 @@ def judge_offline(model: OfflineModel, *, sample: int, question: str, reference:
 
 
 def unquote(text: str) -> str:
-    """Return the text that was `quoted`, up to the kind of its line breaks."""
+    """Return the text that was `quote_lines`, up to the kind of its line breaks."""
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
 
@@ -91,7 +91,7 @@ def judge(case: Case, language_model: LanguageModel) -> float:
     Raises:
         ModelError: the verdict of the judge cannot be read.
     """
-    answer = quoted(case.answer)
+    answer = quote_lines(case.answer)
     return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=answer)
 
 

@@ -11,7 +11,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import WrongOption
 from ragsmith.measures.judge import collect_scores
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.text.blocks import quoted
+from ragsmith.text.blocks import quote_lines
 from ragsmith.types import Dataset
 
 MIDDLE = 0.5
@@ -120,7 +120,7 @@ class Calibration:
             ModelUnavailable: its server refuses it, or is down. Other failures count as verdicts that could not be had.
         """
         asked = [
-            (0, {"question": one.question, "reference": one.reference, "answer": quoted(one.answer)})
+            (0, {"question": one.question, "reference": one.reference, "answer": quote_lines(one.answer)})
             for one in self.cases
         ]
         return summed(self.dataset.name, self.cases, collect_scores(model, asked))

@@ -12,7 +12,7 @@ from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input
-from ragsmith.text.blocks import quoted
+from ragsmith.text.blocks import quote_lines
 from ragsmith.text.data_files import read_data
 from ragsmith.text.words import sentences
 
@@ -144,7 +144,7 @@ def _of_case(number: int) -> Iterator[JudgeQuestion]:
 
 
 def _inputs(case: JudgeCase, reference: str, answer: str) -> dict[str, Input]:
-    return {"question": case.question, "reference": reference, "answer": quoted(answer)}
+    return {"question": case.question, "reference": reference, "answer": quote_lines(answer)}
 
 
 def _reversed(text: str) -> str:

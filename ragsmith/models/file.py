@@ -22,9 +22,9 @@ from pathlib import Path
 
 from ragsmith.models.names import ModelName
 from ragsmith.models.registry import ROLES, option_names, problem_with_name, problem_with_option
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
-from ragsmith.text.strict_yaml import Plain, Tree, read_yaml, unknown_key_message
+from ragsmith.text.strict_yaml import YamlTree, YamlValue, read_yaml, unknown_key_message
 
 
 def read_models(path: Path) -> dict[str, ModelName]:
@@ -37,7 +37,9 @@ def read_models(path: Path) -> dict[str, ModelName]:
     return parse_models(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
 
 
-def parse_models(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
+def parse_models(
+    tree: YamlTree, section: Mapping[str, YamlValue], *at: str, shaping: bool = False
+) -> dict[str, ModelName]:
     """Read the models of a ``section`` of a file; ``shaping`` allows only the options that affect results."""
     found = {}
     for role, value in section.items():
@@ -47,13 +49,13 @@ def parse_models(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bo
     return found
 
 
-def _parse_model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tuple[str, ...]) -> ModelName:
+def _parse_model(tree: YamlTree, at: tuple[str, ...], role: str, value: YamlValue, known: tuple[str, ...]) -> ModelName:
     options = dict(value) if isinstance(value, dict) else {"model": value}
     path = (*at, "model") if isinstance(value, dict) and "model" in value else at
     name = options.pop("model", None)
     if not isinstance(name, str):
         form = "must be the name of a model, or a mapping with the key 'model'"
-        raise tree.error(path, f"{role} {form}, not {redacted(shown(name))}")
+        raise tree.error(path, f"{role} {form}, not {redacted(shorten(name))}")
     if problem := problem_with_name(role, name):
         raise tree.error(path, problem)
     for option, setting in options.items():

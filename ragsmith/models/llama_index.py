@@ -24,7 +24,7 @@ from ragsmith.models.protocols import Vectors
 from ragsmith.models.tasks import without_thoughts
 from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Usage
-from ragsmith.text.redaction import without_known
+from ragsmith.text.redaction import redact_known
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -88,7 +88,7 @@ class LlamaIndexChat:
             raise Unreadable(f"{self.id}: the reply has no text", calls=1)
         if any("\ud800" <= character <= "\udfff" for character in text):  # half a character
             raise Unreadable(f"{self.id}: the reply is not valid Unicode", calls=1)
-        return Completion(without_known(text), Usage(1, 0, 0, *_tokens(reply), seconds), cut_at)
+        return Completion(redact_known(text), Usage(1, 0, 0, *_tokens(reply), seconds), cut_at)
 
 
 class LlamaIndexEmbedder:

@@ -21,9 +21,9 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_type_hints
 
 from ragsmith.models.options import EMBEDDER_OPTIONS, SERVED_OPTIONS, Option, option_from_hint
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
-from ragsmith.text.suggest import did_you_mean, nearest
+from ragsmith.text.suggest import did_you_mean, find_nearest_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -189,11 +189,11 @@ def problem_with_name(role: str, name: str) -> str | None:
         return None
     if kind == GIVEN and model.strip():
         return None
-    near = nearest(kind, known) if kind not in known else kind
+    near = find_nearest_name(kind, known) if kind not in known else kind
     meant = known[near].form.replace("MODEL", model or "MODEL") if near else None
     listed = did_you_mean("", (declared.form for declared in known.values()))
     return redacted(
-        f"unknown {ROLE_LABELS[role]} {shown(name)}; " + (f"did you mean {meant!r}? " if meant else "") + listed
+        f"unknown {ROLE_LABELS[role]} {shorten(name)}; " + (f"did you mean {meant!r}? " if meant else "") + listed
     )
 
 

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.text.blocks import numbered, quoted
+from ragsmith.text.blocks import number_blocks, quote_lines
 
 T = TypeVar("T")
 Input = str | int | float | tuple[str, ...]
@@ -127,8 +127,8 @@ def _shorten(value: Input, excess: int) -> Input:
 
 
 def _render_value(value: Input, quote: bool) -> str:
-    shown = numbered(value) if isinstance(value, tuple) else str(value)
-    return quoted(shown) if quote else shown
+    shown = number_blocks(value) if isinstance(value, tuple) else str(value)
+    return quote_lines(shown) if quote else shown
 
 
 # --- removing what chat models add to a reply ------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
-from ragsmith.text.strict_yaml import Address, Tree, read_yaml
+from ragsmith.text.strict_yaml import YamlPath, YamlTree, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -43,11 +43,11 @@ MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
 class _SpaceReader:
     """Converts a YAML tree to a space; every error has file and line."""
 
-    def __init__(self, tree: Tree, path: Path) -> None:
+    def __init__(self, tree: YamlTree, path: Path) -> None:
         self._tree = tree
         self._path = path
 
-    def _refuse_if(self, wrong: object, path: Address, problem: str) -> None:
+    def _refuse_if(self, wrong: object, path: YamlPath, problem: str) -> None:
         """Raise an error with file and line for the value at ``path`` if it is ``wrong``."""
         if wrong:
             raise self._tree.error(path, problem)

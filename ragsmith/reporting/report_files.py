@@ -23,7 +23,7 @@ from ragsmith.reporting.run_data import choose_run, reported_datasets
 from ragsmith.reporting.values import PipelineRow, RunReport
 from ragsmith.reporting.wording import NAIVE
 from ragsmith.store.store import Store
-from ragsmith.text.table import ColumnPath, rounded, to_csv
+from ragsmith.text.table import ColumnPath, round_values, to_csv
 from ragsmith.text.writing import write_file
 
 
@@ -198,7 +198,7 @@ def _by_dataset(
 
 def report_json(report: RunReport | CombinedReport) -> dict[str, Any]:
     """Return a report, or a combined report, as JSON-compatible data with at most six decimals."""
-    plain: dict[str, Any] = rounded(asdict(report))
+    plain: dict[str, Any] = round_values(asdict(report))
     return plain
 
 

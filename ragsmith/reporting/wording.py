@@ -17,7 +17,7 @@ from ragsmith.measures.registry import measures
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
-from ragsmith.text.table import rounded
+from ragsmith.text.table import round_values
 
 SELECTION_BIAS = (
     "Scores on the search questions are biased upwards for the pipelines that the search selected (winner's curse). "
@@ -475,7 +475,7 @@ def format_fitted(found: Mapping[str, Any] | None) -> str:
     """Return fitted numbers as compact JSON with six decimals, truncated to `MAX_FITTED_LENGTH` characters."""
     if found is None:
         return ""
-    text = json.dumps(rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
+    text = json.dumps(round_values(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
     if len(text) <= MAX_FITTED_LENGTH:
         return text
     return f"{text[:MAX_FITTED_LENGTH]}… ({len(text):,} characters; the exported pipeline has them all)"

@@ -18,7 +18,7 @@ from ragsmith.serving.answering import ServedAnswer, SourcePassage, to_json
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.requests import Body, RequestRefused, plain_text, question_of, switch, wrong
-from ragsmith.text.jsonl import kind
+from ragsmith.text.jsonl import name_type
 
 MODEL = "ragsmith"
 """Name of the pipeline as a model."""
@@ -79,7 +79,7 @@ def _conversation(messages: object, limits: ServingLimits) -> tuple[str, tuple[T
 
 def _turn(message: object, where: str) -> Turn:
     if not isinstance(message, dict):
-        raise wrong(f"{where!r} must be an object, not {kind(message)}", where)
+        raise wrong(f"{where!r} must be an object, not {name_type(message)}", where)
     role, content = message.get("role"), message.get("content")
     if role not in ROLES:
         raise wrong(f"the role of {where!r} must be one of {', '.join(ROLES)}", where)
@@ -88,7 +88,7 @@ def _turn(message: object, where: str) -> Turn:
     if content is None and role != USER:
         content = ""
     if not isinstance(content, str):
-        raise wrong(f"the content of {where!r} must be a text, not {kind(content)}", where)
+        raise wrong(f"the content of {where!r} must be a text, not {name_type(content)}", where)
     return Turn(str(role), plain_text(content, where))
 
 

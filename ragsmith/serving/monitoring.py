@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from ragsmith import building
 from ragsmith.models.usage import Usage
 from ragsmith.serving.workers import Workers
-from ragsmith.text.redaction import REDACTING, redacted
+from ragsmith.text.redaction import REDACTION_FILTER, redacted
 
 LOGGER = logging.getLogger("ragsmith.serving")
 LIBRARY_LOGGERS = ("uvicorn", "asyncio")
@@ -51,7 +51,7 @@ def json_logging(stream: TextIO | None = None) -> Iterator[None]:
     """Write this log, those of `LIBRARY_LOGGERS`, and warnings to ``stream``, by default standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
-    handler.addFilter(REDACTING)
+    handler.addFilter(REDACTION_FILTER)
     loggers = {
         LOGGER: logging.INFO,
         building.LOGGER: logging.INFO,

@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 from ragsmith.errors import ModelUnavailable, StageFailed, StoreError
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, WorkItem
-from ragsmith.text.files import FORBIDDEN, TextError, control
-from ragsmith.text.jsonl import kind, parse_json
+from ragsmith.text.files import FORBIDDEN, TextError, name_character
+from ragsmith.text.jsonl import name_type, parse_json
 
 INVALID, BROKEN = "invalid_request_error", "server_error"
 """OpenAI's types of errors: of the request, and of the server, for statuses of at least 500."""
@@ -157,7 +157,7 @@ async def read_body(request: Request, limits: ServingLimits) -> Body:
     except TextError as error:
         raise wrong(f"the body cannot be read: {error.reason}") from None
     if not isinstance(body, dict):
-        raise wrong(f"the body must be an object, not {kind(body)}")
+        raise wrong(f"the body must be an object, not {name_type(body)}")
     return body
 
 
@@ -174,7 +174,7 @@ def question_of(value: object, limits: ServingLimits, parameter: str = "question
     if value is None:
         raise wrong(f"{parameter!r} is missing: send a text", parameter, "missing_required_parameter")
     if not isinstance(value, str):
-        raise wrong(f"{parameter!r} must be a text, not {kind(value)}", parameter, "invalid_type")
+        raise wrong(f"{parameter!r} must be a text, not {name_type(value)}", parameter, "invalid_type")
     text = value.strip()
     if not text:
         raise wrong(f"{parameter!r} is blank", parameter)
@@ -191,7 +191,7 @@ def plain_text(text: str, parameter: str) -> str:
         RequestRefused: the text has control characters or surrogates.
     """
     if found := FORBIDDEN.search(text):
-        raise wrong(f"{parameter!r} has a {control(found.group())}: remove it", parameter)
+        raise wrong(f"{parameter!r} has a {name_character(found.group())}: remove it", parameter)
     return text
 
 
@@ -205,7 +205,7 @@ def switch(body: Body, name: str, *, default: bool = False) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise wrong(f"{name!r} must be true or false, not {kind(value)}", name, "invalid_type")
+        raise wrong(f"{name!r} must be true or false, not {name_type(value)}", name, "invalid_type")
     return value
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply
-from ragsmith.text.blocks import blocks
+from ragsmith.text.blocks import split_blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Prompt, Question
 
@@ -121,7 +121,7 @@ def wants_explanation(question: str) -> bool:
 def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return the distinct sentences of ``context`` in order, and the positions of the blocks they come from."""
     first: dict[str, int] = {}
-    for position, block in enumerate(blocks(context)):
+    for position, block in enumerate(split_blocks(context)):
         for sentence in model.sentences(block):
             first.setdefault(sentence, position)
     usable = {sentence: position for sentence, position in first.items() if _is_candidate_sentence(sentence)} or first

@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from ragsmith.caches import bounded_cache
 
 _LINE_START = r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
-_FORGED = re.compile(rf"({_LINE_START}[^\S\n]*[\u200b-\u200f\u2060\ufeff]*)\[(\d+)\]", re.MULTILINE)
+_FORGED_MARKER = re.compile(rf"({_LINE_START}[^\S\n]*[\u200b-\u200f\u2060\ufeff]*)\[(\d+)\]", re.MULTILINE)
 _MARKER = re.compile(r"^\[\d+\](?: |$)", re.MULTILINE)
 
 
-def numbered(texts: Iterable[str]) -> str:
+def number_blocks(texts: Iterable[str]) -> str:
     """Show ``texts`` as blocks ``[1] ...``, ``[2] ...``, a blank line between them.
 
     Only a block may begin a line with ``[n]``: in the texts it becomes ``(n)``, so that no document can pass for two.
     """
-    return "\n\n".join(f"[{n}] {_harmless(text)}" for n, text in enumerate(texts, 1))
+    return "\n\n".join(f"[{n}] {_escape_markers(text)}" for n, text in enumerate(texts, 1))
 
 
 @bounded_cache(1 << 13, key="a text")  # the same passages are shown by thousands of pipelines
-def _harmless(text: str) -> str:
-    return _FORGED.sub(r"\1(\2)", text).strip()
+def _escape_markers(text: str) -> str:
+    return _FORGED_MARKER.sub(r"\1(\2)", text).strip()
 
 
-def blocks(context: str) -> tuple[str, ...]:
-    """Return the texts that `numbered` shows, in order."""
+def split_blocks(context: str) -> tuple[str, ...]:
+    """Return the texts that `number_blocks` shows, in order."""
     return tuple(text.strip() for text in _MARKER.split(context)[1:])
 
 
-def quoted(text: str) -> str:
+def quote_lines(text: str) -> str:
     """Prefix each line of ``text`` with ``> ``, so that nothing inside can end the quotation."""
     return "\n".join(f"> {line}" for line in text.splitlines())

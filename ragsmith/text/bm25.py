@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.text.languages import ENGLISH
-from ragsmith.text.words import terms, terms_among
+from ragsmith.text.words import terms, tokeniser_for
 
-_BLOCK = 1 << 20
+_BLOCK_ENTRIES = 1 << 20
 """Places of the matrix whose gains are worked out at once."""
 
 
@@ -61,7 +61,7 @@ class BM25:
         """
         if languages and tokenise is not None:
             raise ValueError("both tokenise and languages say how texts are cut; give one of them")
-        self._tokenise = terms_among(languages) if languages else tokenise or terms
+        self._tokenise = tokeniser_for(languages) if languages else tokenise or terms
         self._languages = tuple(sorted(set(languages)))
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
@@ -76,7 +76,9 @@ class BM25:
     def _index(self, tokens: NDArray[np.int32], texts: NDArray[np.int32], size: int) -> None:
         """Index ``size`` texts, of which ``texts[i]`` holds ``tokens[i]``; ``texts`` ascend."""
         self._tokens, self._texts, self._size = tokens, texts, size
-        self._gains, self._rows, self._cuts = _columns(tokens, texts, (size, len(self._vocabulary)), *self._constants)
+        self._gains, self._rows, self._cuts = _compute_columns(
+            tokens, texts, (size, len(self._vocabulary)), *self._constants
+        )
 
     def __len__(self) -> int:
         return self._size
@@ -137,12 +139,12 @@ class BM25:
         """
         columns = [column for token in self._tokenise(query) if (column := self._vocabulary.get(token)) is not None]
         if len(set(columns)) > 2:
-            return _first(np.arange(self._size), np.round(self.scores(query), 6), n)
+            return _select_best(np.arange(self._size), np.round(self.scores(query), 6), n)
         if not columns or n < 1:
             return np.empty(0, dtype=np.int64), np.empty(0)
         *rarer, last = sorted(set(columns), key=lambda column: (self._cuts[column + 1] - self._cuts[column], column))
         holding = np.concatenate([self._rows[:0], *(self._rows[self._held(column)] for column in rarer)])
-        rows, scores = _first(holding.astype(np.int64), self._sums(columns, holding), n)
+        rows, scores = _select_best(holding.astype(np.int64), self._sums(columns, holding), n)
         places = self._by_gain[self._held(last)]
         if columns.count(last) == 1:  # texts with this term alone are in the order of its gains
             places = places[: n + len(holding)]
@@ -151,7 +153,7 @@ class BM25:
                 return rows, scores
             places = places[np.round(self._gains[places], 6) >= least]
         rows = np.union1d(rows, self._rows[places]).astype(np.int64)
-        return _first(rows, self._sums(columns, rows), n)
+        return _select_best(rows, self._sums(columns, rows), n)
 
     def _held(self, column: int) -> slice:
         """Return the slice of a column."""
@@ -173,7 +175,7 @@ class BM25:
         return np.lexsort((self._rows, -np.round(self._gains, 6), columns))
 
 
-def _first(
+def _select_best(
     rows: NDArray[np.int64], scores: NDArray[np.float64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the ``n`` best of ``rows``, which ascend, and their scores above 0; ties by position."""
@@ -189,7 +191,7 @@ def _first(
 _Columns = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
 
 
-def _columns(
+def _compute_columns(
     tokens: NDArray[np.int32], texts: NDArray[np.int32], shape: tuple[int, int], k1: float, b: float
 ) -> _Columns:
     """Return the matrix texts × terms by columns: what each term adds, to which texts, and where its column starts."""
@@ -212,7 +214,7 @@ def _columns(
     mean = lengths.mean()
     idf = np.array([math.log(1 + (size - n + 0.5) / (n + 0.5)) for n in held.tolist()])
     gains = np.repeat(idf, held)
-    for first in range(0, len(gains), _BLOCK):
-        part = slice(first, first + _BLOCK)
+    for first in range(0, len(gains), _BLOCK_ENTRIES):
+        part = slice(first, first + _BLOCK_ENTRIES)
         gains[part] *= counts[part] / (k1 * ((1 - b) + b * lengths[rows[part]] / mean) + counts[part])
     return gains, rows, np.concatenate([[0], np.cumsum(held)])

@@ -16,23 +16,25 @@ _SMALL = {word: n for n, word in enumerate(_BELOW_TWENTY.split(), start=1)} | {
     word: 10 * n for n, word in enumerate(_TENS.split(), start=2)
 }
 _LARGE = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-_SHARES = frozenset(("half", "third", "thirds", "quarter", "quarters", "twice"))
+_FRACTIONS = frozenset(("half", "third", "thirds", "quarter", "quarters", "twice"))
 _FROM_FOURTH = "fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-_NAMED = {word: str(n) for n, word in enumerate(_FROM_FOURTH.split(), start=4)} | {word: word for word in _SHARES}
+_NUMBER_WORDS = {word: str(n) for n, word in enumerate(_FROM_FOURTH.split(), start=4)} | {
+    word: word for word in _FRACTIONS
+}
 """The numbers of words that always mean one; "first" and "second" are ordinary words."""
 
 _DENIALS = frozenset(
     ("no", "not", "never", "neither", "none", "nobody", "nothing", "nowhere", "cannot", "without", "unless")
 )
-_DENYING = re.compile(
+_DENIAL_PHRASE = re.compile(
     r"\b(?=[fduner])(?:fail(?:s|ed|ing)? to|refus(?:e|es|ed|ing) to|declin(?:e|es|ed|ing) to|unable to|unwilling to"
     r"|refrain(?:s|ed|ing)? from|except(?= (?:if|when|where|that)\b)|nor(?<=[.!?;:\n] nor))\b"
 )
 """What denies in more than one word, or only at the beginning of a sentence; in lower case."""
 
 _TOKEN = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)|\w+|[.!?;:\n]+")
-_NTH = re.compile(r"(\d+)(?:st|nd|rd|th)")
-_WHOLE = re.compile(r"(\d+)\.0+")
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_INTEGRAL = re.compile(r"(\d+)\.0+")
 _WORD = re.compile(r"\w")
 _VERDICT = re.compile(r"\W*(?:(yes)|no|not yet)\b(?!\s+\w)")
 
@@ -44,7 +46,7 @@ NUMBER = "#"
 
 
 class ContentWords:
-    """A text without its function words, as `read` returns it.
+    """A text without its function words, as `analyse` returns it.
 
     ``items`` are stems and values of numbers in order, with `END` at both ends and between sentences; ``shapes`` are
     the same with `NUMBER` for each number that is no code. ``numbers`` and ``denied`` are positions in them, ascending;
@@ -62,8 +64,8 @@ class ContentWords:
         if opened:
             self._add("word", self.verdict)
         written: list[str] = []  # words of one number
-        for token in _TOKEN.findall(_plain(text[opened.end() :] if opened else text)):
-            kind, value = _classified(token)
+        for token in _TOKEN.findall(_normalise_denials(text[opened.end() :] if opened else text)):
+            kind, value = _classify_token(token)
             if kind == "written" or (token == "and" and written and written[-1] in _LARGE):
                 written.append(token)
                 continue
@@ -108,7 +110,7 @@ class ContentWords:
 
 
 @bounded_cache(1 << 13, key="a text")
-def read(text: str) -> ContentWords:
+def analyse(text: str) -> ContentWords:
     """Read ``text``; equal texts share one immutable result.
 
     A number is written in figures or in English words ("1,200", "forty-one", "fourth"), or is a code that has a digit
@@ -119,36 +121,36 @@ def read(text: str) -> ContentWords:
     return ContentWords(text)
 
 
-def numbers(text: str) -> frozenset[str]:
+def find_numbers(text: str) -> frozenset[str]:
     """Return the values of the numbers in a text."""
-    return read(text).values
+    return analyse(text).values
 
 
 def denies(text: str) -> bool:
     """Whether a text denies something."""
-    reading = read(text)
+    reading = analyse(text)
     return bool(reading.denied) or reading.verdict == "no"
 
 
-def _plain(text: str) -> str:
+def _normalise_denials(text: str) -> str:
     """Replace other forms of denial by "not"."""
     if "n't" in (text := text.replace("’", "'")):
         text = text.replace("can't", "cannot").replace("won't", "not").replace("shan't", "not").replace("n't", " not")
-    return _DENYING.sub("not", text)
+    return _DENIAL_PHRASE.sub("not", text)
 
 
 @bounded_cache(1 << 15, key="a token")
-def _classified(token: str) -> tuple[str, str]:
+def _classify_token(token: str) -> tuple[str, str]:
     """Return the kind and value of a token; function words have the kind ""."""
     if token in _SMALL or token in _LARGE:
         return "written", ""
-    if token in _NAMED:
-        return "number", _NAMED[token]
+    if token in _NUMBER_WORDS:
+        return "number", _NUMBER_WORDS[token]
     if token in _DENIALS or token in STOP_WORDS:
         return "denial" if token in _DENIALS else "", ""
     if any(map(str.isdecimal, token)):
         plain = token.replace(",", "")
-        whole = _NTH.fullmatch(plain) or _WHOLE.fullmatch(plain)
+        whole = _ORDINAL.fullmatch(plain) or _INTEGRAL.fullmatch(plain)
         plain = whole[1] if whole else plain
         return "number" if plain.replace(".", "").isdecimal() else "code", plain
     return ("word", stem(token)) if _WORD.match(token) else ("end", END)

@@ -17,7 +17,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 KIB = 1024
 MIB = 1024 * KIB
 
-LONGEST_SHOWN = 60
+MAX_QUOTED_CHARACTERS = 60
 
 
 class TextError(UsageError):
@@ -56,7 +56,7 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
     except OSError as error:
         raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
     if data is None or len(data) > limit:
-        raise TextError(f"is larger than the limit of {size(limit)}; split it")
+        raise TextError(f"is larger than the limit of {format_size(limit)}; split it")
     return data
 
 
@@ -71,27 +71,27 @@ def decode(data: bytes) -> str:
         bad = f"0x{data[error.start]:02x}"
         raise TextError(f"byte {bad} at offset {error.start} is not UTF-8; save the file as UTF-8", line) from None
     if found := FORBIDDEN.search(text):
-        raise TextError(f"{control(found.group())}; remove it", line_at(text, found.start()))
+        raise TextError(f"{name_character(found.group())}; remove it", get_line_number(text, found.start()))
     return text
 
 
-def control(character: str) -> str:
+def name_character(character: str) -> str:
     """Name a character that must not be printed: ``control character U+001B``."""
     return f"control character U+{ord(character):04X}"
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value as it is quoted in a message: on one line, and not long."""
     text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 4]}...{text[-1]}"
+    return text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[: MAX_QUOTED_CHARACTERS - 4]}...{text[-1]}"
 
 
-def line_at(text: str, offset: int) -> int:
+def get_line_number(text: str, offset: int) -> int:
     """Return the 1-based number of the line of ``text`` that contains ``offset``."""
     return text.count("\n", 0, offset) + 1
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes for people: ``16 MiB``, ``300 bytes``."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if count >= unit and count % unit == 0:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.text.files import FORBIDDEN, TextError, control, read_text, shown
+from ragsmith.text.files import FORBIDDEN, TextError, name_character, read_text, shorten
 from ragsmith.text.strict_yaml import unknown_key_message
 
 Record = Mapping[str, object]
@@ -18,7 +18,7 @@ def parse_json(text: str) -> object:
     digits and endless nesting, without a line.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" at")
         raise TextError(f"not valid JSON: {what} at column {error.colno}; mend it", error.lineno) from None
@@ -32,7 +32,7 @@ def parse_record(line: str) -> dict[str, object]:
     """Return the JSON object written in ``line``; anything else raises ``TextError``, as in `parse_json`."""
     record = parse_json(line)
     if not isinstance(record, dict):
-        raise TextError(f"expected a JSON object, found {kind(record)}; write {{...}}")
+        raise TextError(f"expected a JSON object, found {name_type(record)}; write {{...}}")
     return record
 
 
@@ -86,14 +86,14 @@ def text_problems(record: Record, keys: Sequence[str]) -> Iterator[str]:
             continue
         value = record[key]
         if not isinstance(value, str):
-            yield f"{key!r} must be text, not {kind(value)}"
+            yield f"{key!r} must be text, not {name_type(value)}"
         elif not value.strip():
             yield f"{key!r} is blank; write it"
         elif found := FORBIDDEN.search(value):
-            yield f"{key!r} has a {control(found.group())}; remove it"
+            yield f"{key!r} has a {name_character(found.group())}; remove it"
 
 
-def kind(value: object) -> str:
+def name_type(value: object) -> str:
     """Name the JSON type of a value, with its article."""
     names = {
         str: "a text",
@@ -106,14 +106,14 @@ def kind(value: object) -> str:
     return "null" if value is None else names[type(value)]
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record: dict[str, object] = {}
     for key, value in pairs:
         if key in record:
-            raise TextError(f"the key {shown(key)} is given twice; keep one of them")
+            raise TextError(f"the key {shorten(key)} is given twice; keep one of them")
         record[key] = value
     return record
 
 
-def _no_constant(name: str) -> object:
+def _reject_constant(name: str) -> object:
     raise TextError(f"not valid JSON: {name} is not a number; write a finite one")

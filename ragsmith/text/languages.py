@@ -15,7 +15,7 @@ import Stemmer
 
 from ragsmith.caches import bounded_cache
 from ragsmith.text.data_files import read_data
-from ragsmith.text.scripts import runs, scripts
+from ragsmith.text.scripts import count_scripts, split_words
 
 ENGLISH = "en"
 UNKNOWN = "und"
@@ -95,77 +95,77 @@ LANGUAGES: Mapping[str, Language] = {
 """The known languages; any other code of two or three letters is accepted as an unknown language."""
 
 _CODES = {name: code for code, known in LANGUAGES.items() for name in (code, known.name.lower(), *known.codes.split())}
-_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*")
+_LANGUAGE_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*")
 
 
 def language_code(name: str) -> str | None:
     """Return the code of a language by its code, with a region or not (``de-AT``), or its English name; else None."""
     lowered = name.strip().lower()
-    tag = _TAG.fullmatch(lowered)
+    tag = _LANGUAGE_TAG.fullmatch(lowered)
     return _CODES.get(lowered) or (_CODES.get(tag[1], tag[1]) if tag else None)
 
 
-def name_of(code: str) -> str:
+def get_language_name(code: str) -> str:
     """Return the English name of a language; its code if it is not known."""
     return LANGUAGES[code].name if code in LANGUAGES else code
 
 
 # --- which language --------------------------------------------------------------------------------------------------
 
-READ = 5_000
+MAX_READ_CHARACTERS = 5_000
 """Characters of a text that are looked at: it is taken to go on as it begins."""
 
-FEWEST_FUNCTION_WORDS = 0.07
+MIN_FUNCTION_WORD_SHARE = 0.07
 """Their share in running text, of which a word counts the less the more languages share it: it is 0.2 to 0.4 in English
 and hardly below 0.1 where words have many endings. Below this a text is a table, code, or in another language."""
 
-_DENSE = frozenset({"han", "kana", "hangul"})
+_DENSE_SCRIPTS = frozenset({"han", "kana", "hangul"})
 """A character of these says as much as three letters."""
 
-_MORE_KANA = 0.05
+_MIN_KANA_SHARE = 0.05
 """The share of syllables among Han characters and syllables from which a text is Japanese."""
 
-_USUAL = {"arabic": "ar", "devanagari": "hi", "hebrew": "he"}
+_DEFAULT_LANGUAGES = {"arabic": "ar", "devanagari": "hi", "hebrew": "he"}
 """The language of a script of several where function words do not tell."""
 
 
-def detect(text: str) -> str:
+def detect_language(text: str) -> str:
     """Return the language of a text (ISO 639-1), or `UNKNOWN` where it does not say: code, tables, other languages.
 
     Its script tells, and where several languages share that, their function words. Only the beginning is read; the same
     text always has the same answer.
     """
-    text = text[:READ]
-    counts = scripts(text)
+    text = text[:MAX_READ_CHARACTERS]
+    counts = count_scripts(text)
     if not counts:
         return UNKNOWN
-    weighed = Counter({script: n * (3 if script in _DENSE else 1) for script, n in counts.items()})
+    weighed = Counter({script: n * (3 if script in _DENSE_SCRIPTS else 1) for script, n in counts.items()})
     east_asian = weighed["han"] + weighed["kana"]
-    weighed["kana" if counts["kana"] > _MORE_KANA * (counts["han"] + counts["kana"]) else "han"] = east_asian
+    weighed["kana" if counts["kana"] > _MIN_KANA_SHARE * (counts["han"] + counts["kana"]) else "han"] = east_asian
     script = max(weighed, key=lambda name: (weighed[name], name))
-    return language_of_words((run.lower() for run in runs(text)), script)
+    return detect_by_words((run.lower() for run in split_words(text)), script)
 
 
-def language_of_words(words: Iterable[str], script: str = "latin") -> str:
+def detect_by_words(words: Iterable[str], script: str = "latin") -> str:
     """Return the language of running text in ``script``, by its words in lower case and NFC; or `UNKNOWN`."""
     candidates = [code for code, known in LANGUAGES.items() if known.script == script]
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(words)
     found: dict[str, list[float]] = {code: [] for code in candidates}
-    speaking = _speaking(script)
+    speaking = _index_function_words(script)
     for word, times in counts.items():
         if languages := speaking.get(word):
             for code in languages:
                 found[code].append(times / len(languages))
     best = max(candidates, key=lambda code: sum(found[code]), default="")
-    if best and len(found[best]) > 1 and sum(found[best]) >= FEWEST_FUNCTION_WORDS * counts.total():
+    if best and len(found[best]) > 1 and sum(found[best]) >= MIN_FUNCTION_WORD_SHARE * counts.total():
         return best
-    return _USUAL.get(script, UNKNOWN)
+    return _DEFAULT_LANGUAGES.get(script, UNKNOWN)
 
 
 @cache
-def _speaking(script: str) -> dict[str, list[str]]:
+def _index_function_words(script: str) -> dict[str, list[str]]:
     """Return the function words of all languages of a script, each with the languages that have it."""
     found: dict[str, list[str]] = {}
     for code, known in LANGUAGES.items():
@@ -180,11 +180,11 @@ def _speaking(script: str) -> dict[str, list[str]]:
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language, in the form in which texts are compared; none if it is not known."""
-    return frozenset(word for listed in _listed_stop_words().get(language, "").split() for word in runs(listed))
+    return frozenset(word for listed in _read_stop_words().get(language, "").split() for word in split_words(listed))
 
 
 @cache
-def _listed_stop_words() -> dict[str, str]:
+def _read_stop_words() -> dict[str, str]:
     """Return articles, pronouns, prepositions, conjunctions and auxiliaries by language, in lower case and NFC.
 
     Of languages that are written without blanks between words, pairs of characters, too.
@@ -196,7 +196,7 @@ def _listed_stop_words() -> dict[str, str]:
 @bounded_cache(1 << 16, key="a word and its language")
 def stem(word: str, language: str = ENGLISH) -> str:
     """Return the stem of a word in lower case; the word itself in a language that the stemming library lacks."""
-    stemmer = _stemmer(language)
+    stemmer = _get_stemmer(language)
     if stemmer is None:
         return word
     found: str = stemmer.stemWord(word)
@@ -204,7 +204,7 @@ def stem(word: str, language: str = ENGLISH) -> str:
 
 
 @cache
-def _stemmer(language: str) -> Stemmer.Stemmer | None:
+def _get_stemmer(language: str) -> Stemmer.Stemmer | None:
     known = LANGUAGES.get(language)
     if known is None or known.stemmer not in Stemmer.algorithms():
         return None
@@ -214,6 +214,6 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
 _DOTLESS = str.maketrans("Iİ", "ıi")
 
 
-def lower(word: str, language: str) -> str:
+def lower_case(word: str, language: str) -> str:
     """Return a word in lower case as its language has it: in Turkish, I is the capital of ı and İ that of i."""
     return (word.translate(_DOTLESS) if language in {"tr", "az"} else word).lower()

@@ -49,12 +49,12 @@ _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 _TABLE_RULE = re.compile(r"(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\|")
 
 
-def title(text: str) -> str | None:
+def find_title(text: str) -> str | None:
     """Return the first heading of level 1, or ``None``."""
-    return next((b.heading for b in blocks(text) if b.kind is BlockType.HEADING and b.level == 1), None)
+    return next((b.heading for b in parse_blocks(text) if b.kind is BlockType.HEADING and b.level == 1), None)
 
 
-def blocks(text: str) -> Iterator[MarkdownBlock]:
+def parse_blocks(text: str) -> Iterator[MarkdownBlock]:
     """Yield the headings, paragraphs, lists, tables and fenced code of ``text``, in order.
 
     Every character that is not white space belongs to exactly one block.
@@ -66,32 +66,32 @@ def blocks(text: str) -> Iterator[MarkdownBlock]:
             at += 1
         elif match := _HEADING.match(lines[at].text):
             heading = _CLOSING.sub("", lines[at].text[match.end() :].rstrip()).rstrip()
-            yield _block(BlockType.HEADING, lines[at : at + 1], len(match[1]), heading)
+            yield _make_block(BlockType.HEADING, lines[at : at + 1], len(match[1]), heading)
             at += 1
         else:
-            kind, after = _extent(lines, at)
-            yield _block(kind, lines[at:after])
+            kind, after = _find_extent(lines, at)
+            yield _make_block(kind, lines[at:after])
             at = after
 
 
-def _block(kind: BlockType, lines: list[_Line], level: int = 0, heading: str = "") -> MarkdownBlock:
+def _make_block(kind: BlockType, lines: list[_Line], level: int = 0, heading: str = "") -> MarkdownBlock:
     first, last = lines[0], lines[-1]
     start = first.start + len(first.text) - len(first.text.lstrip())
     return MarkdownBlock(kind, start, last.start + len(last.text.rstrip()), level, heading)
 
 
-def _extent(lines: list[_Line], at: int) -> tuple[BlockType, int]:
+def _find_extent(lines: list[_Line], at: int) -> tuple[BlockType, int]:
     """Return what begins at line ``at``, and the line after its last visible one."""
     if _FENCE.match(lines[at].text):
-        return BlockType.CODE, _after_visible(lines, at, _after_fence(lines, at))
+        return BlockType.CODE, _trim_blank_lines(lines, at, _find_fence_end(lines, at))
     if _ITEM.match(lines[at].text):
-        return BlockType.LINES, _after_visible(lines, at, _after_list(lines, at))
-    if _is_table(lines, at):
-        return BlockType.TABLE, _after_paragraph(lines, at, in_table=True)
-    return BlockType.PROSE, _after_paragraph(lines, at, in_table=False)
+        return BlockType.LINES, _trim_blank_lines(lines, at, _find_list_end(lines, at))
+    if _begins_table(lines, at):
+        return BlockType.TABLE, _find_paragraph_end(lines, at, in_table=True)
+    return BlockType.PROSE, _find_paragraph_end(lines, at, in_table=False)
 
 
-def _after_fence(lines: list[_Line], at: int) -> int:
+def _find_fence_end(lines: list[_Line], at: int) -> int:
     """Return the line after the closing fence; without one the code goes on to the end of the text."""
     opening = _FENCE.match(lines[at].text)
     fence = opening[1] if opening else ""
@@ -102,7 +102,7 @@ def _after_fence(lines: list[_Line], at: int) -> int:
     return len(lines)
 
 
-def _after_list(lines: list[_Line], at: int) -> int:
+def _find_list_end(lines: list[_Line], at: int) -> int:
     """Return the line after a list: items, their indented content, and lazy lines that follow them directly."""
     i = at
     while i < len(lines):
@@ -112,27 +112,27 @@ def _after_list(lines: list[_Line], at: int) -> int:
         after_blank = i > at and lines[i - 1].blank
         if after_blank and not line.blank and not _ITEM.match(line.text) and not line.text.startswith(("  ", "\t")):
             break
-        i = _after_fence(lines, i) if _FENCE.match(line.text) else i + 1
+        i = _find_fence_end(lines, i) if _FENCE.match(line.text) else i + 1
     return i
 
 
-def _after_paragraph(lines: list[_Line], at: int, *, in_table: bool) -> int:
+def _find_paragraph_end(lines: list[_Line], at: int, *, in_table: bool) -> int:
     for i in range(at + 1, len(lines)):
         line = lines[i]
         if line.blank or _HEADING.match(line.text) or _FENCE.match(line.text):
             return i
-        if not in_table and (_ITEM.match(line.text) or _is_table(lines, i)):
+        if not in_table and (_ITEM.match(line.text) or _begins_table(lines, i)):
             return i
     return len(lines)
 
 
-def _is_table(lines: list[_Line], at: int) -> bool:
+def _begins_table(lines: list[_Line], at: int) -> bool:
     """Whether a header row with its delimiter row begins at line ``at``."""
     following = lines[at + 1].text if at + 1 < len(lines) else ""
     return "|" in lines[at].text and bool(_TABLE_RULE.fullmatch(following.strip()))
 
 
-def _after_visible(lines: list[_Line], at: int, after: int) -> int:
+def _trim_blank_lines(lines: list[_Line], at: int, after: int) -> int:
     """Return ``after`` without the blank lines in front of it."""
     while after > at + 1 and lines[after - 1].blank:
         after -= 1

@@ -6,8 +6,8 @@ import os
 import re
 from urllib.parse import quote
 
-HIDDEN = "***"
-SHORTEST_SECRET = 8
+MASK = "***"
+MIN_SECRET_CHARACTERS = 8
 """Characters; shorter values are placeholders such as ``none`` or ``ollama``, and words of any message."""
 
 _NAMES_OF_SECRETS = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
@@ -22,47 +22,47 @@ _PATTERNS = tuple(
         (r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", r"\1***"),
         (r"([?&](?:[\w-]*(?:key|token|secret|signature|password|passwd)|sig|code)=)[^&#\s\"'<>]+", r"\1***"),
         (r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"'<>]+@", r"\1***@"),
-        (r"\b(?-i:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}", HIDDEN),
+        (r"\b(?-i:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}", MASK),
     )
 )
 """Credentials in headers, queries and addresses, and keys of known forms; with what is shown in their place."""
 
-_remembered: set[str] = set()
+_secrets: set[str] = set()
 
 
 def remember_secret(value: str) -> None:
     """Hide ``value`` from now on wherever `redacted` is applied; one of under 8 characters is no secret."""
-    if len(value.strip()) >= SHORTEST_SECRET:
-        _remembered.add(value.strip())
+    if len(value.strip()) >= MIN_SECRET_CHARACTERS:
+        _secrets.add(value.strip())
 
 
 def redacted(text: str) -> str:
     """Hide known secrets, keys of the environment, and credentials in headers and URLs."""
-    text = without_known(text)
+    text = redact_known(text)
     for pattern, shown in _PATTERNS:
         text = pattern.sub(shown, text)
     return text
 
 
-def without_known(text: str) -> str:
+def redact_known(text: str) -> str:
     """Hide only the values that are known to be secret, as in the text of a model."""
-    for secret in sorted(_known(), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    for secret in sorted(_list_secrets(), key=len, reverse=True):
+        text = text.replace(secret, MASK)
     return text
 
 
-def _known() -> set[str]:
+def _list_secrets() -> set[str]:
     """Return every value to hide, also in the form it has in a URL or in JSON."""
-    values = set(_remembered)
+    values = set(_secrets)
     values |= {value.strip() for name, value in os.environ.items() if _NAMES_OF_SECRETS.search(name)}
-    secrets = {value for value in values if len(value) >= SHORTEST_SECRET}
+    secrets = {value for value in values if len(value) >= MIN_SECRET_CHARACTERS}
     return secrets | {quote(value, safe="") for value in secrets} | {json.dumps(value)[1:-1] for value in secrets}
 
 
 _FORMAT = logging.Formatter()
 
 
-class Redacting(logging.Filter):
+class RedactionFilter(logging.Filter):
     """Lets every record pass, without its secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -73,10 +73,10 @@ class Redacting(logging.Filter):
         return True
 
 
-REDACTING = Redacting()
+REDACTION_FILTER = RedactionFilter()
 
 
 def redact_logs(*loggers: str) -> None:
     """Apply `redacted` to what ``loggers`` say; a second time changes nothing."""
     for name in loggers:
-        logging.getLogger(name).addFilter(REDACTING)
+        logging.getLogger(name).addFilter(REDACTION_FILTER)

@@ -19,18 +19,18 @@ def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = 
     """
     if not isinstance(stored, Mapping):
         raise TypeError(f"{stored!r} is no {kind.__name__}")
-    hints = _hints(cast(Any, kind))
+    hints = _get_hints(cast(Any, kind))
     if missing := hints.keys() - stored.keys():
         raise TypeError(f"{kind.__name__} lacks {', '.join(sorted(missing))}")
-    return kind(**{name: _value(hints.get(name, Any), value, readers or {}) for name, value in stored.items()})
+    return kind(**{name: _restore_value(hints.get(name, Any), value, readers or {}) for name, value in stored.items()})
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _get_hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _value(kind: Any, stored: Any, readers: Readers) -> Any:
+def _restore_value(kind: Any, stored: Any, readers: Readers) -> Any:
     if kind in readers:
         return readers[kind](stored)
     if is_dataclass(kind) and isinstance(kind, type):
@@ -38,9 +38,9 @@ def _value(kind: Any, stored: Any, readers: Readers) -> Any:
     arguments = get_args(kind)
     if NoneType in arguments:
         [given] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]
-        return None if stored is None else _value(given, stored, readers)
+        return None if stored is None else _restore_value(given, stored, readers)
     if get_origin(kind) is tuple:
-        return tuple(_value(arguments[0], one, readers) for one in stored)
+        return tuple(_restore_value(arguments[0], one, readers) for one in stored)
     if get_origin(kind) is Mapping:
-        return {name: _value(arguments[1], one, readers) for name, one in stored.items()}
+        return {name: _restore_value(arguments[1], one, readers) for name, one in stored.items()}
     return stored

@@ -11,11 +11,18 @@ from collections import Counter
 from functools import cache
 from itertools import pairwise
 
-_MARKED = ((0x0300, 0x1D00), (0x1DC0, 0x1E00), (0x302A, 0x3030), (0x3099, 0x309B), (0xA66F, 0xAC00), (0x11000, 0x11800))
+_MARK_RANGES = (
+    (0x0300, 0x1D00),
+    (0x1DC0, 0x1E00),
+    (0x302A, 0x3030),
+    (0x3099, 0x309B),
+    (0xA66F, 0xAC00),
+    (0x11000, 0x11800),
+)
 """Where the marks of scripts are that are in use: no symbols, and no selectors of how a symbol is shown."""
 
 _MARKS = "".join(
-    chr(code) for start, end in _MARKED for code in range(start, end) if unicodedata.category(chr(code))[0] == "M"
+    chr(code) for start, end in _MARK_RANGES for code in range(start, end) if unicodedata.category(chr(code))[0] == "M"
 )
 _RUN = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 
@@ -29,15 +36,15 @@ _WITHOUT_BLANKS = re.compile(f"[{_PAIRED}{_UNSPACED}]")
 _CHARACTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
 
 _POINTS = "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u0640\u06d6-\u06dc]"
-_UNSEEN = re.compile(f"[\u00ad\u200c\u200d\u2060\ufeff]|{_POINTS}")
+_IGNORED = re.compile(f"[\u00ad\u200c\u200d\u2060\ufeff]|{_POINTS}")
 """Soft hyphens, joiners, the points of Hebrew and Arabic vowels, and Arabic strokes that only widen a word."""
-_PARTED = re.compile("(?<=[\u0621-\u06d3])\u200c")
+_SUFFIX_JOINER = re.compile("(?<=[\u0621-\u06d3])\u200c")
 """The joiner that keeps an ending apart from its word in Persian."""
 
 _ZEROS = "٠۰߀०০੦૦୦௦౦೦൦๐໐༠၀០᠐０"
 _DIGITS = {ord(zero) + n: str(n) for zero in _ZEROS for n in range(10)}
 _WIDE = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFF01, 0xFFA0)}
-_FOLDED = _WIDE | _DIGITS
+_REPLACEMENTS = _WIDE | _DIGITS
 
 _SCRIPTS = (
     ("latin", "A-Za-zª-ɏḀ-ỿ"),
@@ -70,41 +77,45 @@ _SCRIPTS = (
 _SCRIPT = re.compile("|".join(f"(?P<{name}>[{letters}])" for name, letters in _SCRIPTS))
 
 
-def runs(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of ``text`` in order, with their capitals, in the form in which texts are compared.
 
     That is NFC, with digits of all scripts and wide letters as the plain ones, and without what is optional in writing:
     points for vowels in Arabic and Hebrew, strokes that widen a word, joiners and soft hyphens. ``_`` is a blank.
     """
     found: list[str] = []
-    for run in _RUN.findall(_plain(text)):
+    for run in _RUN.findall(_normalise(text)):
         if _WITHOUT_BLANKS.search(run):
             for stretch in _STRETCH.findall(run):
-                found += _pairs(stretch) if _WITHOUT_BLANKS.match(stretch) else [stretch]
+                found += _split_pairs(stretch) if _WITHOUT_BLANKS.match(stretch) else [stretch]
         else:
             found.append(run)
     return found
 
 
-def scripts(text: str) -> Counter[str]:
+def count_scripts(text: str) -> Counter[str]:
     """Return how many letters of ``text`` belong to each script, by its name in lower case; "" for none is left out."""
     found: Counter[str] = Counter()
     for character, times in Counter(text).items():
-        if script := _script(character):
+        if script := _get_script(character):
             found[script] += times
     return found
 
 
-def composed(text: str) -> str:
+def normalise_nfc(text: str) -> str:
     """Return ``text`` in NFC: letters with their accents as one character, however they were written."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _plain(text: str) -> str:
-    return text if text.isascii() else _UNSEEN.sub("", _PARTED.sub(" ", composed(text.translate(_FOLDED))))
+def _normalise(text: str) -> str:
+    return (
+        text
+        if text.isascii()
+        else _IGNORED.sub("", _SUFFIX_JOINER.sub(" ", normalise_nfc(text.translate(_REPLACEMENTS))))
+    )
 
 
-def _pairs(stretch: str) -> list[str]:
+def _split_pairs(stretch: str) -> list[str]:
     characters = _CHARACTER.findall(stretch)
     if len(characters) == 1:
         return characters
@@ -112,6 +123,6 @@ def _pairs(stretch: str) -> list[str]:
 
 
 @cache
-def _script(character: str) -> str:
+def _get_script(character: str) -> str:
     found = _SCRIPT.match(character)
     return (found and found.lastgroup) or ""

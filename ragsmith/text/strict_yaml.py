@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import yaml
 
 from ragsmith.errors import UsageError
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, line_at, read_text, shown
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, get_line_number, name_character, read_text, shorten
 from ragsmith.text.suggest import did_you_mean
 
-Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-Address: TypeAlias = tuple[str | int, ...]
+YamlValue: TypeAlias = "bool | int | float | str | list[YamlValue] | dict[str, YamlValue] | None"
+YamlPath: TypeAlias = tuple[str | int, ...]
 
 MAX_BYTES = MIB
 MAX_DEPTH = 20
@@ -28,7 +28,7 @@ INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-WORDS: Mapping[str, bool | None] = {
+KEYWORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -40,12 +40,12 @@ class YamlError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class YamlTree:
     """The content of a YAML file, the line of each of its values, and the type of error that a wrong one raises."""
 
-    data: Plain
+    data: YamlValue
     source: str
-    lines: Mapping[Address, int]
+    lines: Mapping[YamlPath, int]
     wrong: type[UsageError] = YamlError
 
     def line(self, *path: str | int) -> int:
@@ -57,12 +57,12 @@ class Tree:
         """Return ``file:line`` of the value at ``path``."""
         return f"{self.source}:{self.line(*path)}"
 
-    def error(self, path: Address, problem: str) -> UsageError:
+    def error(self, path: YamlPath, problem: str) -> UsageError:
         """Return the error that says ``problem`` of the value at ``path``, with file and line."""
         return self.wrong(f"{self.where(*path)}: {problem}")
 
     def mapping(
-        self, path: Address = (), *, known: Iterable[str] | None = None, form: str = "", optional: bool = False
+        self, path: YamlPath = (), *, known: Iterable[str] | None = None, form: str = "", optional: bool = False
     ) -> dict[str, Any]:
         """Return the mapping at ``path``, or an empty one where nothing is there and it is ``optional``.
 
@@ -77,14 +77,14 @@ class Tree:
                 raise self.error(path, f"{step!r} is missing")
             value = value[step]
         if not isinstance(value, dict):
-            raise self.error(path, form or f"{path[-1]!r} must be 'name: value' pairs, not {shown(value)}")
+            raise self.error(path, form or f"{path[-1]!r} must be 'name: value' pairs, not {shorten(value)}")
         for key in value:
             if known is not None and key not in known:
                 raise self.error((*path, key), unknown_key_message(key, known))
         return value
 
 
-def read_yaml(path: Path, wrong: type[UsageError] = YamlError) -> Tree:
+def read_yaml(path: Path, wrong: type[UsageError] = YamlError) -> YamlTree:
     """Read the YAML file at ``path``. Raises an error of the type ``wrong``."""
     try:
         text = read_text(path, limit=MAX_BYTES, links=True)
@@ -93,30 +93,30 @@ def read_yaml(path: Path, wrong: type[UsageError] = YamlError) -> Tree:
     return parse_yaml(text, str(path), wrong)
 
 
-def parse_yaml(text: str, source: str, wrong: type[UsageError] = YamlError) -> Tree:
+def parse_yaml(text: str, source: str, wrong: type[UsageError] = YamlError) -> YamlTree:
     """Parse ``text``; ``source`` names it in messages. Raises an error of the type ``wrong``."""
     if len(text) > MAX_BYTES:
         raise wrong(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
     if found := FORBIDDEN.search(text):
-        raise wrong(f"{source}:{line_at(text, found.start())}: {control(found.group())}; remove it")
-    return _Builder(text, source, wrong).tree()
+        raise wrong(f"{source}:{get_line_number(text, found.start())}: {name_character(found.group())}; remove it")
+    return _TreeBuilder(text, source, wrong).tree()
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
     """Return ``unknown key 'x'; did you mean 'y'? known: y, z``."""
-    return f"unknown key {shown(key)}; {did_you_mean(key, known)}"
+    return f"unknown key {shorten(key)}; {did_you_mean(key, known)}"
 
 
-class _Builder:
+class _TreeBuilder:
     """Builds a tree from the parser's events, so that a bad file is refused before it is held in memory."""
 
     def __init__(self, text: str, source: str, wrong: type[UsageError]) -> None:
         self.source = source
         self.wrong = wrong
-        self.lines: dict[Address, int] = {}
+        self.lines: dict[YamlPath, int] = {}
         self.events = self._events(text)
 
-    def tree(self) -> Tree:
+    def tree(self) -> YamlTree:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if not isinstance(start, yaml.DocumentStartEvent):
@@ -127,7 +127,7 @@ class _Builder:
         next(self.events)  # the end of the document
         if isinstance(more := next(self.events), yaml.DocumentStartEvent):
             raise self._error(more, "a second document starts here; keep one document a file")
-        return Tree(data, self.source, self.lines, self.wrong)
+        return YamlTree(data, self.source, self.lines, self.wrong)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
         last = 1
@@ -138,10 +138,10 @@ class _Builder:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else last
-            raise self.wrong(f"{self.source}:{line}: not valid YAML: {_sentence(error)}") from None
+            raise self.wrong(f"{self.source}:{line}: not valid YAML: {_join_message(error)}") from None
         except yaml.reader.ReaderError as error:
             found = f"character U+{int(error.character):04X}"
-            line = line_at(text, error.position)
+            line = get_line_number(text, error.position)
             raise self.wrong(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
         except (ValueError, OverflowError):  # PyYAML passes an escape beyond Unicode to chr()
             raise self.wrong(
@@ -151,7 +151,7 @@ class _Builder:
     def _error(self, event: yaml.Event, reason: str) -> UsageError:
         return self.wrong(f"{self.source}:{_line(event)}: {reason}")
 
-    def _value(self, event: yaml.Event, path: Address) -> Plain:
+    def _value(self, event: yaml.Event, path: YamlPath) -> YamlValue:
         self.lines.setdefault(path, _line(event))
         self._refuse_features(event)
         if isinstance(event, yaml.ScalarEvent):
@@ -163,26 +163,26 @@ class _Builder:
     def _refuse_features(self, event: yaml.Event) -> None:
         """Refuse what lets a small file mean a large or surprising value."""
         if isinstance(event, yaml.AliasEvent):
-            raise self._error(event, f"the alias {shown(event.anchor)} is not allowed; write the value out")
+            raise self._error(event, f"the alias {shorten(event.anchor)} is not allowed; write the value out")
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             if event.anchor is not None:
-                raise self._error(event, f"the anchor {shown(event.anchor)} is not allowed; write the value out")
+                raise self._error(event, f"the anchor {shorten(event.anchor)} is not allowed; write the value out")
             if event.tag is not None:
-                raise self._error(event, f"the tag {_written(event.tag)} is not allowed; remove it")
+                raise self._error(event, f"the tag {_format_tag(event.tag)} is not allowed; remove it")
 
-    def _sequence(self, path: Address) -> list[Plain]:
-        values: list[Plain] = []
+    def _sequence(self, path: YamlPath) -> list[YamlValue]:
+        values: list[YamlValue] = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             values.append(self._value(event, (*path, len(values))))
         return values
 
-    def _mapping(self, path: Address) -> dict[str, Plain]:
-        values: dict[str, Plain] = {}
+    def _mapping(self, path: YamlPath) -> dict[str, YamlValue]:
+        values: dict[str, YamlValue] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._key(event)
             if key in values:
                 first = self.lines[*path, key]
-                raise self._error(event, f"duplicate key {shown(key)}, first on line {first}; keep one of them")
+                raise self._error(event, f"duplicate key {shorten(key)}, first on line {first}; keep one of them")
             self.lines[*path, key] = _line(event)
             values[key] = self._value(next(self.events), (*path, key))
         return values
@@ -195,17 +195,17 @@ class _Builder:
             raise self._error(event, "merge keys (<<) are not allowed; write the keys out")
         key = self._scalar(event)
         if not isinstance(key, str):
-            raise self._error(event, f"the key {shown(event.value)} must be text; put it in quotes")
+            raise self._error(event, f"the key {shorten(event.value)} must be text; put it in quotes")
         return key
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Plain:
+    def _scalar(self, event: yaml.ScalarEvent) -> YamlValue:
         text = str(event.value)
         if event.style is not None:
             if found := FORBIDDEN.search(text):
-                raise self._error(event, f"{control(found.group())} in a text; remove it")
+                raise self._error(event, f"{name_character(found.group())} in a text; remove it")
             return text
-        if text in WORDS:
-            return WORDS[text]
+        if text in KEYWORDS:
+            return KEYWORDS[text]
         if NOT_FINITE.fullmatch(text):
             raise self._error(event, f"{text} is not a finite number; write one, or put it in quotes")
         if INTEGER.fullmatch(text):
@@ -230,12 +230,12 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 1
 
 
-def _written(tag: str) -> str:
+def _format_tag(tag: str) -> str:
     """Write a tag as its author did."""
-    return shown(tag.replace("tag:yaml.org,2002:", "!!"))
+    return shorten(tag.replace("tag:yaml.org,2002:", "!!"))
 
 
-def _sentence(error: yaml.MarkedYAMLError) -> str:
+def _join_message(error: yaml.MarkedYAMLError) -> str:
     """Put what PyYAML says on several lines into one."""
     parts = (error.context, error.problem)
     return ", ".join(re.sub(r"\s+", " ", part) for part in parts if part)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet may run as a formula."""
 
 DECIMALS = 6
@@ -91,7 +91,7 @@ def to_csv(records: Iterable[Any], columns: Mapping[str, ColumnPath]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([defused(_look_up(record, path)) for path in paths] for record in records)
+    writer.writerows([escape_cell(_look_up(record, path)) for path in paths] for record in records)
     return out.getvalue()
 
 
@@ -103,20 +103,20 @@ def _look_up(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def defused(cell: Any) -> str:
+def escape_cell(cell: Any) -> str:
     """Return the text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
     if cell is None or isinstance(cell, bool):
         return "" if cell is None else str(cell).lower()
     if isinstance(cell, tuple):
         cell = "; ".join(cell)
-    text = str(rounded(cell))
-    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
+    text = str(round_values(cell))
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and not _NUMBER.fullmatch(text) else text
 
 
-def rounded(value: Any) -> Any:
+def round_values(value: Any) -> Any:
     """Return plain data with at most six decimals, and without -0.0."""
     if isinstance(value, float):
         return round(value, DECIMALS) + 0.0
     if isinstance(value, Mapping):
-        return {str(key): rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): round_values(item) for key, item in value.items()}
+    return [round_values(item) for item in value] if isinstance(value, list | tuple) else value

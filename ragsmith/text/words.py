@@ -8,11 +8,11 @@ from functools import partial
 from itertools import zip_longest
 
 from ragsmith.caches import bounded_cache
-from ragsmith.text.languages import ENGLISH, lower, stem, stop_words
-from ragsmith.text.scripts import composed, runs
+from ragsmith.text.languages import ENGLISH, lower_case, stem, stop_words
+from ragsmith.text.scripts import normalise_nfc, split_words
 
 
-def _listed(text: str) -> frozenset[str]:
+def _to_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -20,7 +20,7 @@ STOP_WORDS = stop_words(ENGLISH)
 """English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
 
 _WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9].)(?<!\bMc.)(?=[A-Za-z])|(?<=[A-Z].)(?=[a-z]{2}))")
+_CAMEL_CASE_BREAK = re.compile(r"[A-Z](?:(?<=[a-z0-9].)(?<!\bMc.)(?=[A-Za-z])|(?<=[A-Z].)(?=[a-z]{2}))")
 """A capital that opens a part of an identifier: ``parse|HTTP|Header``. It comes first so that search is quick."""
 
 
@@ -29,11 +29,11 @@ def words(text: str, language: str = ENGLISH) -> list[str]:
 
     In English that is all there is to it. In other languages marks such as vowel signs belong to their letters, what is
     optional in writing does not count, and a script without blanks between words gives pairs of characters: see
-    `ragsmith.text.scripts.runs`.
+    `ragsmith.text.scripts.split_words`.
     """
     if language == ENGLISH:
-        return _WORD.findall(composed(text).lower())
-    return [lower(run, language) for run in runs(text)]
+        return _WORD.findall(normalise_nfc(text).lower())
+    return [lower_case(run, language) for run in split_words(text)]
 
 
 def content_words(text: str, language: str = ENGLISH) -> list[str]:
@@ -50,13 +50,15 @@ def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
     its name and by its words. One with ``_`` is its words. The names of ``Mc`` stay whole.
     """
     if language == ENGLISH:
-        return tuple([stem(word) for word in words(_with_parts(composed(text))) if word not in STOP_WORDS])
+        return tuple([stem(word) for word in words(_append_parts(normalise_nfc(text))) if word not in STOP_WORDS])
     stops = stop_words(language)
-    return tuple([stem(word, language) for word in words(_with_parts(composed(text)), language) if word not in stops])
+    return tuple(
+        [stem(word, language) for word in words(_append_parts(normalise_nfc(text)), language) if word not in stops]
+    )
 
 
 @bounded_cache(1 << 12, key="a text and languages")
-def terms_in_any(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+def merge_terms(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the terms that a text has if it is in one of ``languages``: each as often as the one has it most often."""
     found: Counter[str] = Counter()
     for language in languages:
@@ -64,18 +66,18 @@ def terms_in_any(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found.elements())
 
 
-def terms_among(languages: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+def tokeniser_for(languages: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
     """Return how to read the terms of a text that is in one of the languages of a corpus, such as a question."""
     among = tuple(sorted(set(languages)))
-    return terms if among in {(), (ENGLISH,)} else partial(terms_in_any, languages=among)
+    return terms if among in {(), (ENGLISH,)} else partial(merge_terms, languages=among)
 
 
-def spellings(text: str, language: str = ENGLISH) -> list[str]:
+def get_surface_forms(text: str, language: str = ENGLISH) -> list[str]:
     """Return what each of ``terms(text, language)`` was made of, with its capitals."""
-    text = _with_parts(composed(text))
+    text = _append_parts(normalise_nfc(text))
     if language != ENGLISH:
         stops = stop_words(language)
-        return [run for run in runs(text) if lower(run, language) not in stops]
+        return [run for run in split_words(text) if lower_case(run, language) not in stops]
     folded = words(text)
     spelled = _WORD.findall(text)
     if len(spelled) != len(folded):  # lower-casing cut a word apart, as it does with the Turkish İ
@@ -83,13 +85,13 @@ def spellings(text: str, language: str = ENGLISH) -> list[str]:
     return [form for form, word in zip(spelled, folded, strict=True) if word not in STOP_WORDS]
 
 
-def _with_parts(text: str) -> str:
+def _append_parts(text: str) -> str:
     """Append the parts of each identifier to it, except parts of one letter."""
-    return _WORD.sub(_word_and_parts, text) if _HUMP.search(text) else text
+    return _WORD.sub(_expand_identifier, text) if _CAMEL_CASE_BREAK.search(text) else text
 
 
-def _word_and_parts(found: re.Match[str]) -> str:
-    whole, parts = found[0], _HUMP.sub(r" \g<0>", found[0]).split()
+def _expand_identifier(found: re.Match[str]) -> str:
+    whole, parts = found[0], _CAMEL_CASE_BREAK.sub(r" \g<0>", found[0]).split()
     return whole if len(parts) == 1 else " ".join([whole, *(part for part in parts if len(part) > 1)])
 
 
@@ -107,10 +109,10 @@ def normalise_answer(text: str) -> str:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-_TITLES = _listed("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs")
+_TITLES = _to_set("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs")
 """Abbreviations that never end a sentence: something they belong to follows."""
 
-_NUMBERED = _listed(
+_NUMBERED = _to_set(
     """
     app apr arg art arts aug cl ch chap dec eq eqs ex feb fig figs jan jul jun l ln mar no nos nov oct p para paras pp
     pt ref refs reg s sec secs sep sept ser ss tab vol vols
@@ -118,10 +120,20 @@ _NUMBERED = _listed(
 )
 """Abbreviations in front of a number or a label; the same letters may be a word that ends a sentence."""
 
-_SOMETIMES_LAST = _listed("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ")
+_SOMETIMES_LAST = _to_set("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ")
 """Abbreviations that end a sentence only when a function word opens the next one."""
 
-_OPENERS = STOP_WORDS | {"according", "however", "later", "moreover", "nevertheless", "one", "two", "many", "several"}
+_OPENERS = STOP_WORDS | {
+    "according",
+    "however",
+    "later",
+    "moreover",
+    "nevertheless",
+    "one",
+    "two",
+    "many",
+    "several",
+}
 _DOTTED = re.compile(r"[A-Z]|(?:[A-Za-z]{1,2}\.)+[A-Za-z]{1,2}")  # an initial, or U.S, Ph.D, a.m
 _ENUMERATOR = re.compile(r"(?:\d{1,3}\.)*\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
 _ROMAN = re.compile(r"[IVXLCDM]+")
@@ -154,21 +166,21 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 @bounded_cache(1 << 13, key="a text")
 def _sentences(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple((start + a, start + b) for start, end in _blocks(text) for a, b in _split(text[start:end]))
+    return tuple((start + a, start + b) for start, end in _split_blocks(text) for a, b in _split_block(text[start:end]))
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int]]:
+def _split_blocks(text: str) -> Iterator[tuple[int, int]]:
     """Cut at headings and at line breaks that mean something; offsets may include white space."""
     start = 0
     if "== " in text:
         for heading in _WIKI_HEADING.finditer(text):
-            yield from _lines(text, start, heading.start())
+            yield from _split_lines(text, start, heading.start())
             yield heading.span()
             start = heading.end()
-    yield from _lines(text, start, len(text))
+    yield from _split_lines(text, start, len(text))
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _split_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     line_start = start
     gaps = list(_BREAK.finditer(text, start, end))
     for gap, following in zip_longest(gaps, gaps[1:]):
@@ -192,21 +204,21 @@ def _wraps(line: str, gap: str, following: str) -> bool:
 
 
 @bounded_cache(1 << 15, key="a block of text")  # blocks come again in every text that is put together from them
-def _split(block: str) -> tuple[tuple[int, int], ...]:
+def _split_block(block: str) -> tuple[tuple[int, int], ...]:
     """Return the sentences of one block."""
     found = []
     end = len(block)
-    start = _skip(_SPACE, block, 0, end)
+    start = _skip_pattern(_SPACE, block, 0, end)
     for mark in _END.finditer(block, start):
         if _ends_sentence(block, start, mark, end):
             found.append((start, mark.end()))
-            start = _skip(_SPACE, block, mark.end(), end)
+            start = _skip_pattern(_SPACE, block, mark.end(), end)
     if start < end:
         found.append((start, start + len(block[start:].rstrip())))
     return tuple(found)
 
 
-def _skip(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
+def _skip_pattern(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
     match = pattern.match(text, start, end)
     return match.end() if match else start
 
@@ -214,8 +226,8 @@ def _skip(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
 def _ends_sentence(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     """Decide on one terminator, from the token before it and the word after it."""
     stop = mark.start()
-    opening = _skip(_OPENING, text, mark.end(), end)
-    after = text[opening : max(opening + 1, _skip(_WORD, text, opening, end))]  # a word, or one symbol
+    opening = _skip_pattern(_OPENING, text, mark.end(), end)
+    after = text[opening : max(opening + 1, _skip_pattern(_WORD, text, opening, end))]  # a word, or one symbol
     if text[stop] in "。！？" or (stop > start and text[stop - 1].isspace() and after != "."):
         return True  # tokenised text puts a space before its full stops and may have no capitals
     if after[:1].islower():

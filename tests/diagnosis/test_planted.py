@@ -22,7 +22,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.techniques.families import passage_compress, post_generation, pre_embedding, prompt_maker, reranking
 from ragsmith.techniques.fusion import rank
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.types import (
     Answer,
     Chunks,
@@ -122,7 +122,7 @@ def first_sentence(question: Question, passages: Passages) -> Passages:
 
 def first_alone(question: Question, passages: Passages) -> Prompt:
     """Show the first passage."""
-    return Prompt(numbered([passages[0].text]), passages[:1])
+    return Prompt(number_blocks([passages[0].text]), passages[:1])
 
 
 def small_talk(question: Question, prompt: Prompt, answer: Answer) -> Answer:

@@ -6,7 +6,7 @@ from ragsmith.measures.agreement import ASKED, agreement, contradiction
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
-from ragsmith.text.content_words import read
+from ragsmith.text.content_words import analyse
 
 MODEL = ExtractiveModel([chunk.text for chunk in example_chunks()], WordLlamaEmbedder())
 
@@ -79,7 +79,7 @@ def test_a_missing_number_costs_half_at_most_and_another_one_in_its_place_nearly
 
 
 def test_a_denial_that_moved_by_a_word_is_the_same():
-    assert contradiction(read("The clerk need not hurry."), read("The clerk does not need to hurry.")) == 0
+    assert contradiction(analyse("The clerk need not hurry."), analyse("The clerk does not need to hurry.")) == 0
 
 
 def test_what_it_cannot_see_is_known():

@@ -43,7 +43,7 @@ from ragsmith.techniques.query_expansion.rag_fusion import RELATE
 from ragsmith.techniques.query_expansion.srr import JUDGE_SUFFICIENCY, REFORMULATE, SUB_QUERIES
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import make_ranking_task
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 
 ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
@@ -130,8 +130,8 @@ INPUTS: Mapping[str, Input] = {
     "words": 9,
     "reference": "Nobody.",
     "passages": ("before", HOSTILE),
-    "context": numbered(("before", HOSTILE)),
-    "texts": numbered(("before", HOSTILE)),
+    "context": number_blocks(("before", HOSTILE)),
+    "texts": number_blocks(("before", HOSTILE)),
     "answer": HOSTILE,
     "summary": HOSTILE,
     "feedback": HOSTILE,

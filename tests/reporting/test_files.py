@@ -26,7 +26,7 @@ from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import ExtraEvaluations, Score
 from ragsmith.store.store import Store
 from ragsmith.text.numbers import probability, share, signed
-from ragsmith.text.table import Table, defused
+from ragsmith.text.table import Table, escape_cell
 
 ACROSS = {"x", "x1", "x2", "cx"}
 
@@ -289,7 +289,7 @@ def test_csv_and_json_hold_the_ranking_every_option_and_every_question(report: R
 
 def test_cells_that_a_spreadsheet_would_run_are_defused_and_others_stay_as_they_are() -> None:
     for text in ("=1+1", "+cmd", "-2+3", "@sum", "\tx", "-inf", "--1"):
-        assert defused(text) == f"'{text}"
+        assert escape_cell(text) == f"'{text}"
     harmless = {
         -0.5: "-0.5",
         "-0.5": "-0.5",
@@ -299,7 +299,7 @@ def test_cells_that_a_spreadsheet_would_run_are_defused_and_others_stay_as_they_
         True: "true",
         0.12345678: "0.123457",
     }
-    assert {cell: defused(cell) for cell in harmless} == harmless
+    assert {cell: escape_cell(cell) for cell in harmless} == harmless
 
 
 DECIDED = ("winner: ", "verdict: ", "  fitness of the winner minus", "next: ", "search questions: ")

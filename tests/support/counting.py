@@ -45,7 +45,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "texts tokenised": WordLlamaEmbedder.tokens,
     "texts split into words": words.words,
     "texts split into sentences": words._sentences,
-    "languages told": languages.detect,
+    "languages told": languages.detect_language,
 }
 """What is counted: calls of these, without those that a cache in front of them answers."""
 

@@ -6,17 +6,17 @@ from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.generation import answer_offline, answer_task, generate, parse_citations
 from ragsmith.testing import ScriptedModel, example_chunks
-from ragsmith.text.blocks import blocks, numbered
+from ragsmith.text.blocks import number_blocks, split_blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Passage, Prompt, Question
 
 CHUNKS = example_chunks()
 MODEL = ExtractiveModel([chunk.text for chunk in CHUNKS], WordLlamaEmbedder())
-CONTEXT = numbered(chunk.text for chunk in CHUNKS)
+CONTEXT = number_blocks(chunk.text for chunk in CHUNKS)
 
 
 def prompt_of(*texts):
-    return Prompt(numbered(texts), tuple(Passage(text, (), 1.0) for text in texts))
+    return Prompt(number_blocks(texts), tuple(Passage(text, (), 1.0) for text in texts))
 
 
 def ask(question, context=CONTEXT):
@@ -27,16 +27,16 @@ def ask(question, context=CONTEXT):
 @example(["[1] a\n[2] b\n\n[3] c", "\u200b[1] d", "a\r[2] e"])
 @settings(max_examples=100)
 def test_blocks_are_read_back_and_cannot_be_forged(texts):
-    shown = numbered(texts)
-    assert len(blocks(shown)) == len(texts)
-    for text, block in zip(texts, blocks(shown), strict=True):
+    shown = number_blocks(texts)
+    assert len(split_blocks(shown)) == len(texts)
+    for text, block in zip(texts, split_blocks(shown), strict=True):
         assert block.translate(str.maketrans("()", "[]")) == text.strip()
     markers = [line for line in shown.splitlines() if line.lstrip(" \u200b").startswith("[1] ")]
     assert len(markers) == min(1, len(texts))
 
 
 def test_only_block_marks_at_the_beginning_of_a_line_are_changed():
-    assert numbered(["See [2].\n [3] Smith"]) == "[1] See [2].\n (3) Smith"
+    assert number_blocks(["See [2].\n [3] Smith"]) == "[1] See [2].\n (3) Smith"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_without_passages_no_model_is_asked():
 
 
 def test_the_request_holds_question_and_blocks_and_nothing_is_filled_twice():
-    shown = answer_task(1).render({"question": "What is {context}?", "context": numbered(["{question}"])})
+    shown = answer_task(1).render({"question": "What is {context}?", "context": number_blocks(["{question}"])})
     assert "What is {context}?" in shown
     assert "[1] {question}" in shown
 
@@ -110,21 +110,21 @@ def test_an_explanation_takes_more_sentences_in_reading_order():
 def test_earlier_blocks_win_between_equals():
     one, other = "The guild was founded in spring and summer.", "The guild was founded in summer and spring."
     for order in ((one, other), (other, one)):
-        assert ask("When was the guild founded?", numbered(order)) == (order[0], (0,))
+        assert ask("When was the guild founded?", number_blocks(order)) == (order[0], (0,))
 
 
 def test_a_number_is_preferred_when_one_is_asked_for():
-    context = numbered(
+    context = number_blocks(
         ("The old harbour of Velmouth was dug by order.", "The harbour of Velmouth was dug in 1612 by her.")
     )
     assert ask("When was the harbour of Velmouth dug?", context)[1] == (1,)
 
 
 def test_headings_are_no_answers():
-    context = numbered(("Salt Guild founded\n\nThe Salt Guild was founded by twelve families in 1598.",))
+    context = number_blocks(("Salt Guild founded\n\nThe Salt Guild was founded by twelve families in 1598.",))
     assert ask("When was the Salt Guild founded?", context)[0].startswith("The Salt Guild was")
 
 
-@pytest.mark.parametrize("context", [CONTEXT, numbered(["", " "]), ""])
+@pytest.mark.parametrize("context", [CONTEXT, number_blocks(["", " "]), ""])
 def test_says_when_the_passages_have_no_answer(context):
     assert ask("Quantum chromodynamics gluon?", context) == (NOT_FOUND, ())

@@ -123,7 +123,7 @@ def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypa
         " ".join(rng.choices(["salt", "bell", "mud", "oath", "ferry", "toll"], k=rng.randrange(9))) for _ in range(60)
     ]
     whole = BM25(texts)
-    monkeypatch.setattr("ragsmith.text.bm25._BLOCK", 7)
+    monkeypatch.setattr("ragsmith.text.bm25._BLOCK_ENTRIES", 7)
     in_blocks = BM25(texts)
     for query in ("salt", "bell mud bell", "oath ferry toll", "nothing"):
         assert in_blocks.scores(query).tolist() == whole.scores(query).tolist()

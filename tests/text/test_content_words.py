@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.text.content_words import denies, numbers, read
+from ragsmith.text.content_words import analyse, denies, find_numbers
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from ragsmith.text.content_words import denies, numbers, read
     ],
 )
 def test_numbers_have_their_values_however_they_are_written(text, values):
-    assert numbers(text) == values
+    assert find_numbers(text) == values
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_does_not(text):
 
 
 def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape():
-    reading = read("The 12 guilds do not sell E14. Salt stays.")
+    reading = analyse("The 12 guilds do not sell E14. Salt stays.")
     assert reading.items == [".", "12", "guild", "sell", "e14", ".", "salt", "stay", "."]
     assert reading.shapes == [".", "#", "guild", "sell", "e14", ".", "salt", "stay", "."]
     assert reading.numbers == [1, 4]
@@ -71,16 +71,16 @@ def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape():
     [("Yes; it is.", "yes"), ("No.", "no"), ("Not yet: wait.", "no"), ("No one came.", ""), ("Yesterday.", "")],
 )
 def test_an_answer_may_open_with_a_verdict(text, verdict):
-    assert read(text).verdict == verdict
+    assert analyse(text).verdict == verdict
 
 
 def test_neither_nor_denies_once():
-    assert len(read("It is neither red nor green.").denied) == 1
+    assert len(analyse("It is neither red nor green.").denied) == 1
 
 
 @given(st.text(alphabet="no t'one.hundred and 7,5\n", max_size=60))
 @settings(max_examples=200)
 def test_every_text_can_be_read(text):
-    reading = read(text)
+    reading = analyse(text)
     assert len(reading.items) == len(reading.shapes)
     assert all(0 < at < len(reading.items) for at in [*reading.numbers, *reading.denied])

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ragsmith.text.files import TextError, decode, read_bytes, read_text, shown
+from ragsmith.text.files import TextError, decode, read_bytes, read_text, shorten
 
 
 def test_line_ends_are_kept(tmp_path):
@@ -68,5 +68,5 @@ def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path):
 
 
 def test_values_are_shown_on_one_short_line():
-    assert shown("a\nb") == r"'a\nb'"
-    assert len(shown("x" * 1000)) == 60
+    assert shorten("a\nb") == r"'a\nb'"
+    assert len(shorten("x" * 1000)) == 60

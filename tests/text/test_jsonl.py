@@ -3,7 +3,7 @@
 import pytest
 
 from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import key_problems, kind, parse_record, text_problems
+from ragsmith.text.jsonl import key_problems, name_type, parse_record, text_problems
 
 
 def test_a_good_line():
@@ -40,4 +40,4 @@ def test_problems_of_keys_and_texts():
 
 @pytest.mark.parametrize(("value", "name"), [(True, "a boolean"), (1, "an integer"), (None, "null"), ({}, "an object")])
 def test_kinds(value, name):
-    assert kind(value) == name
+    assert name_type(value) == name

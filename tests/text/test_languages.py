@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from passages import EXACT, INFLECTED, PARAGRAPHS, PASSAGES
 
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.languages import LANGUAGES, detect, language_code, stem, stop_words
-from ragsmith.text.scripts import runs
-from ragsmith.text.words import content_words, spellings, terms, terms_among, words
+from ragsmith.text.languages import LANGUAGES, detect_language, language_code, stem, stop_words
+from ragsmith.text.scripts import split_words
+from ragsmith.text.words import content_words, get_surface_forms, terms, tokeniser_for, words
 
 MIXED = st.lists(
     st.sampled_from(
@@ -28,8 +28,8 @@ MIXED = st.lists(
     ids=[*PASSAGES, *PARAGRAPHS],
 )
 def test_a_paragraph_says_its_language(language, text):
-    assert detect(text) == language
-    assert detect(unicodedata.normalize("NFD", text)) == language
+    assert detect_language(text) == language
+    assert detect_language(unicodedata.normalize("NFD", text)) == language
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def test_a_paragraph_says_its_language(language, text):
     ],
 )
 def test_tables_code_and_nothing_are_in_no_language(text):
-    assert detect(text) == "und"
+    assert detect_language(text) == "und"
 
 
 @settings(max_examples=50, deadline=None)
 @given(MIXED)
 def test_any_text_has_a_language_that_is_known_or_none(text):
-    assert detect(text) in {*LANGUAGES, "und"}
+    assert detect_language(text) in {*LANGUAGES, "und"}
 
 
 def test_a_few_foreign_words_change_nothing():
-    assert detect(f"{PARAGRAPHS['en']} He calls it „die Miete“, and in Chinese it is 租金.") == "en"
-    assert detect(f"{PASSAGES['zh'][0]} See chapter 4, Payment of Rent.") == "zh"
+    assert detect_language(f"{PARAGRAPHS['en']} He calls it „die Miete“, and in Chinese it is 租金.") == "en"
+    assert detect_language(f"{PASSAGES['zh'][0]} See chapter 4, Payment of Rent.") == "zh"
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_bm25_finds_words_as_they_are(language, query, place):
 )
 def test_bm25_finds_other_forms_of_a_word_where_there_is_a_stemmer(language, query, place):
     assert best(language, query) == place
-    plain = [word for text in PASSAGES[language] for word in runs(text)]
-    assert any(word not in plain for word in runs(query)), "the query has no other form"
+    plain = [word for text in PASSAGES[language] for word in split_words(text)]
+    assert any(word not in plain for word in split_words(query)), "the query has no other form"
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
@@ -113,7 +113,7 @@ def test_a_corpus_of_several_languages_is_asked_in_any_of_them():
 
 
 def test_a_question_counts_a_term_once_however_many_languages_have_it():
-    asked = terms_among(["de", "en"])("Rabatt rabatt Mieten")
+    asked = tokeniser_for(["de", "en"])("Rabatt rabatt Mieten")
     assert sorted(asked) == sorted(["rabatt", "rabatt", stem("mieten", "de"), stem("mieten", "en")])
 
 
@@ -150,13 +150,13 @@ def test_words_do_not_depend_on_how_letters_and_accents_are_put_together(languag
 @settings(max_examples=100, deadline=None)
 @given(MIXED, st.sampled_from(["de", "tr", "hi", "zh", "ja", "th", "ar", "xx"]))
 def test_there_is_a_spelling_for_each_term_in_every_language(text, language):
-    assert len(spellings(text, language)) == len(terms(text, language))
+    assert len(get_surface_forms(text, language)) == len(terms(text, language))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text("合同期限为三年のビス", min_size=2, max_size=12))
 def test_a_stretch_without_blanks_gives_its_overlapping_pairs(text):
-    assert runs(text) == [one + other for one, other in pairwise(text)]
+    assert split_words(text) == [one + other for one, other in pairwise(text)]
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))

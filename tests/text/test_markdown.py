@@ -2,11 +2,11 @@
 
 import pytest
 
-from ragsmith.text.markdown import BlockType, blocks, title
+from ragsmith.text.markdown import BlockType, find_title, parse_blocks
 
 
 def shape(text):
-    return [(block.kind.name, text[block.start : block.end]) for block in blocks(text)]
+    return [(block.kind.name, text[block.start : block.end]) for block in parse_blocks(text)]
 
 
 def test_headings_paragraphs_lists_tables_and_code():
@@ -38,13 +38,13 @@ def test_headings_paragraphs_lists_tables_and_code():
     ],
 )
 def test_atx_headings(line, level, heading):
-    (block,) = blocks(line)
+    (block,) = parse_blocks(line)
     assert (block.kind, block.level, block.heading) == (BlockType.HEADING, level, heading)
 
 
 @pytest.mark.parametrize("line", ["#A", "####### A", "    # A", "a # b", "== A ==", "#"])
 def test_what_is_no_heading(line):
-    assert [block.kind for block in blocks(line)] == [BlockType.PROSE]
+    assert [block.kind for block in parse_blocks(line)] == [BlockType.PROSE]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_no_heading(line):
     ],
 )
 def test_no_heading_inside_fenced_code(text):
-    assert BlockType.HEADING not in [block.kind for block in blocks(text)]
+    assert BlockType.HEADING not in [block.kind for block in parse_blocks(text)]
 
 
 def test_inline_code_is_not_a_fence():
@@ -71,8 +71,8 @@ def test_all_line_ends(end):
 
 
 def test_the_title_is_the_first_heading_of_level_one():
-    assert title("## No\n\n```\n# no\n```\n# Yes\n# Later") == "Yes"
-    assert title("plain") is None
+    assert find_title("## No\n\n```\n# no\n```\n# Yes\n# Later") == "Yes"
+    assert find_title("plain") is None
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_the_title_is_the_first_heading_of_level_one():
 )
 def test_hostile_lines_do_not_hang(line):
     text = f"a | b\n{line}\n{line}"
-    visible = sum(len(text[block.start : block.end].replace("\n", "").replace(" ", "")) for block in blocks(text))
+    visible = sum(len(text[block.start : block.end].replace("\n", "").replace(" ", "")) for block in parse_blocks(text))
     assert visible == len(text.replace("\n", "").replace(" ", ""))

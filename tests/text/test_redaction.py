@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.text.redaction import Redacting, redacted, remember_secret, without_known
+from ragsmith.text.redaction import RedactionFilter, redact_known, redacted, remember_secret
 
 KEY = "a1b2c3d4e5f6"
 
@@ -62,7 +62,7 @@ def test_redacting_twice_changes_nothing(text):
 
 def test_a_log_says_no_secret():
     record = logging.LogRecord("httpx", logging.INFO, "", 1, "POST %s?key=%s", ("http://host", KEY), None)
-    assert Redacting().filter(record)
+    assert RedactionFilter().filter(record)
     assert record.getMessage() == "POST http://host?key=***"
 
 
@@ -72,7 +72,7 @@ def test_a_traceback_in_a_log_says_no_secret():
         raise ValueError(KEY)
     except ValueError:
         record = logging.LogRecord("httpx", logging.ERROR, "", 1, "failed", None, sys.exc_info())
-    assert Redacting().filter(record)
+    assert RedactionFilter().filter(record)
     assert logging.Formatter().format(record).endswith("ValueError: ***")
     assert record.exc_info is None
 
@@ -80,4 +80,4 @@ def test_a_traceback_in_a_log_says_no_secret():
 def test_what_a_model_wrote_loses_known_values_only():
     remember_secret(KEY)
     text = "Send it to http://host/v1?key=yours, with password: hunter2."
-    assert without_known(f"{text} {KEY}") == f"{text} ***"
+    assert redact_known(f"{text} {KEY}") == f"{text} ***"

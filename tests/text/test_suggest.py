@@ -1,12 +1,12 @@
 """Unknown names are answered with known ones."""
 
-from ragsmith.text.suggest import did_you_mean, nearest
+from ragsmith.text.suggest import did_you_mean, find_nearest_name
 
 
 def test_the_nearest_name_ignores_case():
-    assert nearest("HYDE", ["hyde", "hype", "none"]) == "hyde"
-    assert nearest("reranker", ["reranking", "retrieval"]) == "reranking"
-    assert nearest("xyz", ["hyde"]) is None
+    assert find_nearest_name("HYDE", ["hyde", "hype", "none"]) == "hyde"
+    assert find_nearest_name("reranker", ["reranking", "retrieval"]) == "reranking"
+    assert find_nearest_name("xyz", ["hyde"]) is None
 
 
 def test_known_names_are_listed_sorted_and_not_without_end():

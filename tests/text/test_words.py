@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.text.languages import stem
-from ragsmith.text.words import STOP_WORDS, normalise_answer, sentences, spellings, terms, words
+from ragsmith.text.words import STOP_WORDS, get_surface_forms, normalise_answer, sentences, terms, words
 
 MARKS = st.text(st.sampled_from("aB1. \n!?。\"')[]=|-\t…,v"), max_size=80)
 
@@ -46,14 +46,14 @@ def test_prose_has_the_terms_that_it_had_before_identifiers_were_taken_apart(pie
     ],
 )
 def test_an_identifier_stands_for_itself_and_for_its_parts(identifier, expected):
-    assert spellings(identifier) == expected.split()
+    assert get_surface_forms(identifier) == expected.split()
     assert terms(identifier) == tuple(stem(word.lower()) for word in expected.split())
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60) | st.text("aBc_é9 İ"))
 def test_there_is_a_spelling_for_each_term(text):
-    assert tuple(stem(words(form)[0]) for form in spellings(text)) == terms(text)
+    assert tuple(stem(words(form)[0]) for form in get_surface_forms(text)) == terms(text)
 
 
 def test_terms_drop_stop_words_and_inflection():

@@ -13,7 +13,7 @@ from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatc
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
 
@@ -125,7 +125,7 @@ class EvidenceFinder:
         outcomes = [self._find_quotation(quotation, docs) for quotation in question.quotations]
         matches = tuple(dict.fromkeys(outcome for outcome in outcomes if isinstance(outcome, EvidenceMatch)))
         missing = tuple(
-            f"{shown(quotation.text or dict(quotation.record or {}))}: {outcome.reason}"
+            f"{shorten(quotation.text or dict(quotation.record or {}))}: {outcome.reason}"
             for quotation, outcome in zip(question.quotations, outcomes, strict=True)
             if isinstance(outcome, NoMatch)
         )
@@ -142,7 +142,7 @@ class EvidenceFinder:
         return UnanchoredQuestion(question, replace(answer, reason="; ".join([answer.reason, *missing[:1]])))
 
     def _missing_document(self, name: str) -> NoMatch:
-        reason = f"there is no document {shown(name)}; {did_you_mean(name, self._names)}"
+        reason = f"there is no document {shorten(name)}; {did_you_mean(name, self._names)}"
         return NoMatch(NoMatchReason.NOT_FOUND, reason)
 
     def _find_quotation(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> EvidenceMatch | NoMatch:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
-from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
-from ragsmith.text.words import sentences, terms, terms_among
+from ragsmith.text.markdown import BlockType, MarkdownBlock, parse_blocks
+from ragsmith.text.words import sentences, terms, tokeniser_for
 from ragsmith.types import Document, Modality, Span
 
 MIN_PROBABILITY = 0.9
@@ -65,7 +65,7 @@ class AnswerFinder:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._extract_terms = partial(extract_terms, analyze=terms_among(document.language for document in documents))
+        self._extract_terms = partial(extract_terms, analyze=tokeniser_for(document.language for document in documents))
         self.parts: list[tuple[int, DocumentPart]] = [
             (n, part) for n, doc in enumerate(documents) for part in iter_parts(doc)
         ]
@@ -252,7 +252,7 @@ class DocumentPart:
 
 def iter_parts(document: Document) -> Iterator[DocumentPart]:
     """Yield the parts of ``document`` that can be evidence, in order, without headings and separator rows."""
-    markdown_blocks = list(blocks(document.text)) if document.modality is Modality.PROSE else []
+    markdown_blocks = list(parse_blocks(document.text)) if document.modality is Modality.PROSE else []
     headings = [block for block in markdown_blocks if block.kind is BlockType.HEADING]
     tables = [block for block in markdown_blocks if block.kind is BlockType.TABLE]
     above: list[MarkdownBlock] = []

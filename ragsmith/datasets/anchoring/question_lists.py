@@ -17,8 +17,8 @@ from ragsmith.datasets.ingest.readers.part import DAMAGED, open_archive
 from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID_CHARACTERS, SPLITS
 from ragsmith.errors import DatasetError, MissingExtra
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
-from ragsmith.text.jsonl import kind, parse_json, parse_record
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, decode, name_character, read_bytes, shorten
+from ragsmith.text.jsonl import name_type, parse_json, parse_record
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import UNSPECIFIED
 
@@ -122,7 +122,7 @@ def recognise_columns(names: Collection[str], given: Mapping[str, str], path: Pa
     by_name = {_normalise_name(column): column for column in reversed(columns)}
     listed = ", ".join(map(repr, columns))
     mistakes = [
-        f"{path.name}: has no column {shown(column)} for --{role}-column; {did_you_mean(column, columns)}"
+        f"{path.name}: has no column {shorten(column)} for --{role}-column; {did_you_mean(column, columns)}"
         for role, column in given.items()
         if column not in columns
     ]
@@ -154,14 +154,14 @@ def _question_from_row(row: Row, columns_by_role: Mapping[str, str], default_id:
         raise TextError("the question is blank; write it, or remove the row")
     split = _single_text(values.get("split"), "split") or None
     if split is not None and split not in SPLITS:
-        raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
+        raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shorten(split)}")
     id_ = _single_text(values.get("id"), "id") or default_id
     if not id_.isprintable() or len(id_) > MAX_ID_CHARACTERS:
         raise TextError(f"the id must be one line of at most {MAX_ID_CHARACTERS} printable characters")
     answerable = values.get("answerable")
     answerable_text = "" if answerable is None else str(answerable).strip().casefold()
     if answerable_text not in BOOLEAN_VALUES:
-        raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
+        raise TextError(f"'answerable' must be true or false, not {shorten(answerable)}")
     return ListedQuestion(
         line,
         id_,
@@ -182,10 +182,10 @@ def _single_text(value: object, label: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool | dict | list):
-        raise TextError(f"the {label} is {kind(value)}; write a text")
+        raise TextError(f"the {label} is {name_type(value)}; write a text")
     text = str(value).strip()
     if found := FORBIDDEN.search(text):
-        raise TextError(f"the {label} has a {control(found.group())}; remove it")
+        raise TextError(f"the {label} has a {name_character(found.group())}; remove it")
     return text
 
 
@@ -221,7 +221,7 @@ def _iter_repeated_ids(questions: Sequence[ListedQuestion], path: Path) -> Itera
     for question in questions:
         first = first_lines.setdefault(question.id, question.line)
         if first != question.line:
-            yield f"{path.name}:{question.line}: the id {shown(question.id)} is used on line {first} already"
+            yield f"{path.name}:{question.line}: the id {shorten(question.id)} is used on line {first} already"
 
 
 # --- rows of a CSV, TSV, JSON, JSONL or XLSX file; a byte order mark, semicolons and blank rows are accepted ---------
@@ -281,7 +281,7 @@ def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Ro
     line, head = filled_lines[0]
     names = ["" if name is None else str(name).strip() for name in head]
     if repeated := sorted({name for name in names if name and names.count(name) > 1}):
-        raise TextError(f"the column {shown(repeated[0])} occurs {names.count(repeated[0])} times; rename one", line)
+        raise TextError(f"the column {shorten(repeated[0])} occurs {names.count(repeated[0])} times; rename one", line)
     for number, cells in filled_lines[1:]:
         if any(map(_has_value, cells[len(names) :])):
             problem = f"the row has {len(cells)} cells, the header {len(names)}; quote a cell that contains a separator"
@@ -303,10 +303,10 @@ def _read_json(path: Path) -> Iterator[Row]:
     content = parse_json(_read_text(path))
     lists = [value for value in content.values() if isinstance(value, list)] if isinstance(content, dict) else [content]
     if len(lists) != 1 or not isinstance(lists[0], list):
-        raise TextError(f"expected a list of questions, found {kind(content)}; write [{{...}}, ...]")
+        raise TextError(f"expected a list of questions, found {name_type(content)}; write [{{...}}, ...]")
     for number, record in enumerate(lists[0], start=1):
         if not isinstance(record, dict):
-            raise TextError(f"entry {number} is {kind(record)}, not an object; write {{...}}")
+            raise TextError(f"entry {number} is {name_type(record)}, not an object; write {{...}}")
         yield number, record
 
 
@@ -325,7 +325,7 @@ def _read_xlsx(path: Path) -> Iterator[Row]:
         raise TextError(f"is not a readable XLSX workbook ({error}); save it again, or as CSV") from None
     for number, cells in rows:
         if found := next((m for cell in cells if (m := FORBIDDEN.search(cell))), None):
-            raise TextError(f"{control(found.group())}; remove it", number)
+            raise TextError(f"{name_character(found.group())}; remove it", number)
     yield from _rows_by_column(rows)
 
 

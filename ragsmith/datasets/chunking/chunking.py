@@ -24,7 +24,7 @@ from ragsmith.datasets.chunking.pieces import (
 from ragsmith.datasets.chunking.source import cut_source
 from ragsmith.datasets.document_types.tables import CELL_SEPARATOR
 from ragsmith.errors import UsageError
-from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
+from ragsmith.text.markdown import BlockType, MarkdownBlock, parse_blocks
 from ragsmith.types import Chunk, Document, Modality
 
 _MODALITY: Mapping[BlockType, Modality] = MappingProxyType(
@@ -57,7 +57,7 @@ def iter_sections(text: str) -> Iterator[MarkdownSection]:
     path: list[tuple[int, str]] = []
     content: list[MarkdownBlock] = []
     titled = False
-    for block in blocks(text):
+    for block in parse_blocks(text):
         if block.kind is not BlockType.HEADING:
             content.append(block)
             continue

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from ragsmith.datasets.document_types.pdf import read_pdf
 from ragsmith.datasets.document_types.tables import cell_separator, render_table
 from ragsmith.text.files import MIB, read_text
-from ragsmith.text.markdown import title
+from ragsmith.text.markdown import find_title
 from ragsmith.types import Modality
 
 MAX_BYTES = 16 * MIB
@@ -56,7 +56,7 @@ class DocumentKind:
 
 def _read_prose(path: Path) -> Loaded:
     text = read_text(path, limit=MAX_BYTES)
-    return Loaded(text, title(text))
+    return Loaded(text, find_title(text))
 
 
 def _read_table(path: Path) -> Loaded:

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import PurePath
 
-from ragsmith.text.files import MIB, TextError, shown, size
+from ragsmith.text.files import MIB, TextError, format_size, shorten
 
 CELL_SEPARATOR = "; "
 NAME_SEPARATOR = ": "
@@ -45,7 +45,8 @@ def render_table(source: str, delimiter: str) -> str:
         length += len(line) + 1
         if length > MAX_CHARACTERS:  # names repeat in every row: a small file can give a very large text
             raise TextError(
-                f"as text, the rows up to here are larger than the limit of {size(MAX_CHARACTERS)}; split it", number
+                f"as text, the rows up to here are larger than the limit of {format_size(MAX_CHARACTERS)}; split it",
+                number,
             )
         lines.extend([line] if line else [])
     if not lines:
@@ -96,10 +97,10 @@ def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
         if not column:
             raise TextError(f"column {position} has no name in the header; give it one", number)
         if column.startswith(NAME_SEPARATOR[0]):
-            raise TextError(f"the header names a column {shown(column)}; names must not begin with a colon", number)
+            raise TextError(f"the header names a column {shorten(column)}; names must not begin with a colon", number)
     for column, count in Counter(columns).items():
         if count > 1:
-            raise TextError(f"the header names the column {shown(column)} {count} times; rename all but one", number)
+            raise TextError(f"the header names the column {shorten(column)} {count} times; rename all but one", number)
     return columns
 
 

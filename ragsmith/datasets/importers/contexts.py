@@ -26,7 +26,7 @@ from ragsmith.datasets.importers.registry import (
 )
 from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
 
 LIST_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".json", ".xlsx"})
@@ -140,7 +140,7 @@ def _add(
 ) -> None:
     """Add a question with those of its texts that were located."""
     places = [place for _, place in found if isinstance(place, EvidenceMatch)]
-    lost = [f"{shown(text)}: {place.reason}" for text, place in found if not isinstance(place, EvidenceMatch)]
+    lost = [f"{shorten(text)}: {place.reason}" for text, place in found if not isinstance(place, EvidenceMatch)]
     example = replace(example, evidence=tuple(dict.fromkeys(place.span for place in places)))
     gold.add(example, Counter(how or str(place.match_type) for place in places), lost)
 

@@ -23,8 +23,8 @@ from ragsmith.datasets.importers.registry import (
     importer,
     read_files,
 )
-from ragsmith.text.files import TextError, shown
-from ragsmith.text.jsonl import kind
+from ragsmith.text.files import TextError, shorten
+from ragsmith.text.jsonl import name_type
 from ragsmith.types import Document, Example, Span
 
 LAYOUT = "HotpotQA's"
@@ -77,7 +77,7 @@ def import_hotpotqa(source: Path) -> Imported:
         found = {fact: _locate(fact, question, spans_of) for fact in question.facts}
         spans = _merge_adjacent([span for span in found.values() if span], texts)
         absent = [fact for fact, span in found.items() if span is None]
-        lost = [f"sentence {n} of {shown(title)} does not occur there exactly once" for title, n in absent]
+        lost = [f"sentence {n} of {shorten(title)} does not occur there exactly once" for title, n in absent]
         gold.add(replace(question.example, evidence=spans), len(question.facts) - len(absent), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
     return gold.to_imported(source, documents, described)
@@ -130,7 +130,7 @@ def _read(content: object) -> tuple[list[HotpotQuestion], list[HotpotParagraph]]
         return [_parse_question(item, f"question {number}") for number, item in enumerate(content, start=1)], []
     if isinstance(content, dict):
         return [], [_parse_paragraph([title, sentences], "the corpus") for title, sentences in content.items()]
-    raise TextError(f"expected a list of questions, found {kind(content)}; give a file in {LAYOUT} layout")
+    raise TextError(f"expected a list of questions, found {name_type(content)}; give a file in {LAYOUT} layout")
 
 
 def _parse_question(item: object, where: str) -> HotpotQuestion:

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.extensions import Extension, Package, Registry
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, read_text
-from ragsmith.text.jsonl import kind, parse_json, parse_record
-from ragsmith.text.markdown import title
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, read_text
+from ragsmith.text.jsonl import name_type, parse_json, parse_record
+from ragsmith.text.markdown import find_title
 from ragsmith.types import Dataset, Document, Example
 
 MAX_BYTES = 64 * MIB
@@ -113,14 +113,14 @@ class Fields:
     def from_value(cls, value: object, where: str, layout: str) -> Fields:
         """Wrap a JSON object; raises ``TextError`` for other values."""
         if not isinstance(value, dict):
-            raise TextError(f"{where}: expected an object, found {kind(value)}; give a file in {layout} layout")
+            raise TextError(f"{where}: expected an object, found {name_type(value)}; give a file in {layout} layout")
         return cls(value, where, layout)
 
     def get(self, key: str, type_: type[T]) -> T:
         """Return the value of ``key``; raises ``TextError`` if it is not a ``type_``."""
         value = self.record.get(key)
         if not isinstance(value, type_) or isinstance(value, bool):
-            found = "is missing" if key not in self.record else f"is {kind(value)}, not {kind(type_())}"
+            found = "is missing" if key not in self.record else f"is {name_type(value)}, not {name_type(type_())}"
             raise self.error(f"{key!r} {found}")
         return value
 
@@ -139,7 +139,7 @@ class Fields:
     def printable(self, value: str, key: str) -> str:
         """Return ``value``; raises ``TextError`` if it has control characters."""
         if found := FORBIDDEN.search(value):
-            raise self.error(f"{key!r} has a {control(found.group())}")
+            raise self.error(f"{key!r} has a {name_character(found.group())}")
         return value
 
     def error(self, problem: str) -> TextError:
@@ -184,7 +184,7 @@ class DocumentNames:
 
 def document_from_text(id_: str, text: str) -> Document:
     """Return a document whose title is its heading, else its identifier."""
-    return Document(id_, title(text) or id_, text)
+    return Document(id_, find_title(text) or id_, text)
 
 
 def document_with_title(id_: str, title: str, text: str) -> Document:

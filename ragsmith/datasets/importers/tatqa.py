@@ -22,7 +22,7 @@ from ragsmith.datasets.importers.registry import (
     read_files,
 )
 from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import kind
+from ragsmith.text.jsonl import name_type
 from ragsmith.text.words import terms
 from ragsmith.types import Document, Example, Span
 
@@ -219,7 +219,7 @@ def _place_page(page: TatPage, id_: str) -> TatDocument:
 
 def _read(content: object) -> list[TatPage]:
     if not isinstance(content, list):
-        raise TextError(f"expected a list of pages, found {kind(content)}; give a file in {LAYOUT} layout")
+        raise TextError(f"expected a list of pages, found {name_type(content)}; give a file in {LAYOUT} layout")
     return [
         _parse_page(Fields.from_value(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)
     ]

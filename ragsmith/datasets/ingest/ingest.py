@@ -39,7 +39,7 @@ from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.sources import SourceRecord, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
-from ragsmith.text.files import TextError, read_bytes, size
+from ragsmith.text.files import TextError, format_size, read_bytes
 from ragsmith.types import Document, Modality
 
 
@@ -250,7 +250,7 @@ def _read_pieces(entry: FolderEntry, before: _ExistingDataset, source: str) -> l
     reader = choose_reader(data, entry.name)
     converter = reader.converter
     if not reader.binary and len(data) > MAX_BYTES:
-        raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or remove old parts")
+        raise TextError(f"is larger than the limit of {format_size(MAX_BYTES)} for text; split it, or remove old parts")
     known = before.rows.get(source, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
@@ -261,7 +261,7 @@ def _read_pieces(entry: FolderEntry, before: _ExistingDataset, source: str) -> l
         raise TextError("has no text")
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
-        raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
+        raise TextError(f"as text, {what} is larger than the limit of {format_size(MAX_BYTES)}; split it")
     return [_make_piece(part, source, digest, reader.name, converter) for part in parts]
 
 

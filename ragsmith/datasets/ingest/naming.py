@@ -14,7 +14,7 @@ from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, derive_dataset_name, format_manifest
 from ragsmith.datasets.sources import SourceRecord
 from ragsmith.text.files import FORBIDDEN
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.types import Modality
 
 _SEPARATOR = re.compile(r"[_\s]+|(?<=[^\W_])[-.](?=[^\W_])|%20|\+")
@@ -70,7 +70,9 @@ def part_title(part: FilePart, source: str) -> str | None:
     if kind is None or kind.modality is Modality.CODE:  # the file name is the title
         return None
     prose = part.ending in (".md", ".txt")
-    heads = [b.heading for b in blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
+    heads = (
+        [b.heading for b in parse_blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
+    )
     metadata_title = " ".join(FORBIDDEN.sub("", part.title or "").split())
     title = heads[0] if len(heads) == 1 or (heads and not metadata_title) else metadata_title
     return " ".join(title.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None

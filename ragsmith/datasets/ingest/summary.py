@@ -10,7 +10,7 @@ from math import ceil
 
 from ragsmith.datasets.chunking.chunking import section_starts
 from ragsmith.datasets.ingest.ingest import IngestResult
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.types import Modality
 
 PARAGRAPH_QUANTILE, SECTION_QUANTILE = 0.9, 0.75
@@ -53,7 +53,7 @@ def summarise(result: IngestResult) -> Summary:
             tables += 1
             paragraphs.extend(map(len, document.text.splitlines()))
         elif document.modality is Modality.PROSE:
-            for block in blocks(document.text):
+            for block in parse_blocks(document.text):
                 headings += block.kind is BlockType.HEADING
                 tables += block.kind is BlockType.TABLE
                 paragraphs.extend([block.end - block.start] if block.kind is BlockType.PROSE else [])

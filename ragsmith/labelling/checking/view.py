@@ -24,7 +24,7 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.words import terms_among
+from ragsmith.text.words import tokeniser_for
 from ragsmith.types import Chunk, Dataset, Document, Example, Question, Span
 
 PIPELINES: Mapping[str, Mapping[str, str]] = {
@@ -78,7 +78,7 @@ class DatasetView:
 
     def __init__(self, dataset: Dataset, chunk_size: int = DEFAULT_SIZE) -> None:
         self.chunk_size = chunk_size
-        self._terms = terms_among([document.language for document in dataset.documents])
+        self._terms = tokeniser_for([document.language for document in dataset.documents])
         self.original = dataset
         self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
         self.broken = tuple(self._broken())

@@ -11,7 +11,7 @@ from functools import cached_property
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Chunk, Document, Span
 
@@ -44,7 +44,7 @@ class DraftingCorpus:
     def has_table(self, passage: Chunk) -> bool:
         """Whether a passage overlaps a Markdown table."""
         if passage.doc not in self._tables:
-            found = blocks(self.documents[passage.doc].text)
+            found = parse_blocks(self.documents[passage.doc].text)
             self._tables[passage.doc] = [(one.start, one.end) for one in found if one.kind is BlockType.TABLE]
         return any(start < passage.end and passage.start < end for start, end in self._tables[passage.doc])
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from ragsmith.datasets.evidence import EvidenceChecker, find_occurrences
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.jsonl import text_problems
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
@@ -164,7 +164,7 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
         end = quote.start + len(quote.text)
         if quote.start >= 0 and quote.text and document.text[quote.start : end] == quote.text:
             return Span(document.id, quote.start, end)
-        return f"{shown(quote.text)} does not stand at character {quote.start} of document {document.id!r}"
+        return f"{shorten(quote.text)} does not stand at character {quote.start} of document {document.id!r}"
     wanted = quote.text.strip()
     if not wanted:
         return f"a quote from document {document.id!r} is blank; write it or remove it"
@@ -176,11 +176,11 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
         case [(start, end)]:
             return Span(document.id, start, end)
         case []:
-            return f"{shown(wanted)} stands nowhere in document {document.id!r}; copy the words exactly"
+            return f"{shorten(wanted)} stands nowhere in document {document.id!r}; copy the words exactly"
         case _:
             places = ", ".join(str(start) for start, _ in found[:4]) + (", ..." if len(found) > 4 else "")
             return (
-                f"{shown(wanted)} stands at {len(found)} places in document {document.id!r} (characters {places}); "
+                f"{shorten(wanted)} stands at {len(found)} places in document {document.id!r} (characters {places}); "
                 "quote more of the text around it"
             )
 
@@ -237,7 +237,7 @@ def _entries(
             continue
         document = checker.documents.get(item.doc)
         if document is None:
-            problems.append(f"there is no document {shown(item.doc)}; {did_you_mean(item.doc, checker.documents)}")
+            problems.append(f"there is no document {shorten(item.doc)}; {did_you_mean(item.doc, checker.documents)}")
             continue
         span = located(item, document)
         if isinstance(span, str):
@@ -248,6 +248,6 @@ def _entries(
         same = next((old for old in before if {key: old.get(key) for key in entry} == entry), entry)
         problems += checker.span(entry)[1]
         if same in entries:
-            problems.append(f"{shown(text)} is quoted twice; keep one of them")
+            problems.append(f"{shorten(text)} is quoted twice; keep one of them")
         entries.append(same)
     return entries, problems

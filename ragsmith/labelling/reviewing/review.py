@@ -39,7 +39,7 @@ from ragsmith.labelling.reviewing.decisions import (
 from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished_edits
 from ragsmith.labelling.reviewing.passages import ReviewPassage, make_passages
 from ragsmith.labelling.reviewing.uncertainty import Uncertainty, UncertaintyModel
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
@@ -228,7 +228,7 @@ class Review:
             if draft.state is not DecisionState.PENDING:
                 original, lost = self._original(draft)
                 if lost:
-                    quotes = ", ".join(shown(text) for text in lost)
+                    quotes = ", ".join(shorten(text) for text in lost)
                     raise UsageError(
                         f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend or reject it"
                     )

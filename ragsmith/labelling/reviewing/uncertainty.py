@@ -21,7 +21,7 @@ import numpy as np
 
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
-from ragsmith.text.words import terms_among, words
+from ragsmith.text.words import tokeniser_for, words
 from ragsmith.types import Chunk, Span
 
 MIN_WORDS, MAX_WORDS = 4, 40
@@ -45,7 +45,7 @@ class UncertaintyModel:
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = chunks
         languages = [chunk.language for chunk in chunks]
-        self._terms = terms_among(languages)
+        self._terms = tokeniser_for(languages)
         self._index = BM25([chunk.text for chunk in chunks], languages=languages)
         self._places: dict[str, list[int]] = {}
         for place, chunk in enumerate(chunks):

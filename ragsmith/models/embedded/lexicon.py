@@ -19,7 +19,7 @@ from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.unit_vectors import round_to_grid
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
-from ragsmith.text.words import spellings, terms, terms_among
+from ragsmith.text.words import get_surface_forms, terms, tokeniser_for
 
 _MIN_LETTERS = 3
 
@@ -33,7 +33,7 @@ class Lexicon:
     def __init__(self, texts: Sequence[str], languages: Sequence[str] = ()) -> None:
         self._texts = tuple(texts)
         self._languages = tuple(languages) or (ENGLISH,) * len(self._texts)
-        self.terms = terms_among(self._languages)
+        self.terms = tokeniser_for(self._languages)
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -59,7 +59,7 @@ class Lexicon:
         """Each term's most frequent spelling; ties go to lower case, then to alphabetical order."""
         spellings_by_term: dict[str, Counter[str]] = {}
         for text, language in zip(self._texts, self._languages, strict=True):
-            for form, term in zip(spellings(text, language), terms(text, language), strict=True):
+            for form, term in zip(get_surface_forms(text, language), terms(text, language), strict=True):
                 spellings_by_term.setdefault(term, Counter())[form] += 1
         return {
             term: min(forms, key=lambda form: (-forms[form], not form.islower(), form))

@@ -23,8 +23,8 @@ from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
 from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, NO_USAGE, Usage, estimate_max_tokens
-from ragsmith.text.files import shown
-from ragsmith.text.redaction import redacted, without_known
+from ragsmith.text.files import shorten
+from ragsmith.text.redaction import redact_known, redacted
 
 CUT_FINISH_REASONS = ("length", "max_tokens")
 """Finish reasons of a reply that reached the token limit; the second is that of gateways to other APIs."""
@@ -109,7 +109,7 @@ def _parse(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
     (n_read, n_written), wrong = _tokens(request, reply.get("usage"), written + thoughts)
     thought = min(n_written, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
     usage = Usage(1, 0, 0, n_read, n_written, seconds)
-    completion = Completion(without_known(text), usage, request.limit if is_cut else 0, thought)
+    completion = Completion(redact_known(text), usage, request.limit if is_cut else 0, thought)
     return ParsedReply(completion, odd | wrong, ends_thoughts_alone(written))
 
 
@@ -173,7 +173,7 @@ def _check_model(request: RequestedModel, replied: Any) -> dict[str, str]:
     """Return a warning if the reply is by another, accepted model. Raises `AccessRefused` if it is not accepted."""
     if not isinstance(replied, str) or is_same_model(request.model, replied):
         return {}
-    name = redacted(shown(replied))
+    name = redacted(shorten(replied))
     if request.accepts != ANY_MODEL and not (request.accepts and is_same_model(request.accepts, replied)):
         raise AccessRefused(
             f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"

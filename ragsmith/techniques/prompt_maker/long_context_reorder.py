@@ -1,7 +1,7 @@
 """Long-context reordering: the best passages at both ends, the worst in the middle (Liu et al. 2023)."""
 
 from ragsmith.techniques.families import prompt_maker
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.types import Passages, Prompt, Question
 
 
@@ -13,4 +13,4 @@ def long_context_reorder(question: Question, passages: Passages) -> Prompt:
     the original system kept the order and repeated the best passages at the end (`reorder_with_repetition`).
     """
     shown = passages[::2] + passages[1::2][::-1]
-    return Prompt(numbered(passage.text for passage in shown), shown)
+    return Prompt(number_blocks(passage.text for passage in shown), shown)

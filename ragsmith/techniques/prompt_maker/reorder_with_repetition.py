@@ -2,7 +2,7 @@
 
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import prompt_maker
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.types import Passages, Prompt, Question
 
 
@@ -17,4 +17,4 @@ def reorder_with_repetition(question: Question, passages: Passages, *, n: Count 
     The embedded model ignores repeated sentences, so its answers are those of `listing`.
     """
     shown = passages + passages[:n][::-1]
-    return Prompt(numbered(passage.text for passage in shown), shown)
+    return Prompt(number_blocks(passage.text for passage in shown), shown)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers.tatqa import Cells, SoughtValue, find_rows, import_tatqa
 from ragsmith.errors import DatasetError
-from ragsmith.text.markdown import BlockType, blocks
+from ragsmith.text.markdown import BlockType, parse_blocks
 
 TABLE = [["", "2019", "2018"], ["Fixed  Price", "$  1,452.4", "1,146.2"], ["Other | rest", "44.1"]]
 TEXT = """\
@@ -69,7 +69,9 @@ def test_a_page_is_markdown_with_its_table_and_paragraphs(tmp_path: Path) -> Non
     imported = import_tatqa(write(tmp_path / "reports", page(question(1, "text", ["it"], rel_paragraphs=["2"]))))
     [document] = imported.dataset.documents
     assert (document.id, document.title, document.text) == ("page-001", "page-001", TEXT)
-    found = [(block.kind is BlockType.PROSE, document.text[block.start : block.end]) for block in blocks(document.text)]
+    found = [
+        (block.kind is BlockType.PROSE, document.text[block.start : block.end]) for block in parse_blocks(document.text)
+    ]
     assert found == [(i > 0, part) for i, part in enumerate(TEXT.rstrip().split("\n\n"))]
     write_dataset(imported.dataset, tmp_path / "written")
     assert load_dataset(tmp_path / "written") == imported.dataset

@@ -4,7 +4,7 @@ import pytest
 
 from ragsmith.techniques.post_generation.abstain import ANSWERABLE, abstain
 from ragsmith.testing import ScriptedModel
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.text.declining import NOT_FOUND, declines
 from ragsmith.types import Answer, Passage, Prompt, Question
 
@@ -14,7 +14,7 @@ DRAFT = Answer("The guild of coopers.", (0,))
 
 
 def prompt(*texts):
-    return Prompt(numbered(texts), tuple(Passage(text, (), 1.0) for text in texts))
+    return Prompt(number_blocks(texts), tuple(Passage(text, (), 1.0) for text in texts))
 
 
 @pytest.mark.parametrize("held", [True, False])

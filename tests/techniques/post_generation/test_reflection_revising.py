@@ -6,7 +6,7 @@ from ragsmith.techniques.post_generation.reflection_revising import (
     review_offline,
     revise_offline,
 )
-from ragsmith.text.blocks import numbered
+from ragsmith.text.blocks import number_blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Passage, Prompt, Question
 
@@ -19,7 +19,7 @@ BELL = "A bronze bell hangs in the Tide Tower."
 
 def prompt_of(*texts):
     passages = tuple(Passage(text, (), 1.0) for text in texts)
-    return Prompt(numbered(texts), passages)
+    return Prompt(number_blocks(texts), passages)
 
 
 def test_a_draft_that_passes_is_delivered_after_one_call(language_model):
@@ -76,7 +76,7 @@ def test_refuses_everything_else(reply):
 
 
 def review(model, answer, *texts, question=QUESTION.text):
-    return review_offline(model, sample=0, question=question, context=numbered(texts), answer=answer)
+    return review_offline(model, sample=0, question=question, context=number_blocks(texts), answer=answer)
 
 
 def test_offline_passes_the_best_answer(extractive):
@@ -105,7 +105,7 @@ def test_offline_an_answer_was_there_after_all(extractive):
 
 
 def test_offline_takes_out_and_puts_in_with_sources(extractive):
-    context = numbered((f"{BELL}\n\n{LOAN}", WALL))
+    context = number_blocks((f"{BELL}\n\n{LOAN}", WALL))
     answer, cited = revise_offline(
         extractive,
         sample=0,
@@ -120,6 +120,11 @@ def test_offline_takes_out_and_puts_in_with_sources(extractive):
 
 def test_offline_keeps_the_draft_rather_than_nothing(extractive):
     answer, _ = revise_offline(
-        extractive, sample=0, question="?", context=numbered((WALL,)), answer=BELL, feedback=f"- unsupported: {BELL}"
+        extractive,
+        sample=0,
+        question="?",
+        context=number_blocks((WALL,)),
+        answer=BELL,
+        feedback=f"- unsupported: {BELL}",
     )
     assert answer == BELL

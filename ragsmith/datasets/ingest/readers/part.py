@@ -30,7 +30,7 @@ from ragsmith.datasets.document_types import SOURCE_SUFFIXES
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra
 from ragsmith.extensions import Extension, Registry
-from ragsmith.text.files import MIB, TextError, size
+from ragsmith.text.files import MIB, TextError, format_size
 
 EXTRA = "documents"
 """The extra that installs the packages of readers."""
@@ -148,7 +148,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
     except DAMAGED:
         raise TextError("is a damaged archive; save it again") from None
     if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED:
-        raise TextError(f"unpacks to more than the limit of {size(MAX_UNPACKED)}; split it")
+        raise TextError(f"unpacks to more than the limit of {format_size(MAX_UNPACKED)}; split it")
     return archive
 
 

@@ -39,7 +39,7 @@ from ragsmith.labelling.reviewing.journal import Unapplied
 from ragsmith.labelling.reviewing.passages import ReviewPassage
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, ReviewedDraft, reviewer_name
 from ragsmith.reporting.inline import inline_page
-from ragsmith.text.files import MIB, TextError, shown
+from ragsmith.text.files import MIB, TextError, shorten
 from ragsmith.text.jsonl import parse_json
 
 ADDRESS = "127.0.0.1"
@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _draft(self, parameters: Body) -> Values:
         more = str(parameters.get("more", "0"))
         if not more.isdecimal() or len(more) > 4:
-            raise UsageError(f"more={shown(more)} is not a number of requests for more text")
+            raise UsageError(f"more={shorten(more)} is not a number of requests for more text")
         review = self.server.review
         return full(review, review.draft(str(parameters.get("id", ""))), int(more))
 
