@@ -21,7 +21,7 @@ from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.user_code import import_files
-from ragsmith.text.languages import ENGLISH, name_of
+from ragsmith.text.languages import ENGLISH, get_language_name
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def warn_unsupported_languages(setup: Experiment) -> None:
         supported = getattr(variant.loaded_models.embedder, "languages", _EMBEDDER_LANGUAGES.get(name))
         if supported is None or counts.keys() <= set(supported):
             continue
-        foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in counts.most_common() if code not in supported)
+        foreign = ", ".join(
+            f"{n:,} in {get_language_name(code)}" for code, n in counts.most_common() if code not in supported
+        )
         warnings.warn(
             f"of {counts.total():,} documents {foreign}: the embedder {name} supports {_listed(supported)} only, so "
             "that vector search finds little in them; use BM25, or name an embedder for these languages with "
@@ -187,7 +189,7 @@ def warn_unsupported_languages(setup: Experiment) -> None:
 
 
 def _listed(languages: Iterable[str]) -> str:
-    return ", ".join(sorted(map(name_of, languages)))
+    return ", ".join(sorted(map(get_language_name, languages)))
 
 
 def resolve_space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:

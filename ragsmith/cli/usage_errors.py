@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragsmith.text.files import shown
-from ragsmith.text.suggest import nearest
+from ragsmith.text.files import shorten
+from ragsmith.text.suggest import find_nearest_name
 
 EXTRA_ARGUMENT = re.compile(r"unexpected extra argument\S* \((.+)\)", re.DOTALL)
 UNKNOWN_COMMAND = re.compile(r"No such command (['\"])(.+?)\1", re.DOTALL)
@@ -27,7 +27,7 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
     match type(error).__name__:
         case "NoSuchOption":
             hint = _suggest_option(error.option_name, context, command)
-            return f"{command} has no option {shown(error.option_name)}: {hint}"
+            return f"{command} has no option {shorten(error.option_name)}: {hint}"
         case "MissingParameter":
             return f"{command} needs {_parameter_name(error.param)}: {_help_clause(error.param)}"
         case "BadParameter":
@@ -36,7 +36,7 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
                 _last_value(arguments, getattr(error.param, "opts", ())),
             )
             if kind and value is not None:
-                return f"{_parameter_name(error.param)} is {shown(value)}: give {kind}"
+                return f"{_parameter_name(error.param)} is {shorten(value)}: give {kind}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
@@ -47,19 +47,19 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
 def _describe_extra(error: Any, context: Any, command: str) -> str:
     """Return the message for an unknown command or an extra argument; else the message of Typer."""
     if extra := EXTRA_ARGUMENT.search(error.message):
-        return f"{command} does not take {shown(extra[1])}: `{command} -h` lists its arguments"
+        return f"{command} does not take {shorten(extra[1])}: `{command} -h` lists its arguments"
     if unknown := UNKNOWN_COMMAND.search(error.message):
         known = sorted(getattr(context.command, "commands", {}))
-        near = nearest(unknown[2], known)
+        near = find_nearest_name(unknown[2], known)
         do = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
-        return f"{command} has no command {shown(unknown[2])}: {do}"
+        return f"{command} has no command {shorten(unknown[2])}: {do}"
     return " ".join(error.format_message().split()).removesuffix(".")
 
 
 def _suggest_option(option: str, context: Any, command: str) -> str:
     """Return a hint: the most similar option, or the command that lists them."""
     known = {name.lstrip("-"): name for name in _list_options(context)}  # common dashes would raise all similarities
-    near = nearest(option.lstrip("-"), known)
+    near = find_nearest_name(option.lstrip("-"), known)
     return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 
 

@@ -25,7 +25,7 @@ from ragsmith.models.vector_stores import (
     list_address_forms,
 )
 from ragsmith.plugins import KINDS, Range, expected, is_instance_of
-from ragsmith.text.files import shown
+from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
 
@@ -51,9 +51,9 @@ class Option:
         if self.check is not None:
             return self.check(value)
         if wanted := expected(self.kind, [self.within] if self.within else [], value):
-            return f"{name} must be {wanted}, not {redacted(shown(value))}"
+            return f"{name} must be {wanted}, not {redacted(shorten(value))}"
         if self.known and value not in self.known:
-            return f"unknown {name} {shown(value)}; {did_you_mean(str(value), self.known)}"
+            return f"unknown {name} {shorten(value)}; {did_you_mean(str(value), self.known)}"
         return None
 
 
@@ -75,7 +75,7 @@ def option_from_hint(hint: Any) -> Option:
 
 def _problem_with_deadline(value: object) -> str | None:
     valid = is_instance_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
-    return None if valid else f"deadline must be seconds above 0, not {shown(value)}"
+    return None if valid else f"deadline must be seconds above 0, not {shorten(value)}"
 
 
 def _problem_with_variable(value: object) -> str | None:
@@ -99,7 +99,7 @@ def problem_with_store(value: object) -> str | None:
     if store is not None:
         return store.check_address(path) if store.check_address else None
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give {list_address_forms()}; {LOADS_OWN}"
+        return f"unknown vector store {redacted(shorten(value))}: give {list_address_forms()}; {LOADS_OWN}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
