@@ -39,7 +39,7 @@ from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
 from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
-from ragsmith.text.blocks import numbered, quoted
+from ragsmith.text.blocks import number_blocks, quote_lines
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Chunks
 
@@ -356,7 +356,7 @@ class _ModelChecker:
             "query": example.question,
             "reference": example.answer,
             "answer": example.answer,
-            "context": numbered(passages),
+            "context": number_blocks(passages),
             "passages": passages,
             "summary": passages[0],
             "place": chunks[0].title,
@@ -376,7 +376,7 @@ class _ModelChecker:
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
         found = self._task_inputs.get(name, unknown)
         # techniques quote the answer if the prompt does not
-        return quoted(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
+        return quote_lines(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
 
 
 def _format_error(error: RagsmithError) -> str:
