@@ -1,4 +1,4 @@
-"""Text: words and sentences, Markdown, strict YAML and JSON lines, redaction, spelling suggestions, BM25.
+"""Text processing: words, sentences, Markdown, strict YAML, JSON lines, redaction, suggestions for names, and BM25.
 
-Nothing here knows of data sets, models or pipelines.
+These modules do not import those of data sets, models or pipelines.
 """

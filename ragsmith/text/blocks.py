@@ -1,4 +1,4 @@
-"""Numbered blocks and quotations: how documents are shown to a model. No document can forge a block or end one."""
+"""Numbered blocks and quotations of documents in prompts, which a document can neither forge nor end."""
 
 import re
 from collections.abc import Iterable
@@ -11,23 +11,24 @@ _MARKER = re.compile(r"^\[\d+\](?: |$)", re.MULTILINE)
 
 
 def number_blocks(texts: Iterable[str]) -> str:
-    """Show ``texts`` as blocks ``[1] ...``, ``[2] ...``, a blank line between them.
+    """Return ``texts`` as blocks ``[1] ...``, ``[2] ...``, separated by blank lines.
 
-    Only a block may begin a line with ``[n]``: in the texts it becomes ``(n)``, so that no document can pass for two.
+    Only a block may begin a line with ``[n]``: in the texts it is replaced by ``(n)``, so that no document can be read
+    as two.
     """
     return "\n\n".join(f"[{n}] {_escape_markers(text)}" for n, text in enumerate(texts, 1))
 
 
-@bounded_cache(1 << 13, key="a text")  # the same passages are shown by thousands of pipelines
+@bounded_cache(1 << 13, key="a text")  # thousands of pipelines show the same passages
 def _escape_markers(text: str) -> str:
     return _FORGED_MARKER.sub(r"\1(\2)", text).strip()
 
 
 def split_blocks(context: str) -> tuple[str, ...]:
-    """Return the texts that `number_blocks` shows, in order."""
+    """Return the texts that `number_blocks` joined, in order."""
     return tuple(text.strip() for text in _MARKER.split(context)[1:])
 
 
 def quote_lines(text: str) -> str:
-    """Prefix each line of ``text`` with ``> ``, so that nothing inside can end the quotation."""
+    """Prefix each line of ``text`` with ``> ``, so that no line in it can end the quotation."""
     return "\n".join(f"> {line}" for line in text.splitlines())

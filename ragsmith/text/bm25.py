@@ -1,4 +1,4 @@
-"""Okapi BM25 with Lucene's idf (Robertson and Zaragoza 2009; Kamphuis et al. 2020), scores computed ahead (Lù 2024)."""
+"""Okapi BM25 with Lucene's idf (Robertson & Zaragoza 2009; Kamphuis et al. 2020) and precomputed scores (Lù 2024)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,17 +14,16 @@ from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import terms, tokeniser_for
 
 _BLOCK_ENTRIES = 1 << 20
-"""Places of the matrix whose gains are worked out at once."""
+"""Number of entries of the matrix computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Occurrences:
-    """The occurrences of the terms of a query in some texts.
+    """The occurrences of a query's terms in some texts.
 
-    The query's ``terms`` are distinct, and have the inverse document frequencies ``idf``; ``pairs`` are
-    adjacent terms of the query, by their numbers, each once. Occurrence ``i`` is of term ``term[i]`` at
-    ``place[i]``, counted in terms, of text ``text[i]``, counted among the texts that were asked about; they ascend by
-    text and place.
+    ``terms`` are the distinct terms of the query, ``idf`` their inverse document frequencies, and ``pairs`` the
+    distinct pairs of adjacent terms, as positions in ``terms``. Occurrence ``i`` is of term ``term[i]`` at position
+    ``place[i]``, counted in terms, of the requested text ``text[i]``; occurrences ascend by text and place.
     """
 
     terms: tuple[str, ...]
@@ -36,14 +35,14 @@ class Occurrences:
 
 
 class BM25:
-    """An index over ``texts``; immutable once built, so threads may share it.
+    """An immutable index over ``texts``, which threads may share.
 
     The score of a text ``d`` of length ``|d|`` for a query ``q`` is, with ``N`` texts of mean length ``avg``, ``n(t)``
     of them containing the term ``t``::
 
         sum over t in q of  ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5)) * f(t, d) / (f(t, d) + k1 * (1 - b + b * |d| / avg))
 
-    The idf is positive for every term, and a term that the query repeats counts as often.
+    The idf is positive for every term, and a repeated term of the query counts as often as it occurs.
     """
 
     def __init__(
@@ -55,26 +54,27 @@ class BM25:
         tokenise: Callable[[str], Sequence[str]] | None = None,
         languages: Sequence[str] = (),
     ) -> None:
-        """``languages`` are those of ``texts`` if they are not all English; a query may be in any of them.
+        """Index ``texts``.
 
-        ``tokenise`` cuts texts and queries otherwise than their language does. Raises ``ValueError`` if both are given.
+        ``languages`` are those of the texts if they are not all English; a query may be in any of them. ``tokenise``
+        replaces the tokeniser of the language. Raises ``ValueError`` if both are given.
         """
         if languages and tokenise is not None:
-            raise ValueError("both tokenise and languages say how texts are cut; give one of them")
+            raise ValueError("both tokenise and languages determine the tokeniser; give one of them")
         self._tokenise = tokeniser_for(languages) if languages else tokenise or terms
         self._languages = tuple(sorted(set(languages)))
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary
-        read = map(terms, texts, languages) if set(languages) - {ENGLISH} else map(self._tokenise, texts)
-        corpus = [[ids.setdefault(token, len(ids)) for token in tokens] for tokens in read]
+        tokenised = map(terms, texts, languages) if set(languages) - {ENGLISH} else map(self._tokenise, texts)
+        corpus = [[ids.setdefault(token, len(ids)) for token in tokens] for tokens in tokenised]
         texts_of = np.repeat(np.arange(len(corpus), dtype=np.int32), [len(tokens) for tokens in corpus])
         self._index(
             np.fromiter(chain.from_iterable(corpus), dtype=np.int32, count=len(texts_of)), texts_of, len(corpus)
         )
 
     def _index(self, tokens: NDArray[np.int32], texts: NDArray[np.int32], size: int) -> None:
-        """Index ``size`` texts, of which ``texts[i]`` holds ``tokens[i]``; ``texts`` ascend."""
+        """Index ``size`` texts from parallel arrays of tokens and the texts that contain them; ``texts`` ascends."""
         self._tokens, self._texts, self._size = tokens, texts, size
         self._gains, self._rows, self._cuts = _compute_columns(
             tokens, texts, (size, len(self._vocabulary)), *self._constants
@@ -84,37 +84,37 @@ class BM25:
         return self._size
 
     def joined(self, groups: NDArray[np.int64]) -> "BM25":
-        """Return an index over these texts put together: text ``i`` is part of the text ``groups[i]``.
+        """Return an index over joined texts: text ``i`` is part of the text ``groups[i]``.
 
-        Every number from 0 to the largest is used. No text is split into words again.
+        Every number from 0 to the largest is used. Texts are not tokenised again.
         """
-        whole = copy(self)
-        whole.__dict__.pop("_by_gain", None)
+        index = copy(self)
+        index.__dict__.pop("_by_gain", None)
         tokens, texts = self._tokens, groups[self._texts].astype(np.int32)
         if (texts[1:] < texts[:-1]).any():
             order = np.argsort(texts, kind="stable")
             tokens, texts = tokens[order], texts[order]
-        whole._index(tokens, texts, int(groups.max(initial=-1)) + 1)
-        return whole
+        index._index(tokens, texts, int(groups.max(initial=-1)) + 1)
+        return index
 
     def scores(self, query: str) -> NDArray[np.float64]:
-        """Return the score of every text, shape ``(n,)``; zeros for an empty query or one of unknown terms."""
+        """Return the score of every text, shape ``(n,)``; zeros for a query without known terms."""
         scores = np.zeros(self._size)
         for token in self._tokenise(query):
             column = self._vocabulary.get(token)
             if column is not None:
-                held = slice(self._cuts[column], self._cuts[column + 1])
-                scores[self._rows[held]] += self._gains[held]  # the rows of a column are distinct
+                postings = slice(self._cuts[column], self._cuts[column + 1])
+                scores[self._rows[postings]] += self._gains[postings]  # the rows of a column are distinct
         return scores
 
     def occurrences(self, query: str, texts: NDArray[np.int64]) -> Occurrences:
         """Return the occurrences of the terms of ``query`` in the texts at the positions ``texts``."""
-        read = self._tokenise(query)
-        distinct = tuple(dict.fromkeys(read))
+        query_tokens = self._tokenise(query)
+        distinct = tuple(dict.fromkeys(query_tokens))
         columns = np.array([self._vocabulary.get(term, -1) for term in distinct], dtype=np.int64)
-        held = np.array([self._cuts[c + 1] - self._cuts[c] if c >= 0 else 0 for c in columns.tolist()])
-        idf = np.log1p((self._size - held + 0.5) / (held + 0.5)) if distinct else np.zeros(0)
-        texts = texts.astype(self._texts.dtype)  # else all that is searched is copied as the wider type
+        frequencies = np.array([self._cuts[c + 1] - self._cuts[c] if c >= 0 else 0 for c in columns.tolist()])
+        idf = np.log1p((self._size - frequencies + 0.5) / (frequencies + 0.5)) if distinct else np.zeros(0)
+        texts = texts.astype(self._texts.dtype)  # otherwise searchsorted would copy the array in the wider type
         starts = np.searchsorted(self._texts, texts)
         sizes = np.searchsorted(self._texts, texts, side="right") - starts
         owner = np.repeat(np.arange(len(texts)), sizes)
@@ -127,15 +127,15 @@ class BM25:
         nearest = np.minimum(np.searchsorted(columns[known], tokens), len(known) - 1)
         found = np.flatnonzero(columns[known][nearest] == tokens)
         numbers = {term: number for number, term in enumerate(distinct)}
-        met = [pairwise(terms(query, language)) for language in self._languages] or [pairwise(read)]
-        pairs = tuple(dict.fromkeys((numbers[one], numbers[other]) for one, other in chain.from_iterable(met)))
+        adjacent = [pairwise(terms(query, language)) for language in self._languages] or [pairwise(query_tokens)]
+        pairs = tuple(dict.fromkeys((numbers[one], numbers[other]) for one, other in chain.from_iterable(adjacent)))
         return Occurrences(distinct, pairs, idf, owner[found], known[nearest[found]], place[found])
 
     def best(self, query: str, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the positions and scores of the ``n`` best texts, to 6 decimals and above 0; ties by position.
 
-        They are those of ``scores``. For a query of one or two terms, only as many texts are looked at as hold the
-        rarer one: short phrases can be searched for in large numbers, however many the texts.
+        The results are those of ``scores``. For a query of one or two terms, only the texts with the rarer term are
+        scored, so that short phrases can be searched in large numbers, however many the texts.
         """
         columns = [column for token in self._tokenise(query) if (column := self._vocabulary.get(token)) is not None]
         if len(set(columns)) > 2:
@@ -143,9 +143,9 @@ class BM25:
         if not columns or n < 1:
             return np.empty(0, dtype=np.int64), np.empty(0)
         *rarer, last = sorted(set(columns), key=lambda column: (self._cuts[column + 1] - self._cuts[column], column))
-        holding = np.concatenate([self._rows[:0], *(self._rows[self._held(column)] for column in rarer)])
-        rows, scores = _select_best(holding.astype(np.int64), self._sums(columns, holding), n)
-        places = self._by_gain[self._held(last)]
+        holding = np.concatenate([self._rows[:0], *(self._rows[self._slice_of(column)] for column in rarer)])
+        rows, scores = _select_best(holding.astype(np.int64), self._sum_columns(columns, holding), n)
+        places = self._by_gain[self._slice_of(last)]
         if columns.count(last) == 1:  # texts with this term alone are in the order of its gains
             places = places[: n + len(holding)]
             least = scores[-1] if len(scores) == n else 0.0
@@ -153,24 +153,24 @@ class BM25:
                 return rows, scores
             places = places[np.round(self._gains[places], 6) >= least]
         rows = np.union1d(rows, self._rows[places]).astype(np.int64)
-        return _select_best(rows, self._sums(columns, rows), n)
+        return _select_best(rows, self._sum_columns(columns, rows), n)
 
-    def _held(self, column: int) -> slice:
-        """Return the slice of a column."""
+    def _slice_of(self, column: int) -> slice:
+        """Return the slice of a column in the postings."""
         return slice(int(self._cuts[column]), int(self._cuts[column + 1]))
 
-    def _sums(self, columns: Sequence[int], rows: NDArray[np.integer]) -> NDArray[np.float64]:
+    def _sum_columns(self, columns: Sequence[int], rows: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the sums of columns for the texts ``rows``, in the order of ``scores``, to 6 decimals."""
         sums = np.zeros(len(rows))
         for column in columns:
-            held, gains = self._rows[self._held(column)], self._gains[self._held(column)]
+            held, gains = self._rows[self._slice_of(column)], self._gains[self._slice_of(column)]
             place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
             sums += np.where(held[place] == rows, gains[place], 0.0)
         return np.round(sums, 6)
 
     @cached_property
     def _by_gain(self) -> NDArray[np.int64]:
-        """Places of the gains, column by column, the highest first; ties, to 6 decimals, by position."""
+        """Positions of gains, column by column, in descending order; ties, to 6 decimals, by position."""
         columns = np.repeat(np.arange(len(self._cuts) - 1), np.diff(self._cuts))
         return np.lexsort((self._rows, -np.round(self._gains, 6), columns))
 
@@ -179,8 +179,8 @@ def _select_best(
     rows: NDArray[np.int64], scores: NDArray[np.float64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the ``n`` best of ``rows``, which ascend, and their scores above 0; ties by position."""
-    found = scores > 0
-    rows, scores = rows[found], scores[found]
+    positive = scores > 0
+    rows, scores = rows[positive], scores[positive]
     if 0 < n < len(rows):
         reached = scores >= np.partition(scores, -n)[-n]
         rows, scores = rows[reached], scores[reached]
@@ -194,11 +194,11 @@ _Columns = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
 def _compute_columns(
     tokens: NDArray[np.int32], texts: NDArray[np.int32], shape: tuple[int, int], k1: float, b: float
 ) -> _Columns:
-    """Return the matrix texts × terms by columns: what each term adds, to which texts, and where its column starts."""
+    """Return the matrix texts × terms by columns: gains, their rows, and the start of each column."""
     size, words = shape
-    if not len(tokens):  # there is no mean length to divide by
+    if not len(tokens):  # the mean length is undefined
         return np.empty(0), np.empty(0, np.int32), np.zeros(words + 1, np.int64)
-    places = tokens.astype(np.int64)  # changed in place: of a million texts, each copy has hundreds of megabytes
+    places = tokens.astype(np.int64)  # modified in place, as a copy for a million texts has hundreds of megabytes
     places *= size
     places += texts
     places.sort()
@@ -208,13 +208,13 @@ def _compute_columns(
     del starts
     rows = (places % size).astype(np.int32)
     places //= size
-    held = np.bincount(places, minlength=words)
+    frequencies = np.bincount(places, minlength=words)
     del places
     lengths = np.bincount(texts, minlength=size)
     mean = lengths.mean()
-    idf = np.array([math.log(1 + (size - n + 0.5) / (n + 0.5)) for n in held.tolist()])
-    gains = np.repeat(idf, held)
+    idf = np.array([math.log(1 + (size - n + 0.5) / (n + 0.5)) for n in frequencies.tolist()])
+    gains = np.repeat(idf, frequencies)
     for first in range(0, len(gains), _BLOCK_ENTRIES):
-        part = slice(first, first + _BLOCK_ENTRIES)
-        gains[part] *= counts[part] / (k1 * ((1 - b) + b * lengths[rows[part]] / mean) + counts[part])
-    return gains, rows, np.concatenate([[0], np.cumsum(held)])
+        block = slice(first, first + _BLOCK_ENTRIES)
+        gains[block] *= counts[block] / (k1 * ((1 - b) + b * lengths[rows[block]] / mean) + counts[block])
+    return gains, rows, np.concatenate([[0], np.cumsum(frequencies)])

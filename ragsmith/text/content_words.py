@@ -1,4 +1,4 @@
-"""A text as it is compared: content words by their stems, numbers by their values, and where something is denied."""
+"""Text in a form for comparison: stems of content words, values of numbers, and positions of denials."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ _FROM_FOURTH = "fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _NUMBER_WORDS = {word: str(n) for n, word in enumerate(_FROM_FOURTH.split(), start=4)} | {
     word: word for word in _FRACTIONS
 }
-"""The numbers of words that always mean one; "first" and "second" are ordinary words."""
+"""Words that always denote a number; "first" and "second" are also ordinary words."""
 
 _DENIALS = frozenset(
     ("no", "not", "never", "neither", "none", "nobody", "nothing", "nowhere", "cannot", "without", "unless")
@@ -30,7 +30,7 @@ _DENIAL_PHRASE = re.compile(
     r"\b(?=[fduner])(?:fail(?:s|ed|ing)? to|refus(?:e|es|ed|ing) to|declin(?:e|es|ed|ing) to|unable to|unwilling to"
     r"|refrain(?:s|ed|ing)? from|except(?= (?:if|when|where|that)\b)|nor(?<=[.!?;:\n] nor))\b"
 )
-"""What denies in more than one word, or only at the beginning of a sentence; in lower case."""
+"""Denials of several words, or only at the beginning of a sentence, in lower case."""
 
 _TOKEN = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)|\w+|[.!?;:\n]+")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
@@ -39,32 +39,32 @@ _WORD = re.compile(r"\w")
 _VERDICT = re.compile(r"\W*(?:(yes)|no|not yet)\b(?!\s+\w)")
 
 END = "."
-"""Marks the beginning or end of a sentence or clause."""
+"""Marks the boundary of a sentence or clause."""
 
 NUMBER = "#"
 """Replaces any number."""
 
 
 class ContentWords:
-    """A text without its function words, as `analyse` returns it.
+    """The content words of a text.
 
     ``items`` are stems and values of numbers in order, with `END` at both ends and between sentences; ``shapes`` are
-    the same with `NUMBER` for each number that is no code. ``numbers`` and ``denied`` are positions in them, ascending;
-    a denial precedes its position, and several may. ``counts`` says how often each item but `END` occurs.
-    ``verdict`` is the separate "yes" or "no" at the beginning of the text, or "".
+    the same with `NUMBER` for each number that is not a code. ``numbers`` and ``denied`` are ascending positions in
+    ``items``; a denial precedes its position, and positions may repeat. ``counts`` has the frequency of each item
+    except `END`. ``verdict`` is a separate "yes" or "no" at the beginning of the text, or "".
     """
 
     def __init__(self, text: str) -> None:
         text = text.lower()
-        opened = _VERDICT.match(text)
-        self.verdict = "" if not opened else "yes" if opened[1] else "no"
+        opening = _VERDICT.match(text)
+        self.verdict = "" if not opening else "yes" if opening[1] else "no"
         self.items, self.shapes = [END], [END]
         self.numbers: list[int] = []
         self.denied: list[int] = []
-        if opened:
+        if opening:
             self._add("word", self.verdict)
-        written: list[str] = []  # words of one number
-        for token in _TOKEN.findall(_normalise_denials(text[opened.end() :] if opened else text)):
+        written: list[str] = []  # words of the current number
+        for token in _TOKEN.findall(_normalise_denials(text[opening.end() :] if opening else text)):
             kind, value = _classify_token(token)
             if kind == "written" or (token == "and" and written and written[-1] in _LARGE):
                 written.append(token)
@@ -81,6 +81,7 @@ class ContentWords:
         self.values = frozenset([self.items[at] for at in self.numbers])
 
     def _add(self, kind: str, value: str) -> None:
+        """Append an item of a kind, or the position of a denial."""
         if kind == "denial":
             self.denied.append(len(self.items))
         elif value != END or self.items[-1] != END or len(self.items) in self.denied:
@@ -90,9 +91,9 @@ class ContentWords:
             self.shapes.append(NUMBER if kind == "number" else value)
 
     def _add_written(self, words: list[str]) -> None:
-        """Add the value of ``one hundred and thirty one``; of several numbers that follow each other, each of them."""
+        """Add the value of ``one hundred and thirty one``; consecutive numbers are added separately."""
         total = part = 0
-        least = 1 << 30  # what comes next must be smaller to belong to the same number
+        least = 1 << 30  # the next part must be smaller to belong to the same number
         for word in words:
             if word in _LARGE:
                 part = max(part, 1) * _LARGE[word]
@@ -111,12 +112,12 @@ class ContentWords:
 
 @bounded_cache(1 << 13, key="a text")
 def analyse(text: str) -> ContentWords:
-    """Read ``text``; equal texts share one immutable result.
+    """Return the content words of a text; equal texts share one immutable result.
 
-    A number is written in figures or in English words ("1,200", "forty-one", "fourth"), or is a code that has a digit
-    ("E14"); separators of thousands and decimals that are all 0 do not count. Denials are words such as "not", "n't"
-    and "without", and "fails to", "unable to" and their like; that a word denies by its meaning ("forbidden") is not
-    seen.
+    A number is written in digits or in English words ("1,200", "forty-one", "fourth"), or is a code with a digit
+    ("E14"); thousands separators and decimals that are all 0 are ignored. Denials are words such as "not", "n't" and
+    "without", and phrases such as "fails to" and "unable to"; words that deny by their meaning ("forbidden") are not
+    recognised.
     """
     return ContentWords(text)
 
@@ -127,9 +128,9 @@ def find_numbers(text: str) -> frozenset[str]:
 
 
 def denies(text: str) -> bool:
-    """Whether a text denies something."""
-    reading = analyse(text)
-    return bool(reading.denied) or reading.verdict == "no"
+    """Whether a text has a denial."""
+    content = analyse(text)
+    return bool(content.denied) or content.verdict == "no"
 
 
 def _normalise_denials(text: str) -> str:
@@ -141,7 +142,7 @@ def _normalise_denials(text: str) -> str:
 
 @bounded_cache(1 << 15, key="a token")
 def _classify_token(token: str) -> tuple[str, str]:
-    """Return the kind and value of a token; function words have the kind ""."""
+    """Return the kind and value of a token; the kind of function words is ""."""
     if token in _SMALL or token in _LARGE:
         return "written", ""
     if token in _NUMBER_WORDS:
@@ -149,8 +150,8 @@ def _classify_token(token: str) -> tuple[str, str]:
     if token in _DENIALS or token in STOP_WORDS:
         return "denial" if token in _DENIALS else "", ""
     if any(map(str.isdecimal, token)):
-        plain = token.replace(",", "")
-        whole = _ORDINAL.fullmatch(plain) or _INTEGRAL.fullmatch(plain)
-        plain = whole[1] if whole else plain
-        return "number" if plain.replace(".", "").isdecimal() else "code", plain
+        digits = token.replace(",", "")
+        match = _ORDINAL.fullmatch(digits) or _INTEGRAL.fullmatch(digits)
+        digits = match[1] if match else digits
+        return "number" if digits.replace(".", "").isdecimal() else "code", digits
     return ("word", stem(token)) if _WORD.match(token) else ("end", END)

@@ -7,7 +7,7 @@ from importlib.resources import files
 def read_data(package: str, name: str, digest: str) -> str:
     """Return the text of the data file ``name`` in ``package``.
 
-    The digest (BLAKE2b, 8 bytes, hexadecimal) is written in the calling module, so that a change of the data changes
+    The digest (BLAKE2b, 8 bytes, hexadecimal) is a constant of the calling module, so that a change of the data changes
     the fingerprint of the code that uses it.
 
     Raises:

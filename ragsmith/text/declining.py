@@ -1,11 +1,11 @@
-"""What counts as declining to answer: the one rule for measures, techniques and `ragsmith ask`."""
+"""Recognise replies that decline to answer, for measures, techniques and `ragsmith ask`."""
 
 import re
 
 from ragsmith.text.words import sentences
 
 NOT_FOUND = "The passages do not contain the answer."
-"""The sentence that models are asked for where the passages do not hold the answer."""
+"""The reply that models are instructed to give if the passages do not contain the answer."""
 
 _DECLINES = re.compile(
     r"(?:(?:i['’]m |i am )?(?:very )?sorry,? (?:but )?|unfortunately,? )?"
@@ -15,9 +15,9 @@ _DECLINES = re.compile(
     r"(?:(?!,? (?:but|however|yet)\b)[^;:])*)",
     re.IGNORECASE,
 )
-"""One sentence that says that there is no answer, and nothing after a "but"."""
+"""One sentence which says that there is no answer, without an exception after "but"."""
 
 
 def declines(answer: str) -> bool:
-    """Whether ``answer`` is one sentence that only says that there is no answer."""
+    """Whether ``answer`` is a single sentence which says that there is no answer."""
     return _DECLINES.fullmatch(answer.strip()) is not None and len(sentences(answer)) == 1

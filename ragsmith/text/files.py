@@ -1,6 +1,6 @@
-"""Read a text file strictly: a regular file of bounded size, in UTF-8, kept exactly as it is.
+"""Read text files strictly: regular files of bounded size, in UTF-8.
 
-Line ends are not translated, so that offsets into the text mean the same everywhere.
+Line ends are not translated, so that offsets into the text are the same everywhere.
 """
 
 import codecs
@@ -11,17 +11,18 @@ from pathlib import Path
 
 from ragsmith.errors import UsageError
 
-# C0 and C1 controls but tab, line feed, form feed, carriage return and NEL, and halves of surrogate pairs.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+"""C0 and C1 controls except tab, line feed, form feed, carriage return and NEL, and single surrogates."""
 
 KIB = 1024
 MIB = 1024 * KIB
 
 MAX_QUOTED_CHARACTERS = 60
+"""Maximum number of characters of a value that is quoted in a message."""
 
 
 class TextError(UsageError):
-    """A text cannot be used; ``reason`` says why, ``line`` (1-based) where, if it is in one line."""
+    """A text cannot be used; ``reason`` is the problem, ``line`` its 1-based line number, if it has one."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         self.reason = reason
@@ -29,7 +30,7 @@ class TextError(UsageError):
         super().__init__(reason if line is None else f"line {line}: {reason}")
 
     def at(self, file: str | Path) -> str:
-        """Return the sentence for a text that came from ``file``."""
+        """Return the message for a text from ``file``."""
         return f"{file}: {self.reason}" if self.line is None else f"{file}:{self.line}: {self.reason}"
 
 
@@ -42,7 +43,7 @@ def read_text(path: Path, *, limit: int, links: bool = False) -> str:
 
 
 def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
-    """Return what is in the regular file at ``path``; arguments and errors as those of `read_text`."""
+    """Return the content of the regular file at ``path``; arguments and errors are those of `read_text`."""
     try:
         status = path.stat() if links else path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -61,7 +62,7 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """Return ``data`` as UTF-8 text; a byte order mark, a bad byte or a control character raises ``TextError``."""
+    """Decode UTF-8; raises ``TextError`` for a byte order mark, an invalid byte or a control character."""
     if data.startswith(codecs.BOM_UTF8):
         raise TextError("starts with a byte order mark; save it as UTF-8 without BOM", 1)
     try:
@@ -76,12 +77,12 @@ def decode(data: bytes) -> str:
 
 
 def name_character(character: str) -> str:
-    """Name a character that must not be printed: ``control character U+001B``."""
+    """Return the name of an unprintable character: ``control character U+001B``."""
     return f"control character U+{ord(character):04X}"
 
 
 def shorten(value: object) -> str:
-    """Return a value as it is quoted in a message: on one line, and not long."""
+    """Return the ``repr`` of a value for a message, truncated to `MAX_QUOTED_CHARACTERS`."""
     text = repr(value)
     return text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[: MAX_QUOTED_CHARACTERS - 4]}...{text[-1]}"
 
@@ -92,7 +93,7 @@ def get_line_number(text: str, offset: int) -> int:
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes for people: ``16 MiB``, ``300 bytes``."""
+    """Format a number of bytes: ``16 MiB``, ``300 bytes``."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if count >= unit and count % unit == 0:
             return f"{count // unit} {name}"

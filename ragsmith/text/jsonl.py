@@ -1,4 +1,4 @@
-"""JSON and JSON Lines, parsed strictly, and checks of their fields; every problem is one sentence."""
+"""Strict parsing of JSON and JSON Lines, and checks of fields."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +12,10 @@ Record = Mapping[str, object]
 
 
 def parse_json(text: str) -> object:
-    """Return the JSON value written in ``text``.
+    """Parse JSON.
 
-    Malformed JSON raises ``TextError`` with its line; so do duplicate keys, NaN and infinities, numbers of thousands of
-    digits and endless nesting, without a line.
+    Raises ``TextError``: with its line for malformed JSON; without one for duplicate keys, NaN and infinities, numbers
+    of thousands of digits and excessive nesting.
     """
     try:
         return json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
@@ -29,7 +29,7 @@ def parse_json(text: str) -> object:
 
 
 def parse_record(line: str) -> dict[str, object]:
-    """Return the JSON object written in ``line``; anything else raises ``TextError``, as in `parse_json`."""
+    """Parse a JSON object; raises ``TextError`` for other values and as `parse_json` does."""
     record = parse_json(line)
     if not isinstance(record, dict):
         raise TextError(f"expected a JSON object, found {name_type(record)}; write {{...}}")
@@ -38,7 +38,7 @@ def parse_record(line: str) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class JsonLines:
-    """The ``text`` of a file, its objects by the number of their line, from 1, and a sentence for each broken line."""
+    """The ``text`` of a file, its objects by 1-based line number, and a message for each invalid line."""
 
     text: str
     records: Mapping[int, dict[str, object]]
@@ -46,9 +46,9 @@ class JsonLines:
 
 
 def read_json_lines(path: Path, limit: int) -> JsonLines:
-    """Read a file of at most ``limit`` bytes; one that is not there has no lines.
+    """Read a file of at most ``limit`` bytes; a missing file is empty.
 
-    What is wrong with the file as a whole is a mistake of line 0.
+    A problem with the whole file is a mistake of line 0.
     """
     if not path.exists() and not path.is_symlink():
         return JsonLines("", {}, {})
@@ -68,19 +68,19 @@ def read_json_lines(path: Path, limit: int) -> JsonLines:
 
 
 def json_lines(records: Iterable[Record]) -> str:
-    """Return the text of a file of ``records``."""
+    """Serialise ``records`` as JSON Lines."""
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
 
 
 def key_problems(record: Record, *, required: Sequence[str], optional: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a sentence for each missing and each unknown key."""
+    """Yield a message for each missing and each unknown key."""
     known = (*required, *optional)
     yield from (f"the key {key!r} is missing; add it" for key in required if key not in record)
     yield from (unknown_key_message(key, known) for key in record if key not in known)
 
 
 def text_problems(record: Record, keys: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each of ``keys`` that is present but not a text with something visible in it."""
+    """Yield a message for each of ``keys`` that has a value other than text with a visible character."""
     for key in keys:
         if key not in record:
             continue
@@ -94,7 +94,7 @@ def text_problems(record: Record, keys: Sequence[str]) -> Iterator[str]:
 
 
 def name_type(value: object) -> str:
-    """Name the JSON type of a value, with its article."""
+    """Return the name of the JSON type of a value, with its article."""
     names = {
         str: "a text",
         bool: "a boolean",

@@ -1,7 +1,7 @@
-"""Languages: their codes, which one a text is in, and what is known of their words.
+"""Languages: codes, language detection, stop words and stemming.
 
-A language is its code of ISO 639-1 (``de``). Stems are those of the Snowball stemmers (Porter 2001) that PyStemmer has;
-a language without one keeps its words as they are.
+A language is its ISO 639-1 code (``de``). Stems are those of the Snowball stemmers (Porter 2001) in PyStemmer; words of
+other languages are not stemmed.
 """
 
 import json
@@ -19,13 +19,14 @@ from ragsmith.text.scripts import count_scripts, split_words
 
 ENGLISH = "en"
 UNKNOWN = "und"
-"""What BCP 47 calls a language that is not determined."""
+"""The code of BCP 47 for an undetermined language."""
 STOP_WORDS_DIGEST = "3a28f552b8b0646f"
+"""Digest of the file of stop words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What is known of a language: its names, the name of its stemmer, and its script; "" for what there is not."""
+    """The names, the stemmer and the script of a language; empty if there is none."""
 
     name: str
     codes: str = ""
@@ -92,86 +93,87 @@ LANGUAGES: Mapping[str, Language] = {
     "yi": Language("Yiddish", "yid", "yiddish", "hebrew"),
     "zh": Language("Chinese", "zho chi", "", "han"),
 }
-"""The known languages; any other code of two or three letters is accepted as an unknown language."""
+"""The known languages by code; other codes of two or three letters are accepted as unknown languages."""
 
 _CODES = {name: code for code, known in LANGUAGES.items() for name in (code, known.name.lower(), *known.codes.split())}
 _LANGUAGE_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*")
 
 
 def language_code(name: str) -> str | None:
-    """Return the code of a language by its code, with a region or not (``de-AT``), or its English name; else None."""
+    """Return the code of a language from a code, possibly with a region (``de-AT``), or an English name; else None."""
     lowered = name.strip().lower()
     tag = _LANGUAGE_TAG.fullmatch(lowered)
     return _CODES.get(lowered) or (_CODES.get(tag[1], tag[1]) if tag else None)
 
 
 def get_language_name(code: str) -> str:
-    """Return the English name of a language; its code if it is not known."""
+    """Return the English name of a language, or its code if it is unknown."""
     return LANGUAGES[code].name if code in LANGUAGES else code
 
 
 # --- which language --------------------------------------------------------------------------------------------------
 
 MAX_READ_CHARACTERS = 5_000
-"""Characters of a text that are looked at: it is taken to go on as it begins."""
+"""Number of characters at the beginning of a text by which its language is detected."""
 
 MIN_FUNCTION_WORD_SHARE = 0.07
-"""Their share in running text, of which a word counts the less the more languages share it: it is 0.2 to 0.4 in English
-and hardly below 0.1 where words have many endings. Below this a text is a table, code, or in another language."""
+"""Minimum share of function words in running text, each weighted by 1 / number of languages that have it. The share is
+0.2 to 0.4 in English and rarely below 0.1 in languages with many endings; below the minimum, a text is a table, code,
+or in another language."""
 
 _DENSE_SCRIPTS = frozenset({"han", "kana", "hangul"})
-"""A character of these says as much as three letters."""
+"""Scripts in which a character counts as three letters."""
 
 _MIN_KANA_SHARE = 0.05
-"""The share of syllables among Han characters and syllables from which a text is Japanese."""
+"""Minimum share of Kana among Han and Kana characters in Japanese."""
 
 _DEFAULT_LANGUAGES = {"arabic": "ar", "devanagari": "hi", "hebrew": "he"}
-"""The language of a script of several where function words do not tell."""
+"""The language of a script with several languages if function words are inconclusive."""
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a text (ISO 639-1), or `UNKNOWN` where it does not say: code, tables, other languages.
+    """Return the ISO 639-1 code of the language of a text, or `UNKNOWN` for code, tables and other languages.
 
-    Its script tells, and where several languages share that, their function words. Only the beginning is read; the same
-    text always has the same answer.
+    The language is detected by the script and, among several languages of a script, by function words, from the
+    beginning of the text. The result is deterministic.
     """
     text = text[:MAX_READ_CHARACTERS]
     counts = count_scripts(text)
     if not counts:
         return UNKNOWN
-    weighed = Counter({script: n * (3 if script in _DENSE_SCRIPTS else 1) for script, n in counts.items()})
-    east_asian = weighed["han"] + weighed["kana"]
-    weighed["kana" if counts["kana"] > _MIN_KANA_SHARE * (counts["han"] + counts["kana"]) else "han"] = east_asian
-    script = max(weighed, key=lambda name: (weighed[name], name))
+    weights = Counter({script: n * (3 if script in _DENSE_SCRIPTS else 1) for script, n in counts.items()})
+    east_asian = weights["han"] + weights["kana"]
+    weights["kana" if counts["kana"] > _MIN_KANA_SHARE * (counts["han"] + counts["kana"]) else "han"] = east_asian
+    script = max(weights, key=lambda name: (weights[name], name))
     return detect_by_words((run.lower() for run in split_words(text)), script)
 
 
 def detect_by_words(words: Iterable[str], script: str = "latin") -> str:
-    """Return the language of running text in ``script``, by its words in lower case and NFC; or `UNKNOWN`."""
+    """Return the language of running text in ``script`` by its words, in lower case and NFC, or `UNKNOWN`."""
     candidates = [code for code, known in LANGUAGES.items() if known.script == script]
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(words)
-    found: dict[str, list[float]] = {code: [] for code in candidates}
-    speaking = _index_function_words(script)
+    shares: dict[str, list[float]] = {code: [] for code in candidates}
+    languages_by_word = _index_function_words(script)
     for word, times in counts.items():
-        if languages := speaking.get(word):
+        if languages := languages_by_word.get(word):
             for code in languages:
-                found[code].append(times / len(languages))
-    best = max(candidates, key=lambda code: sum(found[code]), default="")
-    if best and len(found[best]) > 1 and sum(found[best]) >= MIN_FUNCTION_WORD_SHARE * counts.total():
+                shares[code].append(times / len(languages))
+    best = max(candidates, key=lambda code: sum(shares[code]), default="")
+    if best and len(shares[best]) > 1 and sum(shares[best]) >= MIN_FUNCTION_WORD_SHARE * counts.total():
         return best
     return _DEFAULT_LANGUAGES.get(script, UNKNOWN)
 
 
 @cache
 def _index_function_words(script: str) -> dict[str, list[str]]:
-    """Return the function words of all languages of a script, each with the languages that have it."""
-    found: dict[str, list[str]] = {}
+    """Return the languages by function word, of all languages of a script."""
+    languages_by_word: dict[str, list[str]] = {}
     for code, known in LANGUAGES.items():
         for word in stop_words(code) if known.script == script else ():
-            found.setdefault(word, []).append(code)
-    return found
+            languages_by_word.setdefault(word, []).append(code)
+    return languages_by_word
 
 
 # --- what is known of their words ------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def _index_function_words(script: str) -> dict[str, list[str]]:
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Return the function words of a language, in the form in which texts are compared; none if it is not known."""
+    """Return the function words of a language in normalised form; none if it is unknown."""
     return frozenset(word for listed in _read_stop_words().get(language, "").split() for word in split_words(listed))
 
 
@@ -187,7 +189,7 @@ def stop_words(language: str) -> frozenset[str]:
 def _read_stop_words() -> dict[str, str]:
     """Return articles, pronouns, prepositions, conjunctions and auxiliaries by language, in lower case and NFC.
 
-    Of languages that are written without blanks between words, pairs of characters, too.
+    Languages written without spaces also have pairs of characters.
     """
     found: dict[str, str] = json.loads(read_data("ragsmith.text", "stop_words.json", STOP_WORDS_DIGEST))
     return found
@@ -195,7 +197,7 @@ def _read_stop_words() -> dict[str, str]:
 
 @bounded_cache(1 << 16, key="a word and its language")
 def stem(word: str, language: str = ENGLISH) -> str:
-    """Return the stem of a word in lower case; the word itself in a language that the stemming library lacks."""
+    """Return the stem of a lower-case word, or the word itself if the language has no stemmer."""
     stemmer = _get_stemmer(language)
     if stemmer is None:
         return word
@@ -208,12 +210,12 @@ def _get_stemmer(language: str) -> Stemmer.Stemmer | None:
     known = LANGUAGES.get(language)
     if known is None or known.stemmer not in Stemmer.algorithms():
         return None
-    return Stemmer.Stemmer(known.stemmer, 0)  # its own cache is off: `stem` keeps one that threads may share
+    return Stemmer.Stemmer(known.stemmer, 0)  # without its cache, as that of `stem` is thread-safe
 
 
 _DOTLESS = str.maketrans("Iİ", "ıi")
 
 
 def lower_case(word: str, language: str) -> str:
-    """Return a word in lower case as its language has it: in Turkish, I is the capital of ı and İ that of i."""
+    """Lower-case a word by the rules of its language: in Turkish, I becomes ı and İ becomes i."""
     return (word.translate(_DOTLESS) if language in {"tr", "az"} else word).lower()

@@ -1,6 +1,6 @@
-"""The block structure of a Markdown text, as far as cutting it into chunks needs it: headings, and blocks between them.
+"""Block structure of Markdown, as far as chunking needs it: headings, and the blocks between them.
 
-Only ATX headings outside fenced code are headings (CommonMark 0.31, section 4.2). A text without any is paragraphs.
+Only ATX headings outside fenced code are recognised (CommonMark 0.31, section 4.2).
 """
 
 import re
@@ -10,7 +10,9 @@ from enum import Enum, auto
 
 
 class BlockType(Enum):
-    """What a block is: prose is cut at sentences, lists and tables at line ends, fenced code at blank lines."""
+    """The type of a block: chunking splits prose at sentences, lists and tables at line ends, fenced code at blank
+    lines.
+    """
 
     HEADING = auto()
     PROSE = auto()
@@ -21,7 +23,7 @@ class BlockType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MarkdownBlock:
-    """The characters ``[start, end)`` without surrounding white space; ``level`` and ``heading`` for headings only."""
+    """The characters ``[start, end)`` without surrounding white space; only headings have ``level`` and ``heading``."""
 
     kind: BlockType
     start: int
@@ -32,6 +34,8 @@ class MarkdownBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A line without its line end, and its offsets with it."""
+
     text: str
     start: int
     end: int
@@ -60,18 +64,18 @@ def parse_blocks(text: str) -> Iterator[MarkdownBlock]:
     Every character that is not white space belongs to exactly one block.
     """
     lines = [_Line(m.group().rstrip("\r\n"), *m.span()) for m in _LINE.finditer(text)]
-    at = 0
-    while at < len(lines):
-        if lines[at].blank:
-            at += 1
-        elif match := _HEADING.match(lines[at].text):
-            heading = _CLOSING.sub("", lines[at].text[match.end() :].rstrip()).rstrip()
-            yield _make_block(BlockType.HEADING, lines[at : at + 1], len(match[1]), heading)
-            at += 1
+    first = 0
+    while first < len(lines):
+        if lines[first].blank:
+            first += 1
+        elif match := _HEADING.match(lines[first].text):
+            heading = _CLOSING.sub("", lines[first].text[match.end() :].rstrip()).rstrip()
+            yield _make_block(BlockType.HEADING, lines[first : first + 1], len(match[1]), heading)
+            first += 1
         else:
-            kind, after = _find_extent(lines, at)
-            yield _make_block(kind, lines[at:after])
-            at = after
+            kind, end = _find_extent(lines, first)
+            yield _make_block(kind, lines[first:end])
+            first = end
 
 
 def _make_block(kind: BlockType, lines: list[_Line], level: int = 0, heading: str = "") -> MarkdownBlock:
@@ -81,7 +85,7 @@ def _make_block(kind: BlockType, lines: list[_Line], level: int = 0, heading: st
 
 
 def _find_extent(lines: list[_Line], at: int) -> tuple[BlockType, int]:
-    """Return what begins at line ``at``, and the line after its last visible one."""
+    """Return the type of the block that begins at line ``at``, and the line after its last visible one."""
     if _FENCE.match(lines[at].text):
         return BlockType.CODE, _trim_blank_lines(lines, at, _find_fence_end(lines, at))
     if _ITEM.match(lines[at].text):
@@ -92,7 +96,7 @@ def _find_extent(lines: list[_Line], at: int) -> tuple[BlockType, int]:
 
 
 def _find_fence_end(lines: list[_Line], at: int) -> int:
-    """Return the line after the closing fence; without one the code goes on to the end of the text."""
+    """Return the line after the closing fence; unclosed code extends to the end of the text."""
     opening = _FENCE.match(lines[at].text)
     fence = opening[1] if opening else ""
     closing = re.compile(rf"\s*{re.escape(fence[:1])}{{{len(fence)},}}\s*")
@@ -103,7 +107,7 @@ def _find_fence_end(lines: list[_Line], at: int) -> int:
 
 
 def _find_list_end(lines: list[_Line], at: int) -> int:
-    """Return the line after a list: items, their indented content, and lazy lines that follow them directly."""
+    """Return the line after a list: items, their indented content, and lazy continuation lines."""
     i = at
     while i < len(lines):
         line = lines[i]
@@ -117,6 +121,7 @@ def _find_list_end(lines: list[_Line], at: int) -> int:
 
 
 def _find_paragraph_end(lines: list[_Line], at: int, *, in_table: bool) -> int:
+    """Return the line after a paragraph or a table."""
     for i in range(at + 1, len(lines)):
         line = lines[i]
         if line.blank or _HEADING.match(line.text) or _FENCE.match(line.text):
@@ -133,7 +138,7 @@ def _begins_table(lines: list[_Line], at: int) -> bool:
 
 
 def _trim_blank_lines(lines: list[_Line], at: int, after: int) -> int:
-    """Return ``after`` without the blank lines in front of it."""
+    """Return ``after`` without the blank lines before it."""
     while after > at + 1 and lines[after - 1].blank:
         after -= 1
     return after

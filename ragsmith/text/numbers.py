@@ -1,17 +1,18 @@
-"""How numbers are written, the same wherever they are shown."""
+"""Formats of numbers, intervals and probabilities."""
 
 import re
 from functools import partial
 from typing import Protocol
 
 MISSING = "–"
+"""Shown for an unknown number."""
 
 WHOLE = re.compile(r"\[\S+, \S+\]|(?:p )?[=<] \d\S*|\(n \d+\)")
-"""What is not torn apart at the end of a line."""
+"""Parts of a line that are not broken at its end."""
 
 
 class Interval(Protocol):
-    """A mean with its interval, where that is known."""
+    """A mean and its confidence interval, if known."""
 
     @property
     def mean(self) -> float:
@@ -19,15 +20,15 @@ class Interval(Protocol):
 
     @property
     def low(self) -> float | None:
-        """The lower end."""
+        """The lower bound."""
 
     @property
     def high(self) -> float | None:
-        """The upper end."""
+        """The upper bound."""
 
 
 class Counted(Interval, Protocol):
-    """A mean that says of how many questions it is, unless it is of all."""
+    """A mean with its number of questions, None if it is over all questions."""
 
     @property
     def n(self) -> int | None:
@@ -35,7 +36,7 @@ class Counted(Interval, Protocol):
 
 
 def plain(value: float | None, digits: int = 3) -> str:
-    """``0.712``; a dash for what is not known."""
+    """Format a number: ``0.712``; a dash if it is unknown."""
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
@@ -46,7 +47,7 @@ whole = partial(plain, digits=0)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """``+0.051``, ``−0.020`` with a minus sign, and ``0.000`` without any."""
+    """Format a number with its sign: ``+0.051``, ``−0.020``, but ``0.000``."""
     if value is None:
         return MISSING
     if round(value, digits) == 0:
@@ -59,7 +60,7 @@ signed_tenths = partial(signed, digits=1)
 
 
 def share(value: float | None) -> str:
-    """``43 %``; what is not quite nothing or all is not rounded to it."""
+    """Format a percentage: ``43 %``; values other than 0 and 1 are never rounded to 0 or 100 %."""
     if value is None:
         return MISSING
     if 0 < value < 0.01:
@@ -70,14 +71,14 @@ def share(value: float | None) -> str:
 
 
 def probability(value: float | None) -> str:
-    """``0.012``, or ``< 0.001``."""
+    """Format a probability: ``0.012``, or ``< 0.001``."""
     if value is None:
         return MISSING
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def interval(low: float | None, high: float | None, *, sign: bool = False, digits: int = 3) -> str:
-    """``[0.650, 0.771]``."""
+    """Format an interval: ``[0.650, 0.771]``."""
     if low is None or high is None:
         return ""
     write = signed if sign else plain
@@ -85,12 +86,14 @@ def interval(low: float | None, high: float | None, *, sign: bool = False, digit
 
 
 def by_group(low: float | None, high: float | None) -> str:
-    """Return an interval of a difference by group of questions, or why there is none."""
+    """Format the interval of a difference by group of questions, or the reason that there is none."""
     return interval(low, high, sign=True) or "(too few groups)"
 
 
 def mean(score: Counted | None, *, sign: bool = False) -> str:
-    """``0.712 [0.650, 0.771]``, or the mean alone where there is no interval; ``(n 67)`` if not of all questions."""
+    """Format a mean with its interval, if known, and its number of questions, if not all: ``0.712 [0.650, 0.771] (n
+    67)``.
+    """
     if score is None:
         return MISSING
     value = signed(score.mean) if sign else plain(score.mean)
@@ -99,10 +102,10 @@ def mean(score: Counted | None, *, sign: bool = False) -> str:
 
 
 def change(score: Counted | None) -> str:
-    """``+0.051 [−0.010, +0.112]``; without an interval there were too few groups of questions."""
+    """Format a difference: ``+0.051 [−0.010, +0.112]``; without an interval there were too few groups of questions."""
     return f"{mean(score, sign=True)}{' (too few groups)' if score is not None and score.low is None else ''}"
 
 
 def estimate(found: Interval | None) -> str:
-    """``+0.051 [−0.010, +0.112]`` or ``+0.051 (too few groups)``."""
+    """Format an estimate: ``+0.051 [−0.010, +0.112]`` or ``+0.051 (too few groups)``."""
     return MISSING if found is None else f"{signed(found.mean)} {by_group(found.low, found.high)}"

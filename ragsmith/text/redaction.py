@@ -1,4 +1,4 @@
-"""Redaction: no secret leaves in an error, a log or a traceback, even when a server repeats it."""
+"""Redaction of secrets in errors, logs and tracebacks, even if a server repeats them."""
 
 import json
 import logging
@@ -7,8 +7,10 @@ import re
 from urllib.parse import quote
 
 MASK = "***"
+"""Replaces a secret."""
 MIN_SECRET_CHARACTERS = 8
-"""Characters; shorter values are placeholders such as ``none`` or ``ollama``, and words of any message."""
+"""Minimum number of characters of a secret; shorter values are placeholders such as ``none`` or ``ollama``, and occur
+in ordinary messages."""
 
 _NAMES_OF_SECRETS = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
 _NAME = r"(?:proxy-)?authorization|(?:x-)?(?:goog-)?api[-_]?key|(?:client|access|auth)[-_](?:secret|token|key)|password"
@@ -25,19 +27,19 @@ _PATTERNS = tuple(
         (r"\b(?-i:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}", MASK),
     )
 )
-"""Credentials in headers, queries and addresses, and keys of known forms; with what is shown in their place."""
+"""Patterns of credentials in headers, queries and URLs, and of keys of known forms, with their replacements."""
 
 _secrets: set[str] = set()
 
 
 def remember_secret(value: str) -> None:
-    """Hide ``value`` from now on wherever `redacted` is applied; one of under 8 characters is no secret."""
+    """Register ``value`` as a secret for `redacted`, unless it is too short."""
     if len(value.strip()) >= MIN_SECRET_CHARACTERS:
         _secrets.add(value.strip())
 
 
 def redacted(text: str) -> str:
-    """Hide known secrets, keys of the environment, and credentials in headers and URLs."""
+    """Replace registered secrets, keys of the environment, and credentials in headers and URLs."""
     text = redact_known(text)
     for pattern, shown in _PATTERNS:
         text = pattern.sub(shown, text)
@@ -45,14 +47,14 @@ def redacted(text: str) -> str:
 
 
 def redact_known(text: str) -> str:
-    """Hide only the values that are known to be secret, as in the text of a model."""
+    """Replace only registered secrets and keys of the environment, for example in the text of a model."""
     for secret in sorted(_list_secrets(), key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 
 
 def _list_secrets() -> set[str]:
-    """Return every value to hide, also in the form it has in a URL or in JSON."""
+    """Return every secret, also in the form that it has in a URL or in JSON."""
     values = set(_secrets)
     values |= {value.strip() for name, value in os.environ.items() if _NAMES_OF_SECRETS.search(name)}
     secrets = {value for value in values if len(value) >= MIN_SECRET_CHARACTERS}
@@ -63,10 +65,10 @@ _FORMAT = logging.Formatter()
 
 
 class RedactionFilter(logging.Filter):
-    """Lets every record pass, without its secrets."""
+    """A logging filter that redacts every record and drops none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace what the record says, and the traceback it comes with."""
+        """Redact the message and the traceback of a record."""
         record.msg, record.args = redacted(record.getMessage()), ()
         if record.exc_info:
             record.exc_text, record.exc_info = redacted(_FORMAT.formatException(record.exc_info)), None
@@ -77,6 +79,6 @@ REDACTION_FILTER = RedactionFilter()
 
 
 def redact_logs(*loggers: str) -> None:
-    """Apply `redacted` to what ``loggers`` say; a second time changes nothing."""
+    """Redact the records of ``loggers``; repeated calls have no effect."""
     for name in loggers:
         logging.getLogger(name).addFilter(REDACTION_FILTER)

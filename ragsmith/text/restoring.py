@@ -1,4 +1,4 @@
-"""Restore dataclasses from the output of ``dataclasses.asdict`` after JSON, by their annotations."""
+"""Restore dataclasses by their annotations from the output of ``dataclasses.asdict`` after JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
@@ -8,14 +8,14 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Readers = Mapping[Any, Callable[[Any], Any]]
-"""Functions that restore the types which are not stored in the form of ``asdict``."""
+"""Functions that restore types which are not stored in the form of ``asdict``."""
 
 
 def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
-    """The inverse of ``asdict``.
+    """Restore a dataclass from the output of ``asdict``.
 
     Raises:
-        TypeError, ValueError: a field is unknown, missing or no value of its type.
+        TypeError, ValueError: a field is unknown, missing or not a value of its type.
     """
     if not isinstance(stored, Mapping):
         raise TypeError(f"{stored!r} is no {kind.__name__}")
@@ -37,8 +37,8 @@ def _restore_value(kind: Any, stored: Any, readers: Readers) -> Any:
         return restore(kind, stored, readers)
     arguments = get_args(kind)
     if NoneType in arguments:
-        [given] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]
-        return None if stored is None else _restore_value(given, stored, readers)
+        [type_] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]
+        return None if stored is None else _restore_value(type_, stored, readers)
     if get_origin(kind) is tuple:
         return tuple(_restore_value(arguments[0], one, readers) for one in stored)
     if get_origin(kind) is Mapping:

@@ -1,8 +1,8 @@
-"""Scripts: from a text to its words in any writing system, and which scripts a text is written in.
+"""Splitting of text into words in any writing system, and detection of scripts.
 
-Words are runs of letters, digits and the marks that belong to them, such as vowel signs. Where a script puts no blanks
-between words, a run is cut into overlapping pairs of characters (as Lucene's CJKAnalyzer does; Nie et al. 2000 found
-pairs as good as a dictionary for searching Chinese); in Thai and its like a character has its vowel signs and tones.
+Words are runs of letters, digits and their marks, such as vowel signs. In scripts without spaces between words, a run
+is split into overlapping pairs of characters (as by Lucene's CJKAnalyzer; Nie et al. 2000 found pairs as good as a
+dictionary for searching Chinese); in Thai and similar scripts a character includes its vowel signs and tones.
 """
 
 import re
@@ -19,7 +19,7 @@ _MARK_RANGES = (
     (0xA66F, 0xAC00),
     (0x11000, 0x11800),
 )
-"""Where the marks of scripts are that are in use: no symbols, and no selectors of how a symbol is shown."""
+"""Ranges of the marks of scripts in use, without symbols and variation selectors."""
 
 _MARKS = "".join(
     chr(code) for start, end in _MARK_RANGES for code in range(start, end) if unicodedata.category(chr(code))[0] == "M"
@@ -37,9 +37,9 @@ _CHARACTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
 
 _POINTS = "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u0640\u06d6-\u06dc]"
 _IGNORED = re.compile(f"[\u00ad\u200c\u200d\u2060\ufeff]|{_POINTS}")
-"""Soft hyphens, joiners, the points of Hebrew and Arabic vowels, and Arabic strokes that only widen a word."""
+"""Soft hyphens, joiners, Hebrew and Arabic vowel points, and the Arabic tatweel."""
 _SUFFIX_JOINER = re.compile("(?<=[\u0621-\u06d3])\u200c")
-"""The joiner that keeps an ending apart from its word in Persian."""
+"""The joiner that separates a suffix from its word in Persian."""
 
 _ZEROS = "٠۰߀०০੦૦୦௦౦೦൦๐໐༠၀០᠐０"
 _DIGITS = {ord(zero) + n: str(n) for zero in _ZEROS for n in range(10)}
@@ -78,32 +78,34 @@ _SCRIPT = re.compile("|".join(f"(?P<{name}>[{letters}])" for name, letters in _S
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of ``text`` in order, with their capitals, in the form in which texts are compared.
+    """Return the words of ``text`` in order, in normalised form but with capitals.
 
-    That is NFC, with digits of all scripts and wide letters as the plain ones, and without what is optional in writing:
-    points for vowels in Arabic and Hebrew, strokes that widen a word, joiners and soft hyphens. ``_`` is a blank.
+    Normalisation is NFC, with digits of all scripts and fullwidth letters as ASCII, and without optional marks: Arabic
+    and Hebrew vowel points, tatweel, joiners and soft hyphens. ``_`` separates words.
     """
-    found: list[str] = []
+    split: list[str] = []
     for run in _RUN.findall(_normalise(text)):
         if _WITHOUT_BLANKS.search(run):
             for stretch in _STRETCH.findall(run):
-                found += _split_pairs(stretch) if _WITHOUT_BLANKS.match(stretch) else [stretch]
+                split += _split_pairs(stretch) if _WITHOUT_BLANKS.match(stretch) else [stretch]
         else:
-            found.append(run)
-    return found
+            split.append(run)
+    return split
 
 
 def count_scripts(text: str) -> Counter[str]:
-    """Return how many letters of ``text`` belong to each script, by its name in lower case; "" for none is left out."""
-    found: Counter[str] = Counter()
+    """Return the number of letters of ``text`` by script, whose names are in lower case; other characters are not
+    counted.
+    """
+    counts: Counter[str] = Counter()
     for character, times in Counter(text).items():
         if script := _get_script(character):
-            found[script] += times
-    return found
+            counts[script] += times
+    return counts
 
 
 def normalise_nfc(text: str) -> str:
-    """Return ``text`` in NFC: letters with their accents as one character, however they were written."""
+    """Return ``text`` in NFC, where letters and their accents are one character if possible."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

@@ -1,7 +1,7 @@
-"""YAML without surprises: plain data with line numbers, or one sentence that says where the file is wrong.
+"""A strict subset of YAML: plain data with line numbers, and errors of one sentence with file and line.
 
-What ``yaml.safe_load`` lets through is refused here: duplicate keys, tags, anchors, aliases, merge keys, several
-documents, endless depth. Scalars follow YAML 1.2: ``no`` and ``12:30:45`` are text.
+Features that ``yaml.safe_load`` accepts are rejected: duplicate keys, tags, anchors, aliases, merge keys, several
+documents, excessive depth. Scalars follow YAML 1.2: ``no`` and ``12:30:45`` are text.
 """
 
 import math
@@ -19,10 +19,14 @@ from ragsmith.text.suggest import did_you_mean
 
 YamlValue: TypeAlias = "bool | int | float | str | list[YamlValue] | dict[str, YamlValue] | None"
 YamlPath: TypeAlias = tuple[str | int, ...]
+"""Keys and 0-based positions that lead to a value."""
 
 MAX_BYTES = MIB
+"""Maximum size of a file."""
 MAX_DEPTH = 20
+"""Maximum depth of nesting."""
 MAX_DIGITS = 18
+"""Maximum number of digits of an integer."""
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -33,20 +37,21 @@ KEYWORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+"""Values of unquoted keywords."""
 
 
 class YamlError(UsageError):
-    """A YAML file cannot be used; the message is ``file:line: sentence``."""
+    """A YAML file cannot be used; the message is ``file:line: problem``."""
 
 
 @dataclass(frozen=True, slots=True)
 class YamlTree:
-    """The content of a YAML file, the line of each of its values, and the type of error that a wrong one raises."""
+    """The content of a YAML file, the line of each value by path, and the type of the errors of invalid values."""
 
     data: YamlValue
     source: str
     lines: Mapping[YamlPath, int]
-    wrong: type[UsageError] = YamlError
+    error_type: type[UsageError] = YamlError
 
     def line(self, *path: str | int) -> int:
         """Return the 1-based line of the value at ``path`` (keys and positions), or of its nearest known parent."""
@@ -58,16 +63,16 @@ class YamlTree:
         return f"{self.source}:{self.line(*path)}"
 
     def error(self, path: YamlPath, problem: str) -> UsageError:
-        """Return the error that says ``problem`` of the value at ``path``, with file and line."""
-        return self.wrong(f"{self.where(*path)}: {problem}")
+        """Return the error for a ``problem`` with the value at ``path``, with file and line."""
+        return self.error_type(f"{self.where(*path)}: {problem}")
 
     def mapping(
         self, path: YamlPath = (), *, known: Iterable[str] | None = None, form: str = "", optional: bool = False
     ) -> dict[str, Any]:
-        """Return the mapping at ``path``, or an empty one where nothing is there and it is ``optional``.
+        """Return the mapping at ``path``; an empty one if it is missing and ``optional``.
 
-        Raises ``wrong``, with file and line: it is missing; it is no mapping, for which ``form`` is the sentence; or a
-        key is not ``known``.
+        Raises ``error_type``, with file and line, if the value is missing, is not a mapping (with the message
+        ``form``), or has a key that is not ``known``.
         """
         value: Any = self.data
         for step in path:
@@ -84,22 +89,22 @@ class YamlTree:
         return value
 
 
-def read_yaml(path: Path, wrong: type[UsageError] = YamlError) -> YamlTree:
-    """Read the YAML file at ``path``. Raises an error of the type ``wrong``."""
+def read_yaml(path: Path, error_type: type[UsageError] = YamlError) -> YamlTree:
+    """Read the YAML file at ``path``; raises an error of the type ``error_type``."""
     try:
         text = read_text(path, limit=MAX_BYTES, links=True)
     except TextError as error:
-        raise wrong(error.at(path)) from None
-    return parse_yaml(text, str(path), wrong)
+        raise error_type(error.at(path)) from None
+    return parse_yaml(text, str(path), error_type)
 
 
-def parse_yaml(text: str, source: str, wrong: type[UsageError] = YamlError) -> YamlTree:
-    """Parse ``text``; ``source`` names it in messages. Raises an error of the type ``wrong``."""
+def parse_yaml(text: str, source: str, error_type: type[UsageError] = YamlError) -> YamlTree:
+    """Parse ``text``, which messages call ``source``; raises an error of the type ``error_type``."""
     if len(text) > MAX_BYTES:
-        raise wrong(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
+        raise error_type(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
     if found := FORBIDDEN.search(text):
-        raise wrong(f"{source}:{get_line_number(text, found.start())}: {name_character(found.group())}; remove it")
-    return _TreeBuilder(text, source, wrong).tree()
+        raise error_type(f"{source}:{get_line_number(text, found.start())}: {name_character(found.group())}; remove it")
+    return _TreeBuilder(text, source, error_type).tree()
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
@@ -108,11 +113,11 @@ def unknown_key_message(key: str, known: Iterable[str]) -> str:
 
 
 class _TreeBuilder:
-    """Builds a tree from the parser's events, so that a bad file is refused before it is held in memory."""
+    """Builds a tree from the parser's events, so that an invalid file is rejected before it is in memory."""
 
-    def __init__(self, text: str, source: str, wrong: type[UsageError]) -> None:
+    def __init__(self, text: str, source: str, error_type: type[UsageError]) -> None:
         self.source = source
-        self.wrong = wrong
+        self.error_type = error_type
         self.lines: dict[YamlPath, int] = {}
         self.events = self._events(text)
 
@@ -120,14 +125,14 @@ class _TreeBuilder:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if not isinstance(start, yaml.DocumentStartEvent):
-            raise self.wrong(f"{self.source}:1: the file is empty; write at least one key")
+            raise self.error_type(f"{self.source}:1: the file is empty; write at least one key")
         if start.version or start.tags:
             raise self._error(start, "directives (%YAML, %TAG) are not allowed; remove the line")
         data = self._value(next(self.events), ())
         next(self.events)  # the end of the document
         if isinstance(more := next(self.events), yaml.DocumentStartEvent):
             raise self._error(more, "a second document starts here; keep one document a file")
-        return YamlTree(data, self.source, self.lines, self.wrong)
+        return YamlTree(data, self.source, self.lines, self.error_type)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
         last = 1
@@ -138,30 +143,30 @@ class _TreeBuilder:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else last
-            raise self.wrong(f"{self.source}:{line}: not valid YAML: {_join_message(error)}") from None
+            raise self.error_type(f"{self.source}:{line}: not valid YAML: {_join_message(error)}") from None
         except yaml.reader.ReaderError as error:
             found = f"character U+{int(error.character):04X}"
             line = get_line_number(text, error.position)
-            raise self.wrong(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
+            raise self.error_type(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
         except (ValueError, OverflowError):  # PyYAML passes an escape beyond Unicode to chr()
-            raise self.wrong(
+            raise self.error_type(
                 f"{self.source}:{last}: not valid YAML: a number or escape is out of range after this line"
             ) from None
 
     def _error(self, event: yaml.Event, reason: str) -> UsageError:
-        return self.wrong(f"{self.source}:{_line(event)}: {reason}")
+        return self.error_type(f"{self.source}:{_line(event)}: {reason}")
 
     def _value(self, event: yaml.Event, path: YamlPath) -> YamlValue:
         self.lines.setdefault(path, _line(event))
-        self._refuse_features(event)
+        self._reject_features(event)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event)
         if len(path) >= MAX_DEPTH:
             raise self._error(event, f"nested more than {MAX_DEPTH} levels deep; flatten it")
         return self._sequence(path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(path)
 
-    def _refuse_features(self, event: yaml.Event) -> None:
-        """Refuse what lets a small file mean a large or surprising value."""
+    def _reject_features(self, event: yaml.Event) -> None:
+        """Reject features by which a small file can have a large or surprising value."""
         if isinstance(event, yaml.AliasEvent):
             raise self._error(event, f"the alias {shorten(event.anchor)} is not allowed; write the value out")
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
@@ -188,7 +193,7 @@ class _TreeBuilder:
         return values
 
     def _key(self, event: yaml.Event) -> str:
-        self._refuse_features(event)
+        self._reject_features(event)
         if not isinstance(event, yaml.ScalarEvent):
             raise self._error(event, "a key must be text, not a list or a mapping; write a name")
         if event.style is None and event.value == "<<":
@@ -231,11 +236,11 @@ def _line(event: yaml.Event) -> int:
 
 
 def _format_tag(tag: str) -> str:
-    """Write a tag as its author did."""
+    """Return a tag as it is written in the file."""
     return shorten(tag.replace("tag:yaml.org,2002:", "!!"))
 
 
 def _join_message(error: yaml.MarkedYAMLError) -> str:
-    """Put what PyYAML says on several lines into one."""
+    """Join the parts of an error of PyYAML to one line."""
     parts = (error.context, error.problem)
     return ", ".join(re.sub(r"\s+", " ", part) for part in parts if part)

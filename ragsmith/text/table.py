@@ -1,6 +1,6 @@
-"""Tables: rows of values under columns that know how a value is written.
+"""Tables of values, whose columns format them.
 
-The HTML page, Markdown and the terminal show `Table.cells`; `to_csv` writes the values of any records themselves.
+The HTML page, Markdown and the terminal show `Table.cells`; `to_csv` writes the values of records.
 """
 
 import csv
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of a cell that a spreadsheet may run as a formula."""
+"""First characters of a cell that a spreadsheet may evaluate as a formula."""
 
 DECIMALS = 6
-"""Decimals of numbers in CSV and JSON."""
+"""Number of decimals in CSV and JSON."""
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
@@ -23,7 +23,7 @@ ColumnPath = str | tuple[str, ...]
 
 
 def write_text(value: Any) -> str:
-    """Return a value as text, integers with separators for thousands; nothing for None."""
+    """Format a value as text, integers with thousands separators; None is empty."""
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -31,9 +31,9 @@ def write_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading, with its unit, and how values below it are written.
+    """A column: its heading, with its unit, and the format of its values.
 
-    Numbers are aligned to the right. ``wide`` columns hold prose and should not be squeezed.
+    Numbers are aligned to the right. ``wide`` columns contain prose and should not be narrowed.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Column:
     wide: bool = False
 
     def write(self, value: Any) -> str:
-        """Return a value as this column shows it; text is shown as it is."""
+        """Format a value; text is unchanged."""
         return value if isinstance(value, str) else self.format(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Values by row. ``marks`` says for each row what kind it is: winner, baseline, inert or nothing."""
+    """A table by rows. ``marks`` has the kind of each row: winner, baseline, inert or none."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -57,7 +57,7 @@ class Table:
 
     @property
     def cells(self) -> list[list[str]]:
-        """The rows as text."""
+        """The rows as formatted text."""
         return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def mark(self, place: int) -> str:
@@ -76,17 +76,17 @@ def prose(*names: str) -> tuple[Column, ...]:
 
 
 def figures(format: Callable[[Any], str], *names: str) -> tuple[Column, ...]:  # noqa: A002  the word of the field
-    """Return columns of numbers that are all written by ``format``."""
+    """Return columns of numbers with the same ``format``."""
     return tuple(Column(name, format, number=True) for name in names)
 
 
 def counts(*names: str) -> tuple[Column, ...]:
-    """Return columns of whole numbers."""
+    """Return columns of integers."""
     return figures(write_text, *names)
 
 
 def to_csv(records: Iterable[Any], columns: Mapping[str, ColumnPath]) -> str:
-    """CSV that is safe to open in a spreadsheet: a line for each record, a column for each heading and its path."""
+    """Return CSV that is safe to open in a spreadsheet: a line per record, a column per heading and path."""
     paths = [tuple(path.split(".")) if isinstance(path, str) else path for path in columns.values()]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -104,7 +104,7 @@ def _look_up(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def escape_cell(cell: Any) -> str:
-    """Return the text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    """Return the text of a cell; an apostrophe is prepended to text that a spreadsheet would evaluate as a formula."""
     if cell is None or isinstance(cell, bool):
         return "" if cell is None else str(cell).lower()
     if isinstance(cell, tuple):
@@ -114,7 +114,7 @@ def escape_cell(cell: Any) -> str:
 
 
 def round_values(value: Any) -> Any:
-    """Return plain data with at most six decimals, and without -0.0."""
+    """Return plain data with floats rounded to six decimals, without -0.0."""
     if isinstance(value, float):
         return round(value, DECIMALS) + 0.0
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Words, index terms and sentences of a text, and the normal form in which short answers are compared."""
+"""Words, index terms and sentences of a text, and the normal form of short answers."""
 
 import re
 import string
@@ -17,19 +17,18 @@ def _to_set(text: str) -> frozenset[str]:
 
 
 STOP_WORDS = stop_words(ENGLISH)
-"""English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
+r"""English function words, including question words and what ``\w+`` matches of contractions (``don``, ``t``)."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_CASE_BREAK = re.compile(r"[A-Z](?:(?<=[a-z0-9].)(?<!\bMc.)(?=[A-Za-z])|(?<=[A-Z].)(?=[a-z]{2}))")
-"""A capital that opens a part of an identifier: ``parse|HTTP|Header``. It comes first so that search is quick."""
+"""A capital that begins a part of an identifier (``parse|HTTP|Header``); it comes first in the pattern for speed."""
 
 
 def words(text: str, language: str = ENGLISH) -> list[str]:
-    """Return the runs of letters and digits, lower-cased, in order; ``_`` separates words as a blank does.
+    """Return the runs of letters and digits, lower-cased, in order; ``_`` separates words.
 
-    In English that is all there is to it. In other languages marks such as vowel signs belong to their letters, what is
-    optional in writing does not count, and a script without blanks between words gives pairs of characters: see
-    `ragsmith.text.scripts.split_words`.
+    In other languages than English, marks such as vowel signs belong to their letters, optional marks are removed, and
+    scripts without spaces give pairs of characters: see `ragsmith.text.scripts.split_words`.
     """
     if language == ENGLISH:
         return _WORD.findall(normalise_nfc(text).lower())
@@ -44,10 +43,10 @@ def content_words(text: str, language: str = ENGLISH) -> list[str]:
 
 @bounded_cache(1 << 14, key="a text and its language")
 def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
-    """Return the words without stop words, stemmed (Snowball): what BM25 and word overlap count.
+    """Return the index terms: words without stop words, stemmed (Snowball).
 
-    An identifier with capitals inside (``parseHTTPHeader``) is indexed whole and by its parts, so that it is found by
-    its name and by its words. One with ``_`` is its words. The names of ``Mc`` stay whole.
+    An identifier with inner capitals (``parseHTTPHeader``) is indexed whole and by its parts, one with ``_`` by its
+    parts. Names with ``Mc`` are not split.
     """
     if language == ENGLISH:
         return tuple([stem(word) for word in words(_append_parts(normalise_nfc(text))) if word not in STOP_WORDS])
@@ -59,30 +58,30 @@ def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
 
 @bounded_cache(1 << 12, key="a text and languages")
 def merge_terms(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the terms that a text has if it is in one of ``languages``: each as often as the one has it most often."""
-    found: Counter[str] = Counter()
+    """Return the terms of a text in any of ``languages``, each with its maximum frequency over the languages."""
+    counts: Counter[str] = Counter()
     for language in languages:
-        found |= Counter(terms(text, language))
-    return tuple(found.elements())
+        counts |= Counter(terms(text, language))
+    return tuple(counts.elements())
 
 
 def tokeniser_for(languages: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return how to read the terms of a text that is in one of the languages of a corpus, such as a question."""
+    """Return the tokeniser for a text, such as a question, in one of the languages of a corpus."""
     among = tuple(sorted(set(languages)))
     return terms if among in {(), (ENGLISH,)} else partial(merge_terms, languages=among)
 
 
 def get_surface_forms(text: str, language: str = ENGLISH) -> list[str]:
-    """Return what each of ``terms(text, language)`` was made of, with its capitals."""
+    """Return the surface form of each of ``terms(text, language)``, with its capitals."""
     text = _append_parts(normalise_nfc(text))
     if language != ENGLISH:
         stops = stop_words(language)
         return [run for run in split_words(text) if lower_case(run, language) not in stops]
-    folded = words(text)
-    spelled = _WORD.findall(text)
-    if len(spelled) != len(folded):  # lower-casing cut a word apart, as it does with the Turkish İ
-        spelled = folded
-    return [form for form, word in zip(spelled, folded, strict=True) if word not in STOP_WORDS]
+    lowered = words(text)
+    forms = _WORD.findall(text)
+    if len(forms) != len(lowered):  # lower-casing splits words with the Turkish İ
+        forms = lowered
+    return [form for form, word in zip(forms, lowered, strict=True) if word not in STOP_WORDS]
 
 
 def _append_parts(text: str) -> str:
@@ -90,9 +89,9 @@ def _append_parts(text: str) -> str:
     return _WORD.sub(_expand_identifier, text) if _CAMEL_CASE_BREAK.search(text) else text
 
 
-def _expand_identifier(found: re.Match[str]) -> str:
-    whole, parts = found[0], _CAMEL_CASE_BREAK.sub(r" \g<0>", found[0]).split()
-    return whole if len(parts) == 1 else " ".join([whole, *(part for part in parts if len(part) > 1)])
+def _expand_identifier(match: re.Match[str]) -> str:
+    identifier, parts = match[0], _CAMEL_CASE_BREAK.sub(r" \g<0>", match[0]).split()
+    return identifier if len(parts) == 1 else " ".join([identifier, *(part for part in parts if len(part) > 1)])
 
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
@@ -102,7 +101,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 def normalise_answer(text: str) -> str:
     """Return the form in which SQuAD compares answers (Rajpurkar et al. 2016).
 
-    Lower case, without ASCII punctuation and without the articles, white space collapsed.
+    It is in lower case, without ASCII punctuation and articles, with white space collapsed.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
@@ -110,7 +109,7 @@ def normalise_answer(text: str) -> str:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 _TITLES = _to_set("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs")
-"""Abbreviations that never end a sentence: something they belong to follows."""
+"""Abbreviations that never end a sentence."""
 
 _NUMBERED = _to_set(
     """
@@ -118,10 +117,10 @@ _NUMBERED = _to_set(
     pt ref refs reg s sec secs sep sept ser ss tab vol vols
     """
 )
-"""Abbreviations in front of a number or a label; the same letters may be a word that ends a sentence."""
+"""Abbreviations before a number or a label, which may also be words at the end of a sentence."""
 
 _SOMETIMES_LAST = _to_set("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ")
-"""Abbreviations that end a sentence only when a function word opens the next one."""
+"""Abbreviations that end a sentence only before a function word with a capital."""
 
 _OPENERS = STOP_WORDS | {
     "according",
@@ -138,7 +137,7 @@ _DOTTED = re.compile(r"[A-Z]|(?:[A-Za-z]{1,2}\.)+[A-Za-z]{1,2}")  # an initial, 
 _ENUMERATOR = re.compile(r"(?:\d{1,3}\.)*\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
 _ROMAN = re.compile(r"[IVXLCDM]+")
 
-# Runs are matched whole and only from their first character, so that no input takes quadratic time.
+# Possessive matches from the first character of a run keep the time linear.
 _END = re.compile(
     r"(?<![.!?…؟।])[.!?…؟।]++[\"'”’»)\]]*+(?:\[\d{1,3}\])*+(?=\s)"  # with quotes, brackets, footnote marks
     r"|(?<![。！？])[。！？]++[\"”’」』）]*+"
@@ -150,16 +149,16 @@ _BREAK = re.compile(r"[\n\r\f\u2028\u2029]\s*+")
 _WIKI_HEADING = re.compile(r"(?<!\S)(={2,6}) [^=\n]{1,120} \1(?!\S)")
 _ITEM = re.compile(r"[-*+•‣◦▪–—>]\s|#|={2}|\(\w{1,4}\)\s|\d{1,3}[.)]\s|[a-z][.)]\s|[A-Z]\)\s")
 _CELL = re.compile(r"[|\t]")
-_RECORD = re.compile(r"[^\s:;][^:;\n]{0,60}: [^;\n]*;")  # a row of a table as it is loaded: column: value; column: ...
+_RECORD = re.compile(r"[^\s:;][^:;\n]{0,60}: [^;\n]*;")  # a table row in text form: column: value; column: ...
 _PROSE_WIDTH = 40
-"""Characters; a shorter line is a heading, a verse or an entry of a list, not a line of wrapped prose."""
+"""Minimum number of characters of a wrapped line; a shorter one is a heading, a verse or a list entry."""
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the offsets ``[start, end)`` of the sentences of ``text``, in order and without surrounding white space.
 
-    Every visible character belongs to exactly one sentence. Headings, list items and table rows are sentences of their
-    own; a line break inside wrapped prose is not an end. Nor are full stops of abbreviations, initials and numbering.
+    Every visible character belongs to exactly one sentence. Headings, list items and table rows are separate sentences;
+    line breaks within wrapped prose do not end a sentence, nor do full stops of abbreviations, initials and numbering.
     """
     return list(_sentences(text))
 
@@ -170,7 +169,7 @@ def _sentences(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _split_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Cut at headings and at line breaks that mean something; offsets may include white space."""
+    """Yield blocks, separated at headings and at line breaks other than wrapping; offsets may include white space."""
     start = 0
     if "== " in text:
         for heading in _WIKI_HEADING.finditer(text):
@@ -181,6 +180,7 @@ def _split_blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _split_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the blocks between ``start`` and ``end``, joining wrapped lines."""
     line_start = start
     gaps = list(_BREAK.finditer(text, start, end))
     for gap, following in zip_longest(gaps, gaps[1:]):
@@ -203,7 +203,7 @@ def _wraps(line: str, gap: str, following: str) -> bool:
     return following[:1].islower() or line[-1].isalpha() or line[-1] in ",.?!"
 
 
-@bounded_cache(1 << 15, key="a block of text")  # blocks come again in every text that is put together from them
+@bounded_cache(1 << 15, key="a block of text")  # blocks are repeated in texts that are joined from them
 def _split_block(block: str) -> tuple[tuple[int, int], ...]:
     """Return the sentences of one block."""
     found = []
@@ -224,12 +224,12 @@ def _skip_pattern(pattern: re.Pattern[str], text: str, start: int, end: int) -> 
 
 
 def _ends_sentence(text: str, start: int, mark: re.Match[str], end: int) -> bool:
-    """Decide on one terminator, from the token before it and the word after it."""
+    """Whether a terminator ends a sentence, by the token before it and the word after it."""
     stop = mark.start()
     opening = _skip_pattern(_OPENING, text, mark.end(), end)
     after = text[opening : max(opening + 1, _skip_pattern(_WORD, text, opening, end))]  # a word, or one symbol
     if text[stop] in "。！？" or (stop > start and text[stop - 1].isspace() and after != "."):
-        return True  # tokenised text puts a space before its full stops and may have no capitals
+        return True  # tokenised text has a space before full stops and may have no capitals
     if after[:1].islower():
         return False
     if text[stop] != "." or text[stop + 1 : stop + 2] in {".", "!", "?"}:
@@ -239,7 +239,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str], end: int) -> bool
 
 
 def _is_abbreviation(token: str, after: str, *, first: bool) -> bool:
-    """Whether a full stop belongs to ``token`` in front of ``after``; ``first``: the token opens its sentence."""
+    """Whether a full stop belongs to ``token`` before ``after``; ``first`` if the token begins its sentence."""
     token = token.lstrip("\"'“‘«([")
     key = token.lower()
     if key in _TITLES or (first and _ENUMERATOR.fullmatch(token)):

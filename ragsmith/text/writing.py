@@ -15,7 +15,7 @@ def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
 
     Raises:
         UsageError: ``path`` is a folder.
-        OSError: the file cannot be written; ``filename`` is ``path``, and an earlier file is unchanged.
+        OSError: the file cannot be written; ``filename`` is ``path``, and an existing file is unchanged.
     """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")

@@ -26,7 +26,7 @@ from ragsmith.serving.conversation import SELF_CONTAINED
 from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.passage_compress.llm_refine import REFINE
 from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
-from ragsmith.techniques.post_generation.abstain import HELD
+from ragsmith.techniques.post_generation.abstain import ANSWERABLE
 from ragsmith.techniques.post_generation.reflection_revising import REVIEW_TASK, make_revision_task
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
@@ -59,7 +59,7 @@ TASKS: tuple[Task[Any], ...] = (
         IMAGINE_CODE,
         IMAGINE_TABLE,
     ),
-    *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT, HELD, CLOSED_BOOK, ROUND_TRIP, SELF_CONTAINED),
+    *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT, ANSWERABLE, CLOSED_BOOK, ROUND_TRIP, SELF_CONTAINED),
 )
 
 THOUGHT = "<think>\nThe user wants...\n1. Is it this?\nScore: 1\n[3] > [2] > [1]\n</think>\n\n"
