@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--answers", action="store_true")
     given = parser.parse_intermixed_args()
     load_techniques()
-    models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
+    models = ModelNames().override({"embedder": given.embedder} if given.embedder else {})
     own = [Experiment(load_dataset(name), models) for name in (*BUNDLED, *DOMAINS)]
     others = [with_all_questions(data) for data in (*published(given.data), *corpora(given.corpora))]
     setups = [*own, *(replace(setup, models=models) for setup in others)]

@@ -126,7 +126,7 @@ def test_objects_are_handed_over_again_to_the_pipeline(here: dict[str, Any], tmp
     said = yaml.safe_load(here["winner"].read_text())["models"]
     assert said["language_model"] == f"given:{Chat.id}"
     assert said["ids"]["judge"] == Chat.id
-    with pytest.raises(UsageError, match=r"version 3 was an object in Python.*models=\{'language_model': ...\}"):
+    with pytest.raises(UsageError, match=r"version 3 was a Python object.*models=\{'language_model': ...\}"):
         ragsmith.Pipeline.load(here["winner"])
     chat = Chat()
     pipeline = ragsmith.Pipeline.load(here["winner"], models={"language_model": chat})

@@ -18,7 +18,7 @@ from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.registry import REGISTERED as REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
-from ragsmith.models.registry import REGISTERED
+from ragsmith.models.registry import REGISTRY
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
@@ -109,7 +109,7 @@ def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Pat
         trace = setup.engine().answer(baseline("naive"), Question(setup.dataset.examples[0].question))
         embedder = setup.loaded_models.embedder
     finally:
-        del REGISTERED["embedder", "hashing"]
+        del REGISTRY["embedder", "hashing"]
     assert embedder.id.startswith("hashing:words@dimensions=512@code=")  # as the file is somebody's own
     assert np.linalg.norm(embedder.embed(["the court of appeal", ""]), axis=1) == pytest.approx([1, 0])
     assert trace.hits

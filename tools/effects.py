@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not given.corpora:
         parser.error("name FOLDER and CORPORA, or data sets with --own")
     own = [Experiment(load_dataset(name), faithfulness=False) for name in BUNDLED]
-    models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
+    models = ModelNames().override({"embedder": given.embedder} if given.embedder else {})
     others = [with_all_questions(data) for data in (*published(given.folder), *corpora(given.corpora))]
     able = [setup for setup in others if not given.embedder or setup.dataset.name not in TOO_SLOW]
     with Store.open(given.cache) as store:

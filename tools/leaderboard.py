@@ -263,9 +263,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("RAGSMITH_LEDGER", f"{given.cache}.looks.sqlite")
     asked = {"preset": given.preset, "max_evaluations": given.max_evaluations, "cache": given.cache, **_models(given)}
     called = (
-        EMBEDDED
-        if not asked.get("models")
-        else ModelNames().overridden(asked["models"]).for_role("language_model").name
+        EMBEDDED if not asked.get("models") else ModelNames().override(asked["models"]).for_role("language_model").name
     )
     if called != EMBEDDED and not given.run:
         return _say_plan(names, called, {**asked, "prices": given.prices})

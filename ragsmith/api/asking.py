@@ -299,7 +299,7 @@ def serve(
     """
     require_serve_packages()
     from ragsmith.serving import server  # noqa: PLC0415  optional, and slow to import
-    from ragsmith.serving.middleware import THIS_MACHINE  # noqa: PLC0415
+    from ragsmith.serving.middleware import LOOPBACK_HOSTS  # noqa: PLC0415
 
     chosen = limits or ServingLimits()
     if mcp:
@@ -309,14 +309,14 @@ def serve(
                 "--feedback with --mcp"
             )
         from ragsmith import __version__  # noqa: PLC0415
-        from ragsmith.serving.tools import tool_server  # noqa: PLC0415
+        from ragsmith.serving.tools import make_tool_server  # noqa: PLC0415
 
-        answerer = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
-        tools = tool_server(answerer, chosen, __version__)
+        service = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
+        tools = make_tool_server(service, chosen, __version__)
         try:
             tools.run("stdio")
         finally:
-            answerer.close()
+            service.close()
         if tools.interrupted:
             signal.raise_signal(signal.SIGINT)
         return
@@ -329,7 +329,7 @@ def serve(
             documents=documents,
             indexed=indexed,
             token=token,
-            hosts=(*THIS_MACHINE, host),
+            hosts=(*LOOPBACK_HOSTS, host),
             limits=chosen,
             feedback=feedback,
             **given,
@@ -363,17 +363,17 @@ def asgi_app(
     """
     require_serve_packages()
     from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
-    from ragsmith.serving.middleware import THIS_MACHINE, checked_token  # noqa: PLC0415
+    from ragsmith.serving.middleware import LOOPBACK_HOSTS, check_token  # noqa: PLC0415
 
     if token is not None:
-        token = checked_token(token, "the argument token")
+        token = check_token(token, "the argument token")
     if isinstance(hosts, str):
         raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
-    answerer = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
-    names = THIS_MACHINE if hosts is None else hosts
-    return ServingApp(answerer, limits=limits, token=token, hosts=names, feedback=feedback)
+    service = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
+    names = LOOPBACK_HOSTS if hosts is None else hosts
+    return ServingApp(service, limits=limits, token=token, hosts=names, feedback=feedback)
 
 
 def require_serve_packages() -> None:
@@ -413,11 +413,11 @@ def _load_service(
                 f"the documents differ from those that the pipeline was found on, {how}", Notice, stacklevel=3
             )
     with ExitStack() as stack:
-        store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.waits else None
-        answerer = PipelineService(loaded, store)
-        answerer.prepare()
-        answerer.keep_open(stack.pop_all())
-    return answerer
+        store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.prefers_threads else None
+        service = PipelineService(loaded, store)
+        service.prepare()
+        service.keep_open(stack.pop_all())
+    return service
 
 
 def deploy(

@@ -211,7 +211,7 @@ def draft_questions(
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     with open_store(cache) as store:
         budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, price_table, accepted)
-        gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
+        gateway = Gateway(store, budget, Failures(store, retry_failed=retry_failed))
         with (
             closing(budget),
             ModelDrafting(

@@ -78,7 +78,7 @@ class Resources:
         """Return the models given by name, checked, and the models given as objects."""
         named, given = partition_models(models_by_role(self.models))
         names = self.models if isinstance(self.models, ModelNames) else ModelNames()
-        chosen = names.overridden(named, self.base_url, self.vector_store)
+        chosen = names.override(named, self.base_url, self.vector_store)
         chosen.check()
         return chosen, given
 
@@ -131,7 +131,7 @@ class Resources:
     @contextmanager
     def caching_replies(self, pipeline: Pipeline) -> Iterator[Pipeline]:
         """Yield ``pipeline`` such that paid replies are stored in the cache."""
-        if not pipeline.setup.loaded_models.waits:
+        if not pipeline.setup.loaded_models.prefers_threads:
             yield pipeline
             return
         with self.store() as store, pipeline.remembering(store) as cached:

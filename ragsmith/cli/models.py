@@ -41,7 +41,9 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
         {
             "role": declared.role,
             "name": declared.form,
-            "options": {name: {"shapes_results": provider.shapes} for name, provider in declared.options.items()},
+            "options": {
+                name: {"shapes_results": provider.affects_results} for name, provider in declared.options.items()
+            },
             "keys": declared.service.keys,
             "base_url": declared.service.base_url,
             "extra": declared.extra or None,
@@ -184,10 +186,10 @@ def _problem_lines(name: str, result: ModelCheck) -> list[str]:
 
 def _capability_lines(result: ModelCheck) -> list[str]:
     """Return the lines about the capabilities of a model, with the entry for a file of models."""
-    from ragsmith.models.served.openai_chat import REFUSABLE
+    from ragsmith.models.served.openai_chat import REFUSABLE_PARAMETERS
 
     thinking = result.thinking_tokens
-    refused = {name: REFUSABLE.get(name) for name in result.refuses}
+    refused = {name: REFUSABLE_PARAMETERS.get(name) for name in result.refuses}
     capabilities = [
         _display_name(result),
         *([] if result.dimensions is None else [f"{result.dimensions} dimensions"]),

@@ -108,7 +108,7 @@ class Progress:
             listed = ", ".join(f"{n} {name}" for name, n in counts.items())
             print_stderr(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
         if self._mode == "live":
-            self._start_live(auto_refresh=start.setup.waits)
+            self._start_live(auto_refresh=start.setup.prefers_threads)
 
     def step(self, step: Step) -> None:
         """Report a completed step."""

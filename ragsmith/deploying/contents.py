@@ -22,12 +22,14 @@ from ragsmith.plugins import load_file, loaded_modules, parts_of
 Contents = Mapping[str, bytes | Path]
 """Path in the kit, with ``/`` between folders, to its bytes or to the file that is copied."""
 
-DATA = "data"
+DATA_FOLDER = "data"
 """Folder of a kit with the data set or the documents."""
-OWN = "own"
+USER_CODE_FOLDER = "own"
 """Folder of a kit with the user's own files."""
 WINNER = "winner.yaml"
-HEAD = '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'
+WINNER_HEADER = (
+    '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'
+)
 
 
 def read_bytes(content: bytes | Path) -> bytes:
@@ -49,10 +51,10 @@ def data_files(folder: Path, *, questions: bool) -> Contents:
     ``folder`` was loaded before, so it contains no links and no files that cannot be read.
     """
     documents = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    found = {f"{DATA}/{FOLDER}/{name}": path for name, path in visible_files(documents)}
+    found = {f"{DATA_FOLDER}/{FOLDER}/{name}": path for name, path in visible_files(documents)}
     wanted = [MANIFEST, *([QUESTIONS] if questions else []), *([SOURCES] if _sources_are_relative(folder) else [])]
     if documents != folder:
-        found |= {f"{DATA}/{name}": folder / name for name in wanted if (folder / name).is_file()}
+        found |= {f"{DATA_FOLDER}/{name}": folder / name for name in wanted if (folder / name).is_file()}
     return found
 
 
@@ -62,7 +64,7 @@ def _sources_are_relative(folder: Path) -> bool:
 
 
 @dataclass
-class OwnFiles:
+class UserFiles:
     """The user's own files of a kit, with what they import from their folder."""
 
     contents: dict[str, bytes | Path] = field(default_factory=dict)
@@ -78,11 +80,11 @@ class OwnFiles:
         for part in parts_of(path):
             if not part.is_relative_to(home):
                 raise UsageError(f"{path} imports {part} from another folder: put it next to {path.name}")
-            name = f"{OWN}/{part.relative_to(home).as_posix()}"
+            name = f"{USER_CODE_FOLDER}/{part.relative_to(home).as_posix()}"
             if name in self.contents and read_bytes(self.contents[name]) != part.read_bytes():
                 raise UsageError(f"two files of your own are called {part.name}: give one of them another name")
             self.contents[name] = part
-        return f"{OWN}/{path.name}"
+        return f"{USER_CODE_FOLDER}/{path.name}"
 
     def imported_modules(self) -> set[str]:
         """Return the top-level modules that the files import and that are not among them."""
@@ -91,7 +93,7 @@ class OwnFiles:
         return found - here
 
 
-def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: OwnFiles, *, questions: bool) -> dict[str, Any]:
+def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: UserFiles, *, questions: bool) -> dict[str, Any]:
     """Return the content of a pipeline's file with all paths replaced by those in the kit.
 
     Scores are kept if they are of the same documents and questions. The address of the vector store is left out, as
@@ -101,7 +103,7 @@ def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: OwnFiles, 
     moved = {key: value for key, value in content.items() if key != "vector_store"}
     if not questions or loaded.found_on != data.digest:
         moved = {key: value for key, value in moved.items() if key not in ("expected", "reference")}
-    moved["dataset"] = {"name": data.name, "path" if questions else "documents": DATA, "digest": data.digest}
+    moved["dataset"] = {"name": data.name, "path" if questions else "documents": DATA_FOLDER, "digest": data.digest}
     if listed := content.get("imports"):
         files = {fingerprint(one.__name__): Path(str(one.__file__)) for one in loaded_modules()}
         moved["imports"] = [{**entry, "file": own.add(files[entry["digest"]])} for entry in listed]
@@ -112,4 +114,4 @@ def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: OwnFiles, 
 
 def winner_bytes(content: Mapping[str, Any]) -> bytes:
     """Return ``winner.yaml`` of a kit with this content."""
-    return (HEAD + dump_yaml(content)).encode()
+    return (WINNER_HEADER + dump_yaml(content)).encode()

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ragsmith.deploying.contents import WINNER, OwnFiles, data_files, winner_bytes, winner_content
+from ragsmith.deploying.contents import WINNER, UserFiles, data_files, winner_bytes, winner_content
 from ragsmith.deploying.requirements import Requirements, find_packages, resolve_requirements
 from ragsmith.deploying.wheel import build_wheel
 from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
@@ -23,7 +23,7 @@ from ragsmith.models.registry import ModelProvider, providers
 from ragsmith.pipelines.genes import GENES, Candidate, configuration
 
 TEMPLATES = Path(__file__).parent / "templates"
-FILES = {
+TEMPLATE_FILES = {
     "server.py": "server.py",
     "running.py": "running.py",
     "asking.py": "asking.py",
@@ -41,10 +41,10 @@ FILES = {
     "README.md.j2": "README.md",
 }
 """Template to file; templates without ``.j2`` are copied."""
-GATE = "gate.yml.j2"
-SERVICES = {"qdrant": "qdrant", "postgres": "postgres"}
+GATE_TEMPLATE = "gate.yml.j2"
+SERVICE_EXTRAS = {"qdrant": "qdrant", "postgres": "postgres"}
 """Service to the extra that brings its client."""
-MAX_QUESTION = 300
+MAX_QUESTION_CHARACTERS = 300
 """Characters of the question in the smoke test."""
 
 
@@ -78,7 +78,7 @@ def make_kit(
     """
     check_target(folder, force=force)
     questions = bool(loaded.setup.dataset.examples) and not bare
-    own = OwnFiles()
+    own = UserFiles()
     winner = winner_content(content, loaded, own, questions=questions)
     used = tuple(_providers(loaded, gated=questions))
     extras = {"serve", *_extras(loaded, used)}
@@ -90,7 +90,7 @@ def make_kit(
     uses = {"qdrant": vectors, "postgres": served}
     packages, unknown = find_packages(own.imported_modules())
     main = resolve_requirements(extras, packages=packages)
-    with_services = resolve_requirements({*extras, *SERVICES.values()}, packages=packages)
+    with_services = resolve_requirements({*extras, *SERVICE_EXTRAS.values()}, packages=packages)
     services = with_services - main
     wheel, wheel_bytes = build_wheel()
     keys = _keys(used)
@@ -127,8 +127,8 @@ def make_kit(
         **own.contents,
         **{
             target: _render(template, facts).encode()
-            for template, target in FILES.items()
-            if questions or template != GATE
+            for template, target in TEMPLATE_FILES.items()
+            if questions or template != GATE_TEMPLATE
         },
     }
     write_kit(contents, folder, lambda draft: _check_draft(draft, loaded))
@@ -171,8 +171,8 @@ def _question(loaded: Pipeline) -> str:
     """Return the question of the smoke test: one of the data set, or one about the first document."""
     data = loaded.setup.dataset
     if data.examples:
-        return data.examples[0].question[:MAX_QUESTION]
-    return f"What is said about {data.documents[0].title[:MAX_QUESTION]}?"
+        return data.examples[0].question[:MAX_QUESTION_CHARACTERS]
+    return f"What is said about {data.documents[0].title[:MAX_QUESTION_CHARACTERS]}?"
 
 
 def _genes(candidate: Candidate) -> list[dict[str, Any]]:

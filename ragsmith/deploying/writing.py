@@ -11,12 +11,12 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from ragsmith.deploying.contents import DATA, Contents, read_bytes
+from ragsmith.deploying.contents import DATA_FOLDER, Contents, read_bytes
 from ragsmith.errors import UsageError
 
 KIT_LIST = "kit.json"
 """File with the paths and digests of a kit's files, by which a kit is recognised."""
-MAX_NAMED = 10
+MAX_LISTED_FILES = 10
 """Files that a message names."""
 
 
@@ -59,7 +59,7 @@ def write_kit(contents: Contents, folder: Path, check: Callable[[Path], None]) -
                     move(folder / name, aside / name)
                 if (draft / name).exists():
                     move(draft / name, folder / name)
-    _remove_empty(folder / DATA)
+    _remove_empty(folder / DATA_FOLDER)
 
 
 def _put(path: Path, data: bytes) -> str:
@@ -85,7 +85,7 @@ def _check_edits(folder: Path, earlier: Mapping[str, str], new: Mapping[str, str
 
     Checked are all paths that are written or removed, and all files of the data.
     """
-    documents = (path.relative_to(folder).as_posix() for path in (folder / DATA).rglob("*") if path.is_file())
+    documents = (path.relative_to(folder).as_posix() for path in (folder / DATA_FOLDER).rglob("*") if path.is_file())
     strange = [
         name
         for name in sorted({*earlier, *new, *documents})
@@ -93,11 +93,11 @@ def _check_edits(folder: Path, earlier: Mapping[str, str], new: Mapping[str, str
     ]
     if not strange:
         return
-    rest = len(strange) - MAX_NAMED
-    listed = ", ".join(strange[:MAX_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+    rest = len(strange) - MAX_LISTED_FILES
+    listed = ", ".join(strange[:MAX_LISTED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
     was, them = ("was", "it") if len(strange) == 1 else ("were", "them")
-    data = any(name.startswith(f"{DATA}/") for name in strange)
-    kept = f", or deploy on these documents (--dataset {folder / DATA})" if data else ""
+    data = any(name.startswith(f"{DATA_FOLDER}/") for name in strange)
+    kept = f", or deploy on these documents (--dataset {folder / DATA_FOLDER})" if data else ""
     raise UsageError(
         f"in {folder}, {listed} {was} put there, or edited, since the kit was made, and would be lost: "
         f"move {them} away, or name a new folder{kept}"

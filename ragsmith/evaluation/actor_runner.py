@@ -60,7 +60,7 @@ from ragsmith.gateway.remote import (
     remote_model,
 )
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.registry import GIVEN
+from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.models.usage import Meter
 from ragsmith.models.vector_stores import APPROXIMATE, serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -100,7 +100,7 @@ def refuse_vectors(setup: Experiment, address: str) -> None:
         UsageError: the vectors are in a folder that only this process, or only this machine, can read.
     """
     for variant in setup.variants:
-        at = variant.models.vectors_at
+        at = variant.models.vector_store_address
         if serves_one_process(at):
             raise UsageError(
                 "vectors in a folder can be searched by one process alone: leave --engine out, or give "
@@ -153,7 +153,7 @@ class ActorRunner(Runner):
         refuse_vectors(setup, cluster.address)
         super().__init__(setup, engine)
         self._ray = cluster.connect()
-        self._waits = setup.waits
+        self._waits = setup.prefers_threads
         self._concurrency = math.ceil(setup.workers / cluster.actors) if self._waits else 1
         self._shard = {question: i % cluster.actors for i, question in enumerate(setup.order)}
         self._actors: list[Any] = []
@@ -471,7 +471,7 @@ def collect_remote_models(setup: Experiment, engine: Engine) -> tuple[dict[Model
         names, loaded = variant.models, variant.loaded_models
         for role in names.named_roles:
             name, model = names.for_role(role), getattr(loaded, role)
-            if not is_called_centrally(model, is_object=name.kind == GIVEN):
+            if not is_called_centrally(model, is_object=name.kind == OBJECT_KIND):
                 continue
             if is_chat_model(model):
                 engine.gateway.language_model(model, Meter())  # informs the model of its learned capabilities

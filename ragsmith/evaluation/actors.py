@@ -44,7 +44,7 @@ from ragsmith.gateway.remote import (
 )
 from ragsmith.index.index import Index
 from ragsmith.models.loading import load_models
-from ragsmith.models.registry import GIVEN
+from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
 from ragsmith.models.vector_stores import resolve_address
@@ -157,12 +157,12 @@ class NodeSetup(Experiment):
         names = self.models
         proxies = {role: self.remote.get((role, names.for_role(role))) for role in names.named_roles}
         given = {role: model for role, model in proxies.items() if model is not None}
-        here = replace(names, **{role: f"{GIVEN}:{model.id}" for role, model in given.items()})
+        here = replace(names, **{role: f"{OBJECT_KIND}:{model.id}" for role, model in given.items()})
         chunks = self.corpus.chunks
         shared = (self.marked_by or self)._shared
         languages = [chunk.language for chunk in chunks]
         models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
-        return replace(models, vectors_at=resolve_address(models.vectors_at, self.folder))
+        return replace(models, vector_store_address=resolve_address(models.vector_store_address, self.folder))
 
 
 @dataclass(frozen=True, slots=True)

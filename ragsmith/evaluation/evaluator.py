@@ -78,7 +78,7 @@ class Evaluator:
         self._cluster = cluster
         self._ranks = ranks
         self._budget = budget
-        self._failures = Failures(store, ask_again=retry_failed)
+        self._failures = Failures(store, retry_failed=retry_failed)
         self._store = store
         self._clock = clock
         self._workers = workers
@@ -326,7 +326,7 @@ class Evaluator:
             from ragsmith.evaluation.actor_runner import ActorRunner  # noqa: PLC0415  rarely needed
 
             return ActorRunner(self._setup, engine, self._cluster, self._memory.limit)
-        if self._setup.waits:
+        if self._setup.prefers_threads:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._processes > 1:
             return ProcessRunner(self._setup, engine, self._workers, self._memory.limit)
@@ -337,5 +337,5 @@ class Evaluator:
         """The number of processes during computation: this one, and workers that are processes."""
         if self._cluster is not None:
             return 1 + self._cluster.actors
-        alone = self._workers <= 1 or self._setup.waits
-        return 1 if alone or serves_one_process(self._setup.loaded_models.vectors_at) else 1 + self._workers
+        alone = self._workers <= 1 or self._setup.prefers_threads
+        return 1 if alone or serves_one_process(self._setup.loaded_models.vector_store_address) else 1 + self._workers

@@ -31,7 +31,7 @@ from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
-from ragsmith.models.loading import ModelNames, Shared, load_models
+from ragsmith.models.loading import ModelNames, SharedModels, load_models
 from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
@@ -120,7 +120,7 @@ class Experiment:
         """Return the experiment with other settings."""
         values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
         names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
-        return replace(self, models=self.models.overridden(names) if names else self.models, **values)
+        return replace(self, models=self.models.override(names) if names else self.models, **values)
 
     @cached_property
     def _variants(self) -> dict[tuple[Gene, ...], Experiment]:
@@ -156,9 +156,9 @@ class Experiment:
         return load_models(self.models, [chunk.text for chunk in chunks], self.given, shared, languages=languages)
 
     @cached_property
-    def _shared(self) -> Shared:
+    def _shared(self) -> SharedModels:
         """Models that do not depend on the corpus, and servers, shared by all variants."""
-        return Shared()
+        return SharedModels()
 
     @property
     def variants(self) -> list[Experiment]:
@@ -176,9 +176,9 @@ class Experiment:
         return max(variant.models.workers() for variant in self.variants)
 
     @property
-    def waits(self) -> bool:
+    def prefers_threads(self) -> bool:
         """Whether a model is remote or was passed as an object, so that threads suit it."""
-        return bool(self.given) or any(variant.loaded_models.waits for variant in self.variants)
+        return bool(self.given) or any(variant.loaded_models.prefers_threads for variant in self.variants)
 
     @cached_property
     def split(self) -> Split:
@@ -256,7 +256,10 @@ class Experiment:
         models = self.loaded_models
         gateway = gateway or Gateway(store, budget, failures, room)
         return Engine(
-            self.corpus, models, gateway, partial(open_vectors, resolve_address(models.vectors_at, Path.cwd()))
+            self.corpus,
+            models,
+            gateway,
+            partial(open_vectors, resolve_address(models.vector_store_address, Path.cwd())),
         )
 
     def marking(self, engine: Engine) -> Engine:

@@ -79,7 +79,7 @@ class ExportedFile:
     def models(self) -> ModelNames:
         """Return the models by name, with the vector store and the options that shape results, without addresses."""
         given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
-        found = ModelNames().overridden(parse_models(self._tree, given, "models", shaping=True))
+        found = ModelNames().override(parse_models(self._tree, given, "models", affecting_results=True))
         if "vector_store" not in self._data:
             return found
         at = from_relative_address(self._path.parent, str(self._data["vector_store"]))
@@ -105,7 +105,7 @@ class ExportedFile:
             return setup
         at = ("marked_by",)
         given_names = self._tree.mapping((*at, "models"), optional=True)
-        marking = names.overridden(parse_models(self._tree, given_names, *at, "models", shaping=True))
+        marking = names.override(parse_models(self._tree, given_names, *at, "models", affecting_results=True))
         by = replace(setup, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
         return replace(setup, marked_by=by)
 

@@ -68,7 +68,7 @@ def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: b
     entries = _build_entries(engine, gene, artifacts)
     with failing_as(gene.technique.family, gene.technique.name):
         models = engine.models
-        engine.install_index(gene, CachedIndex(entries, artifacts, partial(open_vectors, models.vectors_at)))
+        engine.install_index(gene, CachedIndex(entries, artifacts, partial(open_vectors, models.vector_store_address)))
     if any("entity_graph" in gene.technique.tools.values() for gene in pipeline.candidate):
         _install_graph(engine, artifacts)
     index, _ = engine.prepare(pipeline.candidate)

@@ -130,7 +130,7 @@ class Pipeline:
         exported = ExportedFile(Path(path))
         exported.import_files()
         named, given = partition_models(models or {})
-        names = exported.models().overridden(named, base_url, vector_store)
+        names = exported.models().override(named, base_url, vector_store)
         check_objects({role: names.for_role(role) for role in names.named_roles}, given)
         if documents is not None and dataset is not None:
             raise UsageError("--documents and --dataset both name the documents: give one of them")
@@ -184,7 +184,7 @@ class Pipeline:
             role: model_name_from(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()
         }
         named, given = partition_models(plain)
-        chosen = ModelNames().overridden(named, base_url, vector_store)
+        chosen = ModelNames().override(named, base_url, vector_store)
         chosen.check()
         if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
             raise UsageError(
@@ -282,7 +282,7 @@ class Pipeline:
             engine.take_over(warm, self.candidate)
             seconds = engine.ask(facing(self.candidate, example.question), Question(example.question))
             found.append(StageTimes(example.id, WARM, seconds))
-        alone = serves_one_process(self.setup.loaded_models.vectors_at)
+        alone = serves_one_process(self.setup.loaded_models.vector_store_address)
         return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
 
     def _cold(self, example: Example, clock: Clock) -> StageTimes:

@@ -56,7 +56,7 @@ def export_yaml(
     names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
     models = [factory for model_names in names for factory in model_names.factories()]
     imports = record_imports([*techniques, *(known.fn for known in setup.measures), *models], folder)
-    vectors_at = setup.models.vectors_at
+    vector_store_address = setup.models.vector_store_address
     reference = Reference.from_evaluation(setup, test, fitness, ids) if test else None
     content = {
         "format": FORMAT,
@@ -65,7 +65,7 @@ def export_yaml(
         **_chunking(setup),
         **({"gap": setup.gap} if setup.gap != MAX_GAP else {}),
         **({"imports": imports} if imports else {}),
-        **({} if vectors_at == AUTO else {"vector_store": to_relative_address(folder, vectors_at)}),
+        **({} if vector_store_address == AUTO else {"vector_store": to_relative_address(folder, vector_store_address)}),
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
         **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.marked_by) else {}),
         "fitness": fitness.plain(folder),

@@ -1,1 +1,1 @@
-"""The gateway is the one way from techniques to models: it remembers calls, joins identical ones, pays and counts."""
+"""The gateway between techniques and models, which caches, deduplicates, budgets and counts calls."""

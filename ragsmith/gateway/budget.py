@@ -1,7 +1,7 @@
 """Budgets: limits of a run that apply across resumes; the cost of each request is reserved before it is sent.
 
-The ledger is the store. A reservation is durable before the request is sent, and is settled in the transaction that
-stores the reply. So a killed process may leave an unused reservation, but never an unrecorded request.
+A reservation is durable in the ledger, which is the store, before the request is sent, and is settled in the
+transaction that stores the reply. A killed process may leave an unused reservation, but no unrecorded request.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class _Request:
     Attributes:
         sent: Whether an attempt was sent; None for a model that does not report attempts.
         charge: Computes the cost of a usage.
-        lost: The cost of failed attempts.
-        reserved: The reserved part of ``lost``.
-        charged: Whether ``lost`` includes the last attempt.
+        failed_cost: The cost of failed attempts.
+        reserved: The reserved part of ``failed_cost``.
+        charged: Whether ``failed_cost`` includes the last attempt.
     """
 
     sent: bool | None = None
     charge: Callable[[Usage], Spent] = lambda _: NOTHING_SPENT
-    lost: Spent = NOTHING_SPENT
+    failed_cost: Spent = NOTHING_SPENT
     reserved: Spent = NOTHING_SPENT
     charged: bool = False
 
@@ -95,7 +95,7 @@ def mark_attempt() -> Iterator[None]:
 def record_failed_attempt(usage: Usage) -> None:
     """Record the usage of a failed attempt of the current request; without tokens, the maximum is charged."""
     if (request := _CURRENT.get()) is not None:
-        request.lost += request.charge(usage)
+        request.failed_cost += request.charge(usage)
         request.charged = True
 
 
@@ -164,7 +164,7 @@ def read_prices(source: str | Path | Mapping[str, Price | Mapping[str, float]]) 
         tree = parse_yaml(json.dumps(dict(source), default=asdict), "prices")
     else:
         tree = read_yaml(Path(source))
-    known = {}
+    prices = {}
     for model in tree.mapping(form="prices are 'model: {input: ..., output: ...}', for a million tokens each"):
         form = f"the price of {model} is '{{input: ..., output: ...}}'"
         price = tree.mapping((model,), known=("input", "output", "requests"), form=form)
@@ -172,9 +172,9 @@ def read_prices(source: str | Path | Mapping[str, Price | Mapping[str, float]]) 
             raise tree.error((model,), form)
         for name, value in price.items():
             if not is_instance_of(float, value) or value < 0:
-                raise tree.error((model, name), f"{name} must be a number from 0 up, not {value!r}")
-        known[model] = Price(**{name: float(value) for name, value in price.items()})
-    return Prices(known)
+                raise tree.error((model, name), f"{name} must be a number of at least 0, not {value!r}")
+        prices[model] = Price(**{name: float(value) for name, value in price.items()})
+    return Prices(prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,22 +229,22 @@ def load_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None)
     Raises:
         SpendingDamaged: the record is damaged, there is a limit, and no spending was ``accepted`` by the user.
     """
-    found = ledger.spending(key)
-    if not found.damage:
+    record = ledger.spending(key)
+    if not record.damage:
         if accepted is not None:
-            words = f"the record of what this run has spent is whole ({found.spent}): --accept-spent changes nothing"
-            warnings.warn(words, Notice, stacklevel=2)
-        return found.spent
-    least, words = found.spent, f"the record of what this run has spent {found.damage}"
+            message = f"the record of this run's spending is intact ({record.spent}): --accept-spent has no effect"
+            warnings.warn(message, Notice, stacklevel=2)
+        return record.spent
+    lower_bound, message = record.spent, f"the record of this run's spending {record.damage}"
     if accepted is None and limits.by_name:
         raise SpendingDamaged(
-            f"{words}; known are at least {least}: look up with the provider what it really was, and add "
-            f"--accept-spent calls={least.calls},tokens={least.tokens},cost={least.cost:g} to the same command, with "
-            "larger numbers if they are"
+            f"{message}; at least {lower_bound} were spent: look up the actual amounts with the provider, and add "
+            f"--accept-spent calls={lower_bound.calls},tokens={lower_bound.tokens},cost={lower_bound.cost:g} to the "
+            "same command, with larger numbers if they are higher"
         )
     spent = ledger.accept_spent(key, accepted)
-    how = "accepted, it goes on from" if accepted is not None else "without a limit it goes on from what is known,"
-    warnings.warn(f"{words}; {how} {spent}", Notice, stacklevel=2)
+    origin = "accepted" if accepted is not None else "recorded, as there is no limit"
+    warnings.warn(f"{message}; the run continues from {spent} ({origin})", Notice, stacklevel=2)
     return spent
 
 
@@ -269,8 +269,8 @@ class Budget:
         self._ledger = ledger
         self._key = key
         self._changed = threading.Condition()
-        self._block = 0
-        self._open = 0
+        self._reserved_calls = 0
+        self._in_flight = 0
         self._unwritten = NOTHING_SPENT
         self._is_writing = False
         self._spent = load_spent(ledger, key, self.limits, accepted)
@@ -279,7 +279,7 @@ class Budget:
     def spent(self) -> Spent:
         """The spending so far, including that of earlier commands and reservations."""
         with self._changed:
-            return self._spent + self._unwritten + Spent(calls=-self._block)
+            return self._spent + self._unwritten + Spent(calls=-self._reserved_calls)
 
     def before_attempt(self) -> None:
         """Reserve one request before it is sent, and the tokens and money of its earlier failed attempts.
@@ -289,18 +289,18 @@ class Budget:
         """
         request = _CURRENT.get()
         with self._changed:
-            if self._bounded and request is not None and request.reserved != request.lost:
-                more = request.lost + -request.reserved
-                if not self._write(more, self.limits):
-                    raise self._exhausted(more)
-                request.reserved = request.lost
-            if self._block == 0:
-                self._block = self._reserve_block()
-            self._block -= 1
+            if self._limits_cost and request is not None and request.reserved != request.failed_cost:
+                amount = request.failed_cost + -request.reserved
+                if not self._write(amount, self.limits):
+                    raise self._exhausted_error(amount)
+                request.reserved = request.failed_cost
+            if self._reserved_calls == 0:
+                self._reserved_calls = self._reserve_block()
+            self._reserved_calls -= 1
 
     @contextmanager
-    def paying(self) -> Iterator[Payment]:
-        """Yield the unwritten spending, which the caller adds to the ledger together with the replies."""
+    def payment(self) -> Iterator[Payment]:
+        """Yield the unwritten spending, for the caller to add to the ledger together with the replies."""
         with self._changed:
             with self._pending() as amount:
                 yield Payment(self._key, amount)
@@ -315,57 +315,57 @@ class Budget:
         attempts (`record_failed_attempt`) is added.
 
         Raises:
-            BudgetExhausted: the request could cost more than is left, and no request in flight can release any.
+            BudgetExhausted: the request could exceed the budget, and no request in flight can release a part of it.
         """
         price = self.prices.get_price(model_id) or Price()
-        most = Usage(1, 0, 0, estimate_max_tokens(text), max_tokens)
+        maximum = Usage(1, 0, 0, estimate_max_tokens(text), max_tokens)
 
         def charge(usage: Usage) -> Spent:
-            # a server that does not report tokens has processed them nevertheless
-            counted = usage if usage.input_tokens or usage.output_tokens else most
-            tokens = counted.input_tokens, counted.output_tokens
-            return Spent(0, sum(tokens), price.cost(counted.calls, *tokens))
+            # a server that reports no tokens has processed them all the same
+            billed = usage if usage.input_tokens or usage.output_tokens else maximum
+            tokens = billed.input_tokens, billed.output_tokens
+            return Spent(0, sum(tokens), price.cost(billed.calls, *tokens))
 
-        reserved = charge(most)
-        if self._bounded:
+        reserved = charge(maximum)
+        if self._limits_cost:
             self._reserve(reserved)
-        used: list[Usage] = []
-        current = _Request(False if announced else None, charge)
-        before = _CURRENT.set(current)
+        usages: list[Usage] = []
+        request = _Request(False if announced else None, charge)
+        token = _CURRENT.set(request)
         try:
-            yield used
+            yield usages
         except BudgetExhausted:
-            current.sent = current.sent or False
+            request.sent = request.sent or False
             raise
         finally:
-            _CURRENT.reset(before)
-            took = [charge(usage) for usage in used]
-            if not used and current.sent is not False and not current.charged:
-                took = [reserved]  # a request that failed may have been billed
-            self._settle(sum(took, current.lost), reserved + current.reserved)
+            _CURRENT.reset(token)
+            costs = [charge(usage) for usage in usages]
+            if not usages and request.sent is not False and not request.charged:
+                costs = [reserved]  # a request that failed may have been billed
+            self._settle(sum(costs, request.failed_cost), reserved + request.reserved)
 
     @property
-    def _bounded(self) -> bool:
-        """Whether tokens or money are limited, so that they are reserved."""
+    def _limits_cost(self) -> bool:
+        """Whether tokens or money are limited, and so reserved."""
         return self.limits.tokens is not None or self.limits.cost is not None
 
     @property
     def all_settled(self) -> bool:
         """Whether all spending is in the ledger, and nothing is reserved."""
-        return self._block == 0 and self._unwritten == NOTHING_SPENT and not self._is_writing
+        return self._reserved_calls == 0 and self._unwritten == NOTHING_SPENT and not self._is_writing
 
     def close(self) -> None:
         """Release unused reservations, and write the rest."""
         with self._changed:
-            self._unwritten += Spent(calls=-self._block)
-            self._block = 0
+            self._unwritten += Spent(calls=-self._reserved_calls)
+            self._reserved_calls = 0
             self._write(NOTHING_SPENT, Limits())
 
     @contextmanager
     def _pending(self) -> Iterator[Spent]:
         """Yield the unwritten spending, which counts as written after the block unless that raises a RagsmithError.
 
-        After an interrupt, it may be written or not: no reservation is released twice, and no spending is lost.
+        After an interrupt it may or may not be written; no reservation is released twice, and no spending is lost.
         """
         pending, self._unwritten = self._unwritten, self._unwritten.maximum(NOTHING_SPENT)
         self._is_writing = True
@@ -389,37 +389,37 @@ class Budget:
         return True
 
     def _reserve_block(self) -> int:
-        """Reserve several calls while many are left, and single ones near the limit; return how many."""
+        """Reserve a block of calls, or a single one near the limit; return their number."""
         limit = self.limits.calls
-        most = BLOCK_CALLS if limit is None else max(1, min(BLOCK_CALLS, (limit - self._spent.calls) // 32))
-        for size in dict.fromkeys((most, 1)):
+        block_size = BLOCK_CALLS if limit is None else max(1, min(BLOCK_CALLS, (limit - self._spent.calls) // 32))
+        for size in dict.fromkeys((block_size, 1)):
             if self._write(Spent(calls=size), self.limits):
                 return size
-        raise self._exhausted(Spent(calls=1))
+        raise self._exhausted_error(Spent(calls=1))
 
     def _reserve(self, amount: Spent) -> None:
         with self._changed:
             while not self._write(amount, self.limits):
-                if self._open == 0:
-                    raise self._exhausted(amount)
+                if self._in_flight == 0:
+                    raise self._exhausted_error(amount)
                 self._changed.wait()  # requests in flight may use less than they reserved
-            self._open += 1
+            self._in_flight += 1
 
-    def _settle(self, took: Spent, reserved: Spent) -> None:
+    def _settle(self, cost: Spent, reserved: Spent) -> None:
         """Record a finished request, to be written with the reply, or at once if it cost more than reserved."""
         with self._changed:
-            if not self._bounded:
-                self._unwritten += took
+            if not self._limits_cost:
+                self._unwritten += cost
                 return
-            self._open -= 1
+            self._in_flight -= 1
             self._changed.notify_all()
-            amount = took + -reserved
+            amount = cost + -reserved
             self._unwritten += amount
             if amount.tokens > 0 or amount.cost > 0:
                 self._write(NOTHING_SPENT, Limits())
 
-    def _exhausted(self, amount: Spent) -> BudgetExhausted:
+    def _exhausted_error(self, amount: Spent) -> BudgetExhausted:
         name = self.limits.exceeded(self._spent + self._unwritten + amount) or "calls"
         limit = getattr(self.limits, name)
-        which = "" if limit is None else f" (--max-{name} {limit})"  # None: another process has spent it meanwhile
-        return BudgetExhausted(f"the budget is spent{which}: raise it, and the same command goes on")
+        option = "" if limit is None else f" (--max-{name} {limit})"  # None: another process has spent it
+        return BudgetExhausted(f"the budget is exhausted{option}: raise it, and run the same command again")

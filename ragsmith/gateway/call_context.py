@@ -27,13 +27,13 @@ B = TypeVar("B")
 V = TypeVar("V")
 
 WAITING_REQUESTS = 512
-"""Requests that may wait at the same time, enough for a batch; the provider limits how many are in flight."""
+"""Maximum number of waiting requests, enough for a batch; the provider limits the number in flight."""
 COLLECTION_ITEMS = 256
-"""Minimum number of inputs from which a call is treated as processing a whole collection, with progress logged."""
+"""Minimum number of inputs of a call that processes a whole collection, whose progress is logged."""
 MODEL_KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[CallContext | None] = ContextVar("_SENDING", default=None)
-"""The context of the request being sent. Contexts share a provider, and each can be stopped independently."""
+"""The context of the current request; contexts share a provider, and can be stopped independently."""
 
 
 @dataclass(slots=True)
@@ -63,17 +63,17 @@ class CallContext:
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
         self.store = None if store is None else BatchedStore(store, budget)
         self._budget = budget
-        self._reset(failures or Failures(lasting=False))
+        self._reset(failures or Failures(persistent=False))
 
     def _reset(self, failures: Failures) -> None:
         self.failures, self.stopped, self._lock = failures, False, threading.Lock()
         self._counts = {kind: CallCounts() for kind in MODEL_KINDS}
 
     def copy_for_request(self) -> CallContext:
-        """Return a context with the same store, budget and threads, and failures, counts and stop flag of its own."""
+        """Return a context with the same store, budget and threads, and separate failures, counts and stop flag."""
         threads = self._pool  # created before copying, so that both contexts share it
         context = copy(self)
-        context._reset(Failures(lasting=False))
+        context._reset(Failures(persistent=False))
         context._pool = threads
         return context
 
@@ -98,21 +98,21 @@ class CallContext:
         Raises:
             ModelUnavailable: the run is being stopped.
             StoreError: the reply to an earlier request could not be written.
-            BudgetExhausted: the request could cost more than is left of the budget.
+            BudgetExhausted: the request could exceed the budget.
         """
         if self.store is not None and not self.stopped:
             self.store.recover()
         self.raise_if_stopped()
-        before = _SENDING.set(self)
+        token = _SENDING.set(self)
         try:
             if self._budget is None:
                 yield []
                 return
             announced = getattr(model, "provider", None) is not None
-            with self._budget.request(model.id, text, max_tokens, announced=announced) as used:
-                yield used
+            with self._budget.request(model.id, text, max_tokens, announced=announced) as usages:
+                yield usages
         finally:
-            _SENDING.reset(before)
+            _SENDING.reset(token)
 
     def before_attempt(self) -> None:
         """Check before each attempt, after any queueing, that the request may be sent. Raises as `reserve_cost`.
@@ -139,13 +139,13 @@ class CallContext:
         """
         if len(items) < 2:
             return [function(item) for item in items]
-        found: list[B] = []
+        results: list[B] = []
         progress = TaskProgress(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
         for result in self._pool.map(function, items):
-            found.append(result)
+            results.append(result)
             if progress is not None:
-                progress.done(len(found))
-        return found
+                progress.done(len(results))
+        return results
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -163,8 +163,7 @@ class CallContext:
     ) -> list[V | ModelError]:
         """Return the results for ``texts`` from the store; compute and store missing ones in batches of ``batch_size``.
 
-        A text without a result has an error in its place, which is stored as well. ``encode`` converts a result to
-        JSON.
+        The result of a text that failed is its error, which is stored as well. ``encode`` converts a result to JSON.
         """
         keys = [result_key(target.role, target.model, text, kind) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
@@ -175,8 +174,8 @@ class CallContext:
             failed = self.failures.find_failed(kind, batch)
             for failure in failed.values():
                 self.failures.count_known_failure(target, kind, failure)
-            wanted = [key for key in batch if key not in failed]
-            computed = dict(zip(wanted, compute([text_of[key] for key in wanted]) if wanted else (), strict=True))
+            pending = [key for key in batch if key not in failed]
+            computed = dict(zip(pending, compute([text_of[key] for key in pending]) if pending else (), strict=True))
             results = {key: value for key, value in computed.items() if not isinstance(value, ModelError)}
             self.count(target.role, made=len(results))
             if self.store and results:
@@ -196,14 +195,14 @@ class CallContext:
         self.count(target.role, stored=sum(isinstance(value, StoredCall) for value in results_by_key.values()))
         return [decode(v.value) if isinstance(v, StoredCall) else v for v in (results_by_key[key] for key in keys)]
 
-    def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
-        """Return the results of ``make`` for the keys that this process claims, and wait for those of other claims.
+    def share(self, keys: Sequence[str], call: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
+        """Return the results of ``call`` for the keys that this process claims, and wait for those of other claims.
 
         Raises:
             ModelUnavailable: the run is being stopped.
             StoreError: the cache cannot be written.
         """
-        return {**make(keys)} if self.store is None else self.store.share(keys, make, self.raise_if_stopped)
+        return {**call(keys)} if self.store is None else self.store.share(keys, call, self.raise_if_stopped)
 
 
 class CallMemo(Generic[V]):

@@ -1,4 +1,4 @@
-"""Claims: one process makes a call, and the others that need it wait for its reply."""
+"""Claims: one process makes a call, and other processes that need the reply wait for it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BatchedStore:
     """A store that batches the claims and replies of many threads into few transactions, each a write to disk.
 
     A paid reply that could not be written is written with the next one; until then, ``broken`` is the error. While this
-    process has claims, a thread renews its lease. The payments of ``budget`` are written with the replies.
+    process has claims, a thread renews the lease. The payments of ``budget`` are written with the replies.
     """
 
     def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
@@ -134,38 +134,38 @@ class BatchedStore:
     def claim_many(self, keys: Sequence[str]) -> tuple[set[str], dict[str, StoredCall]]:
         """Return the keys whose calls this process may make now, and the stored calls among ``keys``."""
         claims = dict(zip(keys, self._claims(keys), strict=True))
-        found = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
-        return {key for key, claim in claims.items() if claim is True}, found
+        stored = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
+        return {key for key, claim in claims.items() if claim is True}, stored
 
     def share(
         self,
         keys: Sequence[str],
-        make: Callable[[Sequence[str]], Mapping[str, A]],
+        call: Callable[[Sequence[str]], Mapping[str, A]],
         raise_if_stopped: Callable[[], None],
     ) -> dict[str, A | StoredCall]:
-        """Return the results of ``make`` for keys that this process can claim, and the replies of other processes.
+        """Return the results of ``call`` for keys that this process can claim, and the replies of other processes.
 
         Claimed calls are made before the other keys are claimed again, so that processes cannot deadlock.
         ``raise_if_stopped`` raises if no more calls may be made or awaited.
         """
-        found: dict[str, A | StoredCall] = {}
-        while missing := [key for key in keys if key not in found]:
+        results: dict[str, A | StoredCall] = {}
+        while missing := [key for key in keys if key not in results]:
             raise_if_stopped()
             free, replies = self.claim_many(missing)
             try:
-                found |= {**replies, **(make([key for key in missing if key in free]) if free else {})}
+                results |= {**replies, **(call([key for key in missing if key in free]) if free else {})}
             except BaseException:
                 for key in free:
                     self.release(key)
                 raise
             if not free and not replies:
-                found |= self.wait_for(missing, raise_if_stopped)
-        return found
+                results |= self.wait_for(missing, raise_if_stopped)
+        return results
 
     def wait_for(self, keys: Sequence[str], raise_if_stopped: Callable[[], None]) -> dict[str, StoredCall]:
         """Wait until another process has replies for any of ``keys``, and return them; none after `POLL_SECONDS`.
 
-        All threads read in one batch and stop at the same time, so that their next claims form one batch, too.
+        All threads read in one batch and stop at the same time, so that their next claims form one batch as well.
         """
         until = time.monotonic() + POLL_SECONDS - (time.monotonic() - self._began) % POLL_SECONDS
         calls: dict[str, StoredCall] = {}
@@ -184,19 +184,19 @@ class BatchedStore:
     def release(self, key: str) -> None:
         """End this process's claim without a reply."""
         self._store.release(self._token, key)
-        self._forget([key])
+        self._drop_claims([key])
 
     def release_all(self) -> None:
-        """End all claims of this process; to be called when it makes no more calls."""
+        """End all claims of this process, after its last call."""
         if self._heartbeats:
-            self._forget(list(self._claimed))
+            self._drop_claims(list(self._claimed))
             self._store.release(self._token)
 
     def _claim(self, keys: list[str]) -> list[bool | StoredCall]:
         with self._claim_lock:
             due = time.monotonic() - self._last_heartbeat >= HEARTBEAT_SECONDS
             lease = self._next_lease() if due else None
-        free, found = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._monitor.is_gone)
+        free, stored = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._monitor.is_gone)
         with self._claim_lock:
             self._claimed |= free
             if self._claimed and not self._is_renewing:
@@ -204,7 +204,7 @@ class BatchedStore:
                 threading.Thread(target=self._keep_renewing, name="ragsmith-heartbeat", daemon=True).start()
         for message in self._monitor.pop_messages():
             warnings.warn(message, Notice, stacklevel=2)
-        return [found.get(key, key in free) for key in keys]
+        return [stored.get(key, key in free) for key in keys]
 
     def _next_lease(self) -> Lease:
         self._heartbeats += 1
@@ -212,7 +212,7 @@ class BatchedStore:
         return Lease(self._token, this_process(), self._heartbeats)
 
     def _keep_renewing(self) -> None:
-        """Renew the lease while there are claims; a heartbeat that cannot be written is followed by the next one."""
+        """Renew the lease while there are claims; a heartbeat that cannot be written is skipped."""
         while True:
             time.sleep(HEARTBEAT_SECONDS)
             with self._claim_lock:
@@ -223,7 +223,7 @@ class BatchedStore:
             with suppress(StoreError):
                 self._store.renew(lease)
 
-    def _forget(self, keys: Iterable[str]) -> None:
+    def _drop_claims(self, keys: Iterable[str]) -> None:
         with self._claim_lock:
             self._claimed.difference_update(keys)
 
@@ -237,12 +237,12 @@ class BatchedStore:
             self._unwritten += calls
             try:
                 if self._unwritten:
-                    with nullcontext() if self._budget is None else self._budget.paying() as payment:
+                    with nullcontext() if self._budget is None else self._budget.payment() as payment:
                         self._store.put_calls(self._unwritten, replacing=replacing, payment=payment)
             except StoreError as error:
                 self.broken = error
                 raise
-            self._forget(call.key for call in self._unwritten)
+            self._drop_claims(call.key for call in self._unwritten)
             self._unwritten, self.broken = [], None
 
 

@@ -43,9 +43,8 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
     ) -> tuple[str, Usage]:
         """Return a reply that ``task`` can parse, from memory, the store or the model; new replies are stored at once.
 
-        Failures are stored, too, and the request is not repeated: see `ragsmith.gateway.failures`. Cut answers have
-        separate keys, so a search that does not accept them never reads them; complete replies have the same key for
-        both.
+        Failures are stored as well, and their requests are not repeated (`ragsmith.gateway.failures`). Truncated
+        answers have separate keys, so that they are only read by searches that accept them.
         """
         identity = (model.id, prompt, task.max_tokens, sample)
         accept_cut = task.usable_cut and accepts_cut_answers(model)
@@ -53,65 +52,65 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         failures = self.context.failures
 
         def request() -> Completion:
-            within = f"{task.name} in {max_reply_tokens(model, task)} tokens"
+            limited_task = f"{task.name} in {max_reply_tokens(model, task)} tokens"
             with failures.attempt(target, task.name, key):
-                for failed in failures.find_failed(within, [key]).values():
+                for failed in failures.find_failed(limited_task, [key]).values():
                     failures.count_known_failure(target, task.name, failed)
                     raise failed.error()
                 try:
                     return self._request(model, task, prompt, sample)
                 except ModelError as error:
-                    failures.record_failures([FailedCall.from_error(error, key, model.id, within)])
+                    failures.record_failures([FailedCall.from_error(error, key, model.id, limited_task)])
                     raise
 
         def request_and_store(store: BatchedStore, *, replacing: bool = False) -> tuple[str, Usage]:
             completion = request()
-            under = key if completion.cut_at else complete_key
+            stored_key = key if completion.cut_at else complete_key
             usage = completion.usage
             tokens = usage.input_tokens, usage.output_tokens
-            call = StoredCall(under, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
+            call = StoredCall(stored_key, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
             store.put_calls([call], replacing=replacing)
-            if under != key:
+            if stored_key != key:
                 store.release(key)
             return _text_and_usage(completion)
 
-        def find() -> tuple[str, Usage]:
+        def load_or_request() -> tuple[str, Usage]:
             store = self.context.store
             if store is None:
                 return _text_and_usage(request())
             stored = store.get_calls([complete_key]).get(complete_key)
-            known = stored or self.context.share([key], lambda _: {key: request_and_store(store)})[key]
-            if not isinstance(known, StoredCall):
-                return known
-            if parse_problem(task, known.value) is not None:
+            call = stored or self.context.share([key], lambda _: {key: request_and_store(store)})[key]
+            if not isinstance(call, StoredCall):
+                return call
+            if parse_problem(task, call.value) is not None:
                 return request_and_store(store, replacing=True)
             failures.record_reply(target, task.name)
             self._count("language_model", stored=1)
-            is_cut = int(accept_cut and known.key == key)
-            return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds, is_cut)
+            n_cut = int(accept_cut and call.key == key)
+            return call.value, Usage(call.calls, 0, 0, call.input_tokens, call.output_tokens, call.seconds, n_cut)
 
         self._count("language_model", asked=1)
-        return self.memo.get((*identity, accept_cut), find)
+        return self.memo.get((*identity, accept_cut), load_or_request)
 
     def _request(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> Completion:
-        """Request a reply that ``task`` can parse; after an unreadable one, request another with the parsing error.
+        """Request a reply that ``task`` can parse; after an unreadable reply, repeat it with the parsing error.
 
         Raises:
             Unreadable: the second reply is unreadable as well.
         """
-        cost = Usage()
+        total_usage = Usage()
 
         def complete(text: str) -> Completion:
             def send(limit: int) -> Completion:
-                nonlocal cost
-                with self.context.reserve_cost(model, text, limit) as used:
+                nonlocal total_usage
+                with self.context.reserve_cost(model, text, limit) as usages:
                     began = perf_counter()
                     completion = model.complete(text, max_tokens=limit, sample=sample)
-                    if not completion.usage.seconds:  # models from user code may not report them
-                        timed = replace(completion.usage, seconds=perf_counter() - began)
-                        completion = replace(completion, usage=timed)
-                    used.append(completion.usage)
-                cost += completion.usage
+                    if not completion.usage.seconds:  # models of user code may not report seconds
+                        usage = replace(completion.usage, seconds=perf_counter() - began)
+                        completion = replace(completion, usage=usage)
+                    usages.append(completion.usage)
+                total_usage += completion.usage
                 self._count("language_model", made=1)
                 return completion
 
@@ -123,9 +122,9 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         if isinstance(reply, str):
             raise Unreadable(
                 f"two replies to {task.name} cannot be read; the last: {reply}",
-                calls=cost.calls,
-                input_tokens=cost.input_tokens,
-                output_tokens=cost.output_tokens,
+                calls=total_usage.calls,
+                input_tokens=total_usage.input_tokens,
+                output_tokens=total_usage.output_tokens,
             )
         return reply
 
@@ -136,61 +135,61 @@ def _text_and_usage(completion: Completion) -> tuple[str, Usage]:
     return completion.text, replace(usage, cut=1) if completion.cut_at else usage
 
 
-# --- token limits: the tokens of a task's reply, and the model's tokens for thinking ---------------------------------
+# --- token limits ----------------------------------------------------------------------------------------------------
 
 MIN_EXTRA_THINKING_TOKENS = 4096
-"""Minimum number of tokens for thinking that are added after a cut reply: twice the need of most models."""
+"""Minimum number of thinking tokens that are added after a truncated reply: twice those of most models."""
 MIN_LEARNT_THINKING_TOKENS = 256
-"""Minimum number of tokens for thinking that are learnt."""
+"""Minimum number of thinking tokens that is learnt."""
 
 
 def complete_within_limits(
     model: ChatModel, task: Task[Any], prompt: str, send: Callable[[int], Completion], *, accept_cut: bool = False
 ) -> Completion:
-    """Complete ``prompt`` by ``send``, which takes a token limit; after a cut reply, the request is repeated once.
+    """Complete ``prompt`` by ``send``, which takes a token limit; a truncated reply is requested again once.
 
     The second limit adds `MIN_EXTRA_THINKING_TOKENS` to that of the task, or twice the model's allowance for thinking
-    if that is more. If the reply then ends by itself, the model's allowance becomes twice the tokens beyond the task's
+    if that is more. If the reply is then complete, the model's allowance becomes twice the tokens beyond the task's
     limit, rounded up to a power of two. If the server rejects prompt and allowance as too long, the request is sent
-    without the allowance. The reply has the cost of the second request only: the first is charged to the run, and not
-    to a pipeline.
+    without the allowance. The reply has the cost of the second request only; the first is charged to the run, not to
+    a pipeline.
 
     Raises:
-        CutReply: the second reply was cut as well, and it has no text or ``accept_cut`` is False.
+        CutReply: the second reply is truncated as well, and has no text or ``accept_cut`` is False.
     """
-    needed = task.max_tokens
-    first = needed + _fit_thinking_tokens(model, prompt, needed, thinking_tokens(model))
+    reply_limit = task.max_tokens
+    limit = reply_limit + _fit_thinking_tokens(model, prompt, reply_limit, thinking_tokens(model))
     try:
-        reply = send(first)
+        reply = send(limit)
     except TooLong:
-        if first == needed:
+        if limit == reply_limit:
             raise
-        first = needed  # too long with tokens for thinking; it may fit without them
-        reply = send(first)
-    spent = reply.usage
-    is_own = 0 < reply.cut_at < first
-    if reply.cut_at and not is_own:
-        raised = _fit_thinking_tokens(model, prompt, needed, max_reply_tokens(model, task) - needed)
-        if needed + raised > first:
+        limit = reply_limit  # the prompt may fit without tokens for thinking
+        reply = send(limit)
+    total_usage = reply.usage
+    is_model_limit = 0 < reply.cut_at < limit
+    if reply.cut_at and not is_model_limit:
+        allowance = _fit_thinking_tokens(model, prompt, reply_limit, max_reply_tokens(model, task) - reply_limit)
+        if reply_limit + allowance > limit:
             try:
-                reply = send(needed + raised)
+                reply = send(reply_limit + allowance)
             except (RefusedContent, TooLong):
                 pass  # the model accepts no larger limit
             else:
-                spent += reply.usage
+                total_usage += reply.usage
                 if not reply.cut_at:
                     reported = reply.usage.output_tokens
-                    # more than the limit that was too low, even if the server does not count thoughts
-                    _learn(model, max(reported, first + 1) - needed if reported else raised, raised)
+                    # above the first limit, even if the server does not count thoughts
+                    _learn(model, max(reported, limit + 1) - reply_limit if reported else allowance, allowance)
     if reply.cut_at and not (accept_cut and reply.text.strip()):
-        more = "raise the limit that the model has of its own" if is_own else "give the model more thinking_tokens"
-        instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
+        remedy = "raise the token limit of the model" if is_model_limit else "give the model more thinking_tokens"
+        alternative = ", or score truncated answers (--score-cut-answers)" if task.usable_cut else ""
         raise CutReply(
-            f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, "
-            f"{min(needed, reply.cut_at):,} of them to write: {more}{instead}",
-            calls=spent.calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
+            f"{model.id}: the reply to {task.name} was truncated at the limit of {reply.cut_at:,} tokens, "
+            f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}{alternative}",
+            calls=total_usage.calls,
+            input_tokens=total_usage.input_tokens,
+            output_tokens=total_usage.output_tokens,
         )
     return reply
 
@@ -200,15 +199,15 @@ def max_reply_tokens(model: ChatModel, task: Task[Any]) -> int:
     return task.max_tokens + max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
 
 
-def _fit_thinking_tokens(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:
-    """Return the number of tokens for thinking that fit into the model's window, at most ``wanted``."""
+def _fit_thinking_tokens(model: ChatModel, prompt: str, reply_limit: int, wanted: int) -> int:
+    """Return the number of thinking tokens that fit into the model's window, at most ``wanted``."""
     window: int | None = getattr(model, "context_window", None)
-    return wanted if window is None else max(0, min(wanted, window - needed - estimate_max_tokens(prompt)))
+    return wanted if window is None else max(0, min(wanted, window - reply_limit - estimate_max_tokens(prompt)))
 
 
-def _learn(model: ChatModel, more: int, at_most: int) -> None:
-    """Learn from a reply with ``more`` tokens than the limit of its task; the allowance is ``at_most`` tokens."""
+def _learn(model: ChatModel, excess: int, maximum: int) -> None:
+    """Learn from a reply with ``excess`` tokens beyond the limit of its task; the allowance is at most ``maximum``."""
     learner = find_learner(model)
-    if learner is not None and more > 0:
-        twice = 1 << (2 * more - 1).bit_length()
-        learner.learn(ModelCapabilities(thinking_tokens=min(at_most, max(MIN_LEARNT_THINKING_TOKENS, twice))))
+    if learner is not None and excess > 0:
+        twice = 1 << (2 * excess - 1).bit_length()
+        learner.learn(ModelCapabilities(thinking_tokens=min(maximum, max(MIN_LEARNT_THINKING_TOKENS, twice))))

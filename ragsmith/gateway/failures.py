@@ -1,7 +1,7 @@
 """Failures of requests, stored by request, so that a request that cannot succeed is sent once.
 
-A permanent failure (refused, unreadable, truncated, too long) is raised at once for every other pipeline, command and
-process. A server error may be temporary: the next command repeats the request, this run does not.
+A permanent failure (refused, unreadable, truncated, too long) is raised again for other pipelines, commands and
+processes. After a server error, which may be temporary, only the next command repeats the request.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from ragsmith.models.registry import ROLE_LABELS
 from ragsmith.text.redaction import redacted
 
 MAX_FAILED_REQUESTS = 20
-"""Failed requests after which a model that never answered counts as unavailable in its role.
+"""Failed requests after which a model without any reply counts as unavailable in its role.
 
-If half of all requests fail, a model reaches this number by chance in one run in a million; if 7 in 10 fail, in one
-in 1,250.
+If half of all requests fail, this happens by chance in one run in a million; if 7 in 10 fail, in one in 1,250.
 """
 
-CLASSES = {error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, TooLong)}
+ERROR_CLASSES = {error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, TooLong)}
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
     """A failed request; ``key`` is the key that its reply would have.
 
-    ``attempts`` counts its failures, ``calls`` the calls that they took; tokens are counted by the server.
+    ``attempts`` is the number of failures, and ``calls`` that of their calls; tokens are counted by the server.
     """
 
     key: str
@@ -57,7 +56,7 @@ class FailedCall:
 
     def error(self) -> ModelError:
         """Return the exception to raise."""
-        return CLASSES[self.kind](self.message)
+        return ERROR_CLASSES[self.kind](self.message)
 
 
 class FailureStore(Protocol):
@@ -96,21 +95,23 @@ def make_target(role: str, model: Any) -> RequestTarget:
 
 
 class Failures:
-    """The failures of this process and, in ``store``, of earlier ones; safe to use from many threads.
+    """The failures of this process and, in ``store``, of earlier ones. Thread-safe.
 
-    With ``ask_again``, requests that failed in an earlier process are sent again. Without ``lasting``, failures are not
-    recorded, as for a single question that a user repeats because it failed.
+    With ``retry_failed``, requests that failed in an earlier process are sent again. Without ``persistent``, failures
+    are not recorded, as for a single question that a user may repeat.
     """
 
-    def __init__(self, store: FailureStore | None = None, *, ask_again: bool = False, lasting: bool = True) -> None:
+    def __init__(
+        self, store: FailureStore | None = None, *, retry_failed: bool = False, persistent: bool = True
+    ) -> None:
         self._store = store
-        self._ask_again = ask_again
-        self._lasting = lasting
+        self._retry_failed = retry_failed
+        self._persistent = persistent
         self._new: dict[str, FailedCall] = {}
         self._answered: set[tuple[RequestTarget, str | None]] = set()
         self._failed_requests: dict[tuple[RequestTarget, str | None], dict[Hashable, bool]] = {}
-        self._waiting: dict[RequestTarget | None, set[int]] = {}
-        self._begun = 0
+        self._pending: dict[RequestTarget | None, set[int]] = {}
+        self._n_begun = 0
         self._lock = threading.Lock()
 
     def find_failed(self, task: str, keys: Iterable[str]) -> dict[str, FailedCall]:
@@ -118,25 +119,27 @@ class Failures:
 
         A reply that is unreadable or truncated for one task may be usable for another task, or with a larger limit.
         """
-        wanted = list(keys)
-        failures = {key: self._new[key] for key in wanted if key in self._new}
-        rest = [key for key in wanted if key not in failures]
-        if rest and self._lasting and self._store is not None and not self._ask_again:
-            stored = self._store.failed_calls(rest)
+        requested = list(keys)
+        failures = {key: self._new[key] for key in requested if key in self._new}
+        others = [key for key in requested if key not in failures]
+        if others and self._persistent and self._store is not None and not self._retry_failed:
+            stored = self._store.failed_calls(others)
             failures |= {key: failed for key, failed in stored.items() if failed.kind != ModelError.kind}
-        by_task = (Unreadable.kind, CutReply.kind)
-        return {key: failed for key, failed in failures.items() if failed.kind not in by_task or failed.task == task}
+        task_specific = (Unreadable.kind, CutReply.kind)
+        return {
+            key: failed for key, failed in failures.items() if failed.kind not in task_specific or failed.task == task
+        }
 
     def record_failures(self, failed: Sequence[FailedCall]) -> None:
         """Record new failures."""
-        if not self._lasting or not failed:
+        if not self._persistent or not failed:
             return
         self._new.update((failure.key, failure) for failure in failed)
         if self._store is not None:
             self._store.put_failed_calls(failed)
 
     def record_reply(self, target: RequestTarget | None, task: str) -> None:
-        """Record that a request had a usable reply."""
+        """Record a usable reply."""
         if target is not None:
             self._answered.add((target, target.reply_task(task)))
 
@@ -148,20 +151,20 @@ class Failures:
             ModelUnavailable: as `count_failure`.
         """
         with self._lock:
-            self._begun += 1
-            began = self._begun
-            waiting = self._waiting.setdefault(target, set())
-            waiting.add(began)
+            self._n_begun += 1
+            number = self._n_begun
+            pending = self._pending.setdefault(target, set())
+            pending.add(number)
         try:
             yield
         except ModelError as error:
-            self.count_failure(target, task, request, str(error), began)
+            self.count_failure(target, task, request, str(error), number)
             raise
         else:
             self.record_reply(target, task)
         finally:
             with self._lock:
-                waiting.discard(began)
+                pending.discard(number)
 
     def count_known_failure(self, target: RequestTarget | None, task: str, failed: FailedCall) -> None:
         """Count a request that is not sent because it ``failed`` before; raises as `count_failure`."""
@@ -169,30 +172,30 @@ class Failures:
             self.count_failure(target, task, failed.key, failed.message)
 
     def count_failure(
-        self, target: RequestTarget | None, task: str, request: Hashable, problem: str, began: float = math.inf
+        self, target: RequestTarget | None, task: str, request: Hashable, problem: str, number: float = math.inf
     ) -> None:
-        """Count a failed request; ``began`` is its number, or infinite for a request of an earlier command.
+        """Count a failed request; ``number`` is its number, or infinite for a request of an earlier command.
 
         Raises:
-            ModelUnavailable: `MAX_FAILED_REQUESTS` requests failed and none ever succeeded. While a request that began
+            ModelUnavailable: `MAX_FAILED_REQUESTS` requests failed and none has succeeded. While a request that began
                 earlier is pending, only failures of earlier commands count, as refusals arrive sooner than replies.
         """
-        if target is None or not self._lasting:
+        if target is None or not self._persistent:
             return
-        needed, request = target.reply_task(task), target.failure_key(task, request)
+        reply_task, request = target.reply_task(task), target.failure_key(task, request)
         with self._lock:
-            if (target, needed) in self._answered:
+            if (target, reply_task) in self._answered:
                 return
-            requests = self._failed_requests.setdefault((target, needed), {})
-            requests[request] = requests.get(request, False) or began == math.inf
-            early = min(self._waiting.get(target, ()), default=math.inf) < began
-            if (sum(requests.values()) if early else len(requests)) < MAX_FAILED_REQUESTS:
+            requests = self._failed_requests.setdefault((target, reply_task), {})
+            requests[request] = requests.get(request, False) or number == math.inf
+            has_earlier_pending = min(self._pending.get(target, ()), default=math.inf) < number
+            if (sum(requests.values()) if has_earlier_pending else len(requests)) < MAX_FAILED_REQUESTS:
                 return
-            if self._store is not None and self._store.has_reply(target.model, needed):
-                self._answered.add((target, needed))
+            if self._store is not None and self._store.has_reply(target.model, reply_task):
+                self._answered.add((target, reply_task))
                 return
-        at = f" at {target.provider}" if target.provider else ""
+        location = f" at {target.provider}" if target.provider else ""
         raise ModelUnavailable(
-            f"the {ROLE_LABELS[target.role]} {target.model}{at} has not given one usable reply to {len(requests)} "
-            f"requests (the last: {problem}): repair that, and run the same command with --retry-failed"
+            f"the {ROLE_LABELS[target.role]} {target.model}{location} has given no usable reply to {len(requests)} "
+            f"requests (last error: {problem}): solve the problem, and run the same command with --retry-failed"
         ) from None

@@ -1,7 +1,7 @@
 """The gateway from techniques to models: caches calls, deduplicates identical ones in flight, and counts.
 
-Techniques call metered views of the models. A cached call adds its original cost to the meter, so that candidates that
-use the cache do not look cheap; the gateway's counts are those of the calls that this process made.
+Techniques call metered views of the models. A cached call adds its original cost to the meter, so that candidates do
+not look cheap because of the cache. The counts of the gateway are those of the calls of this process.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        results = self._calls.context.map_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
+        results = self._calls.context.map_parallel(lambda values: self._complete(task, 0, values), inputs, task.name)
         for _, usage in results:  # in order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
         self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in results], self._model)
         return tuple(result for result, _ in results)
 
     def _complete(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        prompt, was_cut = render_prompt(task, inputs, getattr(self._model, "context_window", None))
-        if was_cut:
+        prompt, was_truncated = render_prompt(task, inputs, getattr(self._model, "context_window", None))
+        if was_truncated:
             self._calls.context.count("language_model", cut=1)
         reply, usage = self._calls.complete(self._model, task, prompt, sample, self._target)
         return parse_reply(task, reply), usage
@@ -90,8 +90,8 @@ def _parallel_seconds(seconds: Sequence[float], model: Any) -> float:
     provider = getattr(model, "provider", None)
     slots = len(seconds) if provider is None else min(len(seconds), provider.policy.in_flight)
     free = [0.0] * slots  # the time when each slot is free
-    for each in seconds:
-        heapreplace(free, free[0] + each)
+    for duration in seconds:
+        heapreplace(free, free[0] + duration)
     return max(free, default=0.0)
 
 
@@ -104,7 +104,7 @@ class MeteredEmbedder(MeteredModel[EmbeddingMemo]):
         return self._calls.embed(self._model, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, for which asymmetric models have another function."""
+        """Embed queries, for which asymmetric models have a separate function."""
         self._meter.texts_embedded += len(texts)
         return self._calls.embed(self._model, texts, as_queries=True)
 
@@ -152,7 +152,7 @@ class Gateway:
     def for_request(self) -> Gateway:
         """Return a gateway for one request of a server, with the same store and providers, and empty caches.
 
-        So memory does not grow with the number of requests, and each request can be cancelled separately.
+        Memory is then independent of the number of requests, and each request can be cancelled separately.
         """
         gateway = copy(self)
         gateway.eviction = None
@@ -191,12 +191,12 @@ class Gateway:
 
     def activity(self) -> ProviderActivity:
         """Return the total activity of all providers."""
-        each = [provider.activity for provider in tuple(self._providers.values())]
+        activities = [provider.activity for provider in tuple(self._providers.values())]
         return ProviderActivity(
-            sum(a.attempts for a in each),
-            sum(a.retries for a in each),
-            sum(a.in_flight for a in each),
-            max((a.waiting_until for a in each), default=0.0),
+            sum(activity.attempts for activity in activities),
+            sum(activity.retries for activity in activities),
+            sum(activity.in_flight for activity in activities),
+            max((activity.waiting_until for activity in activities), default=0.0),
         )
 
     def stop(self, patience: float = 0.0) -> None:
@@ -212,7 +212,7 @@ class Gateway:
             self._context.store.settle()
 
     def write_pending(self) -> None:
-        """Write unwritten replies, and release all claims; to be called with no requests in flight.
+        """Write unwritten replies, and release all claims, when no requests are in flight.
 
         Raises:
             StoreError: as `BatchedStore.write_pending`.
@@ -224,27 +224,27 @@ class Gateway:
     def _connect(self, model: Any) -> None:
         """Register callbacks for the attempts of the model's provider, and for learnt capabilities of the model.
 
-        A provider that several gateways share reports to the gateway that created a view of its model last.
+        A provider shared by several gateways reports to the one that created a view of its model last.
         """
         provider = getattr(model, "provider", None)
         if provider is not None:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._context.before_attempt
-            provider.on_lost = record_failed_attempt
+            provider.on_billable_failure = record_failed_attempt
         learner = find_learner(model)
         if learner is None or self._store is None or id(learner) in self._learners:
             return
         store, model_id = self._store, str(model.id)
 
-        def keep(capabilities: ModelCapabilities) -> None:
-            with suppress(StoreError):  # capabilities can be learnt again, whereas the paid reply would be lost
+        def store_capabilities(capabilities: ModelCapabilities) -> None:
+            with suppress(StoreError):  # capabilities can be learnt again; an error would lose the paid reply
                 store.put_capabilities(model_id, capabilities)
 
         with self._lock:
             if id(learner) not in self._learners:
-                if (known := store.capabilities(model_id)) is not None:
-                    learner.restore(known)
-                learner.keep = keep
+                if (stored := store.capabilities(model_id)) is not None:
+                    learner.restore(stored)
+                learner.on_change = store_capabilities
                 self._learners[id(learner)] = learner
 
 
@@ -252,9 +252,9 @@ class TimingGateway(Gateway):
     """A gateway for timing a question: all calls are repeated, except those of chat models.
 
     Replies of chat models record their seconds, so they are taken from the cache of ``warm``, and their seconds are
-    added to the measured time. Vectors and scores do not and are computed again, and paid for again if the model is
-    paid. Vectors of the ``collection``, which are computed before a question arrives, are taken from ``warm``. Repeated
-    results and failures are not stored.
+    added to the measured time. Vectors and scores record no seconds, so they are computed again, and paid for again if
+    the model is paid. Vectors of the ``collection``, which are computed before a question
+    arrives, are taken from ``warm``. Repeated results and failures are not stored.
     """
 
     def __init__(self, warm: Gateway, collection: frozenset[str], budget: Budget | None = None) -> None:
@@ -268,9 +268,9 @@ class TimingGateway(Gateway):
         if kind != "embedder":
             return super()._view(kind, model, meter, role)
         self._connect(model)
-        timed = _TimedEmbedder(self._embeddings, model, meter)
-        timed.warm, timed.collection = self._warm.embedder(model, meter), self._collection
-        return timed
+        embedder = _TimedEmbedder(self._embeddings, model, meter)
+        embedder.warm, embedder.collection = self._warm.embedder(model, meter), self._collection
+        return embedder
 
 
 class _TimedEmbedder(MeteredEmbedder):

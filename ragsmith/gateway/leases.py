@@ -1,7 +1,7 @@
 """Leases: a process that holds claims renews its lease in the cache every few seconds, by a heartbeat.
 
-A process that waits for it reads that row, and counts only the time in which it could use the cache itself. So no two
-clocks are compared, and a lease does not expire because the cache was locked or the machine slept.
+A waiting process reads the lease, and counts only the time in which it could itself use the cache. Clocks of different
+machines are not compared, and a lease does not expire because the cache was locked or the machine was suspended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPIRY_SECONDS = 3 * HEARTBEAT_SECONDS
 POLL_SECONDS = 1.0
 """Seconds between two reads of the claims of another process."""
 NOTICE_SECONDS = 5.0
-"""Seconds of waiting for one call before the first notice; each further notice comes after ten times as long."""
+"""Seconds of waiting for one call before the first notice; each further notice follows after ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _namespace() -> str:
 
 @dataclass(slots=True)
 class _MonitoredLease:
-    """A lease of another process, its readable seconds without a heartbeat (``silent``), and the awaited calls.
+    """A lease of another process, the seconds without a heartbeat (``silent``), and the awaited calls.
 
     ``calls`` has the times when each call, by key, was first and last seen claimed.
     """
@@ -100,12 +100,12 @@ class _MonitoredLease:
 
 
 class LeaseMonitor:
-    """Monitors the leases of the processes that this one waits for; safe to use from many threads."""
+    """Monitors the leases of the processes that this one waits for. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._watched: dict[str, _MonitoredLease] = {}
+        self._monitored: dict[str, _MonitoredLease] = {}
         self._messages: list[str] = []
 
     def is_gone(self, lease: Lease, keys: Collection[str]) -> bool:
@@ -115,28 +115,30 @@ class LeaseMonitor:
         """
         now = self._clock()
         with self._lock:
-            seen = self._watched.setdefault(lease.token, _MonitoredLease(lease.heartbeat, now))
-            passed = now - seen.read
-            seen.read = now
-            # a call that was not requested since then is finished, or the cache could not be read
-            recent = {key: times for key, times in seen.calls.items() if now - times[1] <= NOTICE_SECONDS}
-            seen.calls = recent | {key: (recent.get(key, (now, now))[0], now) for key in keys}
-            waited = max((now - seen.calls[key][0] for key in keys), default=0.0)
-            seen.silent = seen.silent + min(passed, 2 * POLL_SECONDS) if seen.heartbeat == lease.heartbeat else 0.0
-            seen.heartbeat = lease.heartbeat
+            monitored = self._monitored.setdefault(lease.token, _MonitoredLease(lease.heartbeat, now))
+            passed = now - monitored.read
+            monitored.read = now
+            # a call that is no longer requested is finished, or the cache could not be read
+            recent = {key: times for key, times in monitored.calls.items() if now - times[1] <= NOTICE_SECONDS}
+            monitored.calls = recent | {key: (recent.get(key, (now, now))[0], now) for key in keys}
+            waited = max((now - monitored.calls[key][0] for key in keys), default=0.0)
+            monitored.silent = (
+                monitored.silent + min(passed, 2 * POLL_SECONDS) if monitored.heartbeat == lease.heartbeat else 0.0
+            )
+            monitored.heartbeat = lease.heartbeat
             has_ended = is_gone(lease.process)
-            gone = has_ended or seen.silent >= EXPIRY_SECONDS
-            if gone and not seen.is_gone:
-                how = "has ended" if has_ended else f"has sent no heartbeat for {seen.silent:.0f} s"
-                self._messages.append(f"{lease} {how} and left calls unfinished: they are taken over.")
-            elif not gone and waited >= seen.next_notice:
-                seen.next_notice *= 10
+            is_lost = has_ended or monitored.silent >= EXPIRY_SECONDS
+            if is_lost and not monitored.is_gone:
+                reason = "has ended" if has_ended else f"has sent no heartbeat for {monitored.silent:.0f} s"
+                self._messages.append(f"{lease} {reason} and left calls unfinished: they are taken over.")
+            elif not is_lost and waited >= monitored.next_notice:
+                monitored.next_notice *= 10
                 self._messages.append(
-                    f"waiting for {lease}, which is making calls that are needed here, too: for {waited:.0f} s so far; "
-                    f"its last heartbeat was {seen.silent:.0f} s ago."
+                    f"waiting for {lease}, which makes calls that this process needs as well: {waited:.0f} s so far; "
+                    f"its last heartbeat was {monitored.silent:.0f} s ago."
                 )
-            seen.is_gone = gone
-        return gone
+            monitored.is_gone = is_lost
+        return is_lost
 
     def pop_messages(self) -> list[str]:
         """Return and clear the messages about processes that have ended or are waited for."""

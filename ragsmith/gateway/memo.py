@@ -19,7 +19,7 @@ from ragsmith.errors import ModelError
 V = TypeVar("V")
 
 GetParts = Callable[[Any, Any], Sequence[Any]]
-"""Returns the parts of a key and its value whose memory is not shared with other entries."""
+"""Returns the parts of a key and its value that do not share memory with other entries."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class EvictionPolicy(Protocol):
 
 
 class Memo(Generic[V]):
-    """A thread-safe memo that joins identical computations in flight."""
+    """A memo that deduplicates computations in flight. Thread-safe."""
 
     def __init__(self, eviction: EvictionPolicy | None = None, get_parts: GetParts | None = None) -> None:
         """Create a memo; without ``eviction`` nothing is evicted."""
@@ -67,7 +67,7 @@ class Memo(Generic[V]):
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """Return the value of ``key``, computed unless it is cached or being computed."""
-        entry = self._done.get(key)  # without a lock: most keys are found here
+        entry = self._done.get(key)  # without a lock, as most keys are cached
         if entry is not None:
             return self._use(entry)
         return self.get_many([key], lambda _: [compute()])[0]
@@ -79,24 +79,24 @@ class Memo(Generic[V]):
         cached. New keys are computed before waiting for those of other threads, so that callers cannot deadlock.
         """
         new_keys: list[Hashable] = []
-        others: dict[Hashable, Future[V]] = {}
-        found: dict[Hashable, V] = {}
+        in_progress: dict[Hashable, Future[V]] = {}
+        values: dict[Hashable, V] = {}
         done, running = self._done, self._running
         with self._lock:
             for key in dict.fromkeys(keys):
                 entry = done.get(key)
                 if entry is not None:
-                    found[key] = self._use(entry)
+                    values[key] = self._use(entry)
                 elif key in running:
-                    others[key] = running[key] = running[key] or Future()
+                    in_progress[key] = running[key] = running[key] or Future()
                 else:
                     running[key] = None
                     new_keys.append(key)
         if new_keys:
-            found.update(zip(new_keys, self._compute(new_keys, compute), strict=True))
-        for key, future in others.items():
-            found[key] = future.result()
-        return [found[key] for key in keys]
+            values.update(zip(new_keys, self._compute(new_keys, compute), strict=True))
+        for key, future in in_progress.items():
+            values[key] = future.result()
+        return [values[key] for key in keys]
 
     def _compute(
         self, new_keys: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]
@@ -115,8 +115,8 @@ class Memo(Generic[V]):
             for key, value in zip(new_keys, values, strict=True):
                 if not isinstance(value, ModelError):
                     self._add(key, value, cost)
-            waited_for = [self._running.pop(key) for key in new_keys]
-        for value, future in zip(values, waited_for, strict=True):
+            futures = [self._running.pop(key) for key in new_keys]
+        for value, future in zip(values, futures, strict=True):
             if future is not None and isinstance(value, ModelError):
                 future.set_exception(value)
             elif future is not None:
@@ -142,7 +142,7 @@ class Memo(Generic[V]):
     def _fail(self, keys: Sequence[Hashable], error: BaseException) -> None:
         """Raise ``error`` in all callers that wait for one of ``keys``."""
         with self._lock:
-            waiting = [self._running.pop(key) for key in keys]
-        for future in waiting:
+            futures = [self._running.pop(key) for key in keys]
+        for future in futures:
             if future is not None:
                 future.set_exception(error)

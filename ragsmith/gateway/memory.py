@@ -1,4 +1,4 @@
-"""The memory limit of a process: beyond it, the values with the least cost of computation per byte are evicted.
+"""The memory limit of a process, beyond which the values of least computation cost per byte are evicted.
 
 GreedyDual-Size (Cao and Irani 1997, "Cost-aware WWW proxy caching algorithms") with frequency (Cherkasova 1998): the
 priority of an entry is its cost in seconds, divided by its bytes, times its uses, plus the level of the policy at its
@@ -6,8 +6,8 @@ last use. The entry of lowest priority is evicted, and its priority is the new l
 
 Sizes are estimates that need only be proportional: values share memory, so the memory freed by an eviction is not known
 in advance. The capacity is therefore approached in steps: when the real memory of the process exceeds the limit, caches
-are emptied (`ragsmith.caches`) and a share of the entries is evicted, and again when it grows further. Before that,
-nothing is measured.
+are emptied (`ragsmith.caches`) and a share of the entries is evicted, and again when it grows further. No entry is
+measured before that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DEFAULT_SHARE = 0.5
 """Maximum share of the available memory for a search if the user sets no limit."""
 
 PROGRAM_BYTES = 128 * MIB
-"""Maximum bytes that ragsmith needs before a search; the rest belongs to the host process, such as a notebook."""
+"""Maximum bytes of ragsmith before a search; the rest belongs to the host process, such as a notebook."""
 
 CHECK_ENTRIES = 128
 """Number of new entries between two checks of the real memory."""
@@ -59,7 +59,7 @@ STEP_SHARE = 1 / 128
 ENTRY_BYTES = 400
 """Overhead of an entry: the key, and its slots in a dictionary and the queue."""
 MEASURED_DEPTH = 4
-"""Depth to which nested values are measured."""
+"""Levels of nested values that are measured."""
 MIN_COST_SECONDS = 1e-6
 """Minimum cost of an entry, also used for an unknown cost."""
 
@@ -73,7 +73,7 @@ def release_free_memory() -> None:
 
 
 class Memory:
-    """The eviction policy of a process: see `ragsmith.gateway.memo.EvictionPolicy`. Safe to use from many threads."""
+    """The eviction policy of a process: see `ragsmith.gateway.memo.EvictionPolicy`. Thread-safe."""
 
     def __init__(self, limit: int | None = None, in_use: Callable[[], int] | None = None) -> None:
         """Limit the bytes of the process, which ``in_use`` measures; without ``limit`` nothing is evicted.
@@ -87,8 +87,8 @@ class Memory:
         self.needed = 0
         """Bytes of the process if it exceeded its limit with an almost empty cache, else 0."""
         self._in_use = in_use or process_bytes
-        others = max(0, self._in_use() - PROGRAM_BYTES)
-        self._threshold = 0 if limit is None else limit - _reserved_bytes(limit) + others
+        host_bytes = max(0, self._in_use() - PROGRAM_BYTES)
+        self._threshold = 0 if limit is None else limit - _reserved_bytes(limit) + host_bytes
         self._step = 0 if limit is None else int(limit * STEP_SHARE)
         self._max_size = math.inf
         self._size = self._sequence = 0
@@ -121,8 +121,8 @@ class Memory:
         self._measure()
         if used > self._threshold:
             # freed memory is soon used again, so the next eviction waits until the process grows
-            beyond, self._threshold = used - self._threshold, used + self._step
-            self._max_size = max(MIN_CACHE_BYTES, int(min(self._max_size, self._size) * (1 - EVICTED_SHARE)) - beyond)
+            excess, self._threshold = used - self._threshold, used + self._step
+            self._max_size = max(MIN_CACHE_BYTES, int(min(self._max_size, self._size) * (1 - EVICTED_SHARE)) - excess)
             empty_caches()
             self._evict()
             release_free_memory()
@@ -134,7 +134,7 @@ class Memory:
     def _measure(self) -> None:
         """Measure new entries and add them to the queue."""
         for _ in range(len(self._new)):
-            entries, key, entry, get_parts = self._new.pop()  # other threads may be adding to it
+            entries, key, entry, get_parts = self._new.pop()  # other threads may append to the list
             parts = (entry.value,) if get_parts is None else get_parts(key, entry.value)
             entry.size = ENTRY_BYTES + sum(map(estimate_size, parts))
             if not MIN_COST_SECONDS < entry.cost < math.inf:
@@ -196,16 +196,16 @@ SCALAR_TYPES = frozenset((str, bytes, int, float, bool, np.float64, np.float32, 
 def process_bytes() -> int:
     """Return the private memory of this process in bytes, or its peak if the system reports no other value."""
     try:
-        words = Path("/proc/self/statm").read_bytes().split()
-        return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
+        fields = Path("/proc/self/statm").read_bytes().split()
+        return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         pass
     try:
         import resource  # noqa: PLC0415  some systems lack it
     except ImportError:
         return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * KIB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * KIB
 
 
 def parse_size(size: int | str) -> int:
@@ -232,18 +232,21 @@ def memory_per_process(limit: int | None, processes: int) -> int:
 def available_bytes(root: Path = Path("/")) -> int:
     """Return the available memory in bytes: of the container if it has a limit, else of the machine."""
     free = re.search(r"^MemAvailable: *(\d+)", _read(root / "proc/meminfo"), re.MULTILINE)
-    known = [int(free[1]) * KIB] if free else []
-    group = re.search(r"^0::/*(.*)", _read(root / "proc/self/cgroup"), re.MULTILINE)
-    top = root / "sys/fs/cgroup"
-    files = [(folder / "memory.max", folder / "memory.current") for folder in (top, top / (group[1] if group else ""))]
-    old = top / "memory"
-    for limit, used in [*files, (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes")]:
-        if (most := _read(limit)).isdigit():  # "max" without a limit
-            known.append(max(0, int(most) - int(_read(used) or 0)))
-    if not known:
+    candidates = [int(free[1]) * KIB] if free else []
+    cgroup = re.search(r"^0::/*(.*)", _read(root / "proc/self/cgroup"), re.MULTILINE)
+    cgroup_root = root / "sys/fs/cgroup"
+    files = [
+        (folder / "memory.max", folder / "memory.current")
+        for folder in (cgroup_root, cgroup_root / (cgroup[1] if cgroup else ""))
+    ]
+    cgroup_v1 = cgroup_root / "memory"
+    for limit, used in [*files, (cgroup_v1 / "memory.limit_in_bytes", cgroup_v1 / "memory.usage_in_bytes")]:
+        if (maximum := _read(limit)).isdigit():  # "max" without a limit
+            candidates.append(max(0, int(maximum) - int(_read(used) or 0)))
+    if not candidates:
         with suppress(ValueError, OSError, AttributeError):
-            known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(known, default=4 * GIB)
+            candidates.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(candidates, default=4 * GIB)
 
 
 def _read(file: Path) -> str:

@@ -1,7 +1,7 @@
-"""Prompts, parsing of replies and encoding of vectors: the part of the gateway that can change a result.
+"""Prompts, parsing of replies and encoding of vectors: the code of the gateway that affects results.
 
-Every function of this module is part of the key of every evaluation (`ragsmith.evaluation.keys`). Caching, waiting and
-budgets are not, and have modules of their own.
+Every function of this module is part of the key of every evaluation (`ragsmith.evaluation.keys`). Caching, claims
+and budgets are in other modules, which are not part of keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Models of another process: one process makes all costly calls of several machines.
+"""Models of another process, which makes all costly calls of several machines.
 
-That process caches, deduplicates, claims, pays and counts the calls as if the other machines were its threads, so no
-call is made twice, and no API key leaves the process.
+The process treats other machines like its threads: no call is made twice, and no API key leaves the process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class RemoteRequest:
     """A call of a ``method`` of a model's view, with its arguments, the ``kind`` of model and its ``role``, if any."""
 
     kind: str
-    chosen: ModelKey
+    model_key: ModelKey
     role: str
     method: str
     args: tuple[Any, ...]
@@ -51,7 +50,7 @@ class RemoteModel:
 
     slow: ClassVar[bool] = True
     id: str
-    chosen: ModelKey
+    model_key: ModelKey
     context_window: int | None = None
     cut_answers: bool = False
 
@@ -64,10 +63,10 @@ class RemoteChat(RemoteModel):
         raise ModelError(f"{self.id} is called by another process")
 
 
-def remote_model(model: Any, chosen: ModelKey) -> RemoteModel:
+def remote_model(model: Any, model_key: ModelKey) -> RemoteModel:
     """Return a proxy of ``model`` for other processes."""
     kind = RemoteChat if is_chat_model(model) else RemoteModel
-    return kind(model.id, chosen, getattr(model, "context_window", None), accepts_cut_answers(model))
+    return kind(model.id, model_key, getattr(model, "context_window", None), accepts_cut_answers(model))
 
 
 def is_called_centrally(model: Any, *, is_object: bool) -> bool:
@@ -83,7 +82,7 @@ def answer_remote(gateway: Gateway, models: Mapping[ModelKey, Any], request: Rem
         RagsmithError: the run is being stopped.
     """
     meter = Meter()
-    view = gateway._view(request.kind, models[request.chosen], meter, request.role)
+    view = gateway._view(request.kind, models[request.model_key], meter, request.role)
     value = getattr(view, request.method)(*request.args, **request.kwargs)
     return value, meter.total()
 
@@ -93,10 +92,10 @@ class _RemoteView:
 
     def __init__(self, kind: str, send: SendRequest, model: RemoteModel, meter: Meter, role: str = "") -> None:
         self.id = model.id
-        self._kind, self._send, self._meter, self._role, self._chosen = kind, send, meter, role, model.chosen
+        self._kind, self._send, self._meter, self._role, self._model_key = kind, send, meter, role, model.model_key
 
     def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        value, usage = self._send(RemoteRequest(self._kind, self._chosen, self._role, method, args, kwargs))
+        value, usage = self._send(RemoteRequest(self._kind, self._model_key, self._role, method, args, kwargs))
         self._meter.add(usage)
         return value
 

@@ -25,7 +25,7 @@ V = TypeVar("V")
 BATCH_TEXTS = 64
 """Number of texts, from all threads, that are embedded and stored in one batch."""
 COLLECTION_TEXTS = 1 << 14
-"""Minimum number of texts in a call that bypasses the memo, because the caller stores the collection's vectors."""
+"""Minimum number of texts of a call that bypasses the memo, as the caller stores the vectors of a collection."""
 BLOCK_TEXTS, STORED_BLOCK_TEXTS = 1 << 12, 1 << 13
 """Number of texts of a collection that are embedded at a time, in whole batches; the second for slow models."""
 
@@ -48,42 +48,43 @@ class EmbeddingMemo(CallMemo[Any]):
         """Embed ``texts``, each once; vectors of slow models are computed in batches over threads, and stored."""
         kind, embed = select_embed_function(model, as_queries)
 
-        def make(wanted: Sequence[str]) -> Sequence[Any] | Vectors:
+        def embed_missing(pending: Sequence[str]) -> Sequence[Any] | Vectors:
             if not is_stored(model):
-                self._count("embedder", made=len(wanted))
-                return normalize_vectors(model.id, embed(wanted), len(wanted))
+                self._count("embedder", made=len(pending))
+                return normalize_vectors(model.id, embed(pending), len(pending))
             target = make_target("embedder", model)
             batched = self._batcher(target, model, kind, embed)
-            found = self.context.fetch(target, kind, wanted, batched, encode_vector, decode_vector, BATCH_TEXTS)
-            good = [value for value in found if not isinstance(value, ModelError)]
-            vectors = iter(normalize_vectors(model.id, good, len(good)) if good else ())
-            return [value if isinstance(value, ModelError) else next(vectors) for value in found]
+            results = self.context.fetch(target, kind, pending, batched, encode_vector, decode_vector, BATCH_TEXTS)
+            embedded = [value for value in results if not isinstance(value, ModelError)]
+            vectors = iter(normalize_vectors(model.id, embedded, len(embedded)) if embedded else ())
+            return [value if isinstance(value, ModelError) else next(vectors) for value in results]
 
         if not texts:
             return model.embed(texts)
         self._count("embedder", asked=len(texts))
         if len(texts) >= COLLECTION_TEXTS:
-            return self._embed_collection(model, texts, make)
+            return self._embed_collection(model, texts, embed_missing)
         keys = [(model.id, kind, text) for text in texts]
-        return np.stack(self.memo.get_many(keys, lambda missing: list(make([text for *_, text in missing]))))
+        return np.stack(self.memo.get_many(keys, lambda missing: list(embed_missing([text for *_, text in missing]))))
 
     def _embed_collection(
-        self, model: Embedder, texts: Sequence[str], make: Callable[[Sequence[str]], Sequence[Any] | Vectors]
+        self, model: Embedder, texts: Sequence[str], embed_missing: Callable[[Sequence[str]], Sequence[Any] | Vectors]
     ) -> Vectors:
-        """Embed the texts of a whole collection block by block, to bound the memory.
+        """Embed the texts of a whole collection in blocks, to limit memory.
 
-        A `ModelError` that ``make`` returns in the place of a vector is raised when its block is done.
+        A `ModelError` that ``embed_missing`` returns instead of a vector is raised after its block.
         """
-        first: dict[str, int] = {}
-        rows = np.array([first.setdefault(text, position) for position, text in enumerate(texts)])
-        distinct, positions = list(first), np.fromiter(first.values(), dtype=np.int64, count=len(first))
+        first_positions: dict[str, int] = {}
+        rows = np.array([first_positions.setdefault(text, position) for position, text in enumerate(texts)])
+        distinct = list(first_positions)
+        positions = np.fromiter(first_positions.values(), dtype=np.int64, count=len(distinct))
         repeated = np.flatnonzero(rows != np.arange(len(rows)))
-        del first
+        del first_positions
         vectors = np.empty((len(texts), 0), dtype=np.float32)
         progress = TaskProgress("embedding texts", len(distinct))
         step = STORED_BLOCK_TEXTS if is_stored(model) else BLOCK_TEXTS
         for start in range(0, len(distinct), step):
-            block = make(distinct[start : start + step])
+            block = embed_missing(distinct[start : start + step])
             failed = next((value for value in block if isinstance(value, ModelError)), None)
             if failed is not None:
                 raise failed
@@ -92,7 +93,8 @@ class EmbeddingMemo(CallMemo[Any]):
                 vectors = np.empty((len(texts), width), dtype=np.float32)
             if width != vectors.shape[1]:
                 raise ModelError(
-                    f"{model.id}: the embedder returned vectors of {width} numbers, and of {vectors.shape[1]} before"
+                    f"{model.id}: the embedder returned vectors of {width} dimensions, after vectors of "
+                    f"{vectors.shape[1]}"
                 )
             vectors[positions[start : start + len(block)]] = block
             with self._lock:
@@ -104,12 +106,12 @@ class EmbeddingMemo(CallMemo[Any]):
     def _batcher(
         self, target: RequestTarget, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
     ) -> Batcher[str, Any]:
-        def ask(batch: Sequence[str]) -> list[Any] | ModelError:
+        def send_batch(batch: Sequence[str]) -> list[Any] | ModelError:
             return call_model(self.context, target, kind, model, lambda: embed(batch), batch)
 
         with self._lock:
-            bisecting = partial(bisect, ask)
-            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(bisecting, size=BATCH_TEXTS))
+            run_batch = partial(bisect, send_batch)
+            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(run_batch, size=BATCH_TEXTS))
 
 
 class ScoreMemo(CallMemo[float]):
@@ -119,16 +121,18 @@ class ScoreMemo(CallMemo[float]):
         """Score ``texts`` against ``query``, each pair once."""
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[float | ModelError]:
-            wanted = [text for _, _, text in missing]
+            pending = [text for _, _, text in missing]
             if not is_stored(model):
-                self._count("cross_encoder", made=len(wanted))
-                return model.score(query, wanted)
+                self._count("cross_encoder", made=len(pending))
+                return model.score(query, pending)
             target = make_target("cross_encoder", model)
 
-            def ask(part: Sequence[str]) -> list[float | ModelError] | ModelError:
+            def send_batch(part: Sequence[str]) -> list[float | ModelError] | ModelError:
                 return call_model(self.context, target, query, model, lambda: model.score(query, part), part, query)
 
-            return self.context.fetch(target, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
+            return self.context.fetch(
+                target, query, pending, partial(bisect_pairs, send_batch), float, float, len(pending)
+            )
 
         self._count("cross_encoder", asked=len(texts))
         return tuple(self.memo.get_many([(model.id, query, text) for text in texts], compute))
@@ -148,12 +152,12 @@ def call_model(
     query: str = "",
 ) -> list[V | ModelError] | ModelError:
     """Return the results of ``send``, a paid request for ``texts``, or the error that it raises."""
-    sent = "".join(query + text for text in texts)
+    text = "".join(query + text for text in texts)
     try:
-        with context.failures.attempt(target, kind, tuple(texts)), context.reserve_cost(model, sent) as used:
-            found: list[V | ModelError] = list(send())
-            used.append(Usage(1, 0, 0, estimate_max_tokens(sent)))
-            return found
+        with context.failures.attempt(target, kind, tuple(texts)), context.reserve_cost(model, text) as usages:
+            results: list[V | ModelError] = list(send())
+            usages.append(Usage(1, 0, 0, estimate_max_tokens(text)))
+            return results
     except ModelError as error:
         return error
 

@@ -184,7 +184,7 @@ def _trials(
             trial_id=-1,  # given by the database
         )
         before = known.get(row.position)
-        if fitness is None or before is None or not agrees(before, trial):
+        if fitness is None or before is None or not is_up_to_date(before, trial):
             trial.user_attrs |= _measures(store, record, row.evaluation)
         trials.append(trial)
     return trials
@@ -201,9 +201,9 @@ def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
 
 
 TIMEOUT_SECONDS = 30.0
-BATCH = 250
+BATCH_TRIALS = 250
 """Trials in a transaction, which delays a running search by some tenths of a second."""
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 PAUSE_SECONDS = 0.1
 """Before the next attempt to create tables that another process is creating."""
 
@@ -219,7 +219,7 @@ class StudyTables:
         """Return the trials of a study."""
         return self.storage.get_all_trials(study_id, deepcopy=False)
 
-    def update(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH) -> int:
+    def update(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH_TRIALS) -> int:
         """Update the trials of a study to ``wanted``, with distinct numbers; return how many were written.
 
         Equal trials stay. A transaction writes ``batch`` trials; several processes can update at the same time.
@@ -229,7 +229,7 @@ class StudyTables:
             listed = self.trials(study_id)
             times = Counter(trial.number for trial in listed)
             kept = {trial.number: trial for trial in listed if times[trial.number] == 1}
-            differing = (t for t in wanted if t.number not in kept or not agrees(kept[t.number], t))
+            differing = (t for t in wanted if t.number not in kept or not is_up_to_date(kept[t.number], t))
             new = list(islice(differing, batch))
             gone = (times.keys() - {t.number for t in wanted}) | (times.keys() & {t.number for t in new})
             if not new and not gone:
@@ -253,7 +253,7 @@ class StudyTables:
         return True
 
 
-def agrees(trial: FrozenTrial, wanted: FrozenTrial) -> bool:
+def is_up_to_date(trial: FrozenTrial, wanted: FrozenTrial) -> bool:
     """Whether a trial has the state, value, parameters and at least the attributes of ``wanted``."""
     same = (trial.state, trial.value, trial.params) == (wanted.state, wanted.value, wanted.params)
     return same and wanted.user_attrs.items() <= trial.user_attrs.items()
@@ -287,12 +287,12 @@ def _storage(location: Path | URL, timeout: float) -> RDBStorage:
         options: dict[str, Any] = {"pool_pre_ping": True}
     else:
         url, options = "sqlite://", {"creator": _connector(location, timeout), "poolclass": NullPool}
-    for attempt in range(ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         try:
             return RDBStorage(url, engine_kwargs=options)
         except DBAPIError as error:
             is_race = isinstance(error, IntegrityError) or "already exists" in str(error)
-            if not is_race or attempt == ATTEMPTS - 1:
+            if not is_race or attempt == MAX_ATTEMPTS - 1:
                 raise
             time.sleep(PAUSE_SECONDS)
         except RuntimeError as error:  # raised by Optuna for tables of another version

@@ -9,15 +9,15 @@ from ragsmith.digest import digest
 from ragsmith.models.usage import Usage
 
 Json: TypeAlias = Any
-"""What ``json.loads`` returns. Mappings are returned with sorted keys."""
+"""A value of JSON types, as ``json.loads`` returns; mappings have sorted keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A reply of a chat model.
 
-    ``cut_at`` is the token limit at which the reply was cut, or 0 if it ended by itself; ``text`` may be empty if it
-    was cut. ``thought_tokens`` is the part of the output tokens that were thoughts, as far as the server reports it.
+    ``cut_at`` is the token limit at which the reply was truncated, or 0 if it is complete; a truncated ``text`` may be
+    empty. ``thought_tokens`` is the number of output tokens used for thinking, if the server reports it.
     """
 
     text: str
@@ -61,17 +61,17 @@ def is_chat_model(model: object) -> TypeGuard[ChatModel]:
 
 
 def accepts_cut_answers(model: object) -> bool:
-    """Whether answers of ``model`` that were cut at the token limit are scored."""
+    """Whether truncated answers of ``model`` are scored."""
     return bool(getattr(model, "cut_answers", False))
 
 
 def completion_key(model: str, prompt: str, max_tokens: int, sample: int, *, cut: bool = False) -> str:
-    """Return the cache key of a completion; one that was ``cut`` has another key than a complete one."""
+    """Return the cache key of a completion, which differs between truncated (``cut``) and complete ones."""
     return digest("cut completion" if cut else "completion", model, prompt, max_tokens, sample)
 
 
 def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
-    """Return the cache key of a vector or score of ``text``; ``query`` is a reranker's query, or how to embed."""
+    """Return the cache key of a vector or score of ``text``; ``query`` is a reranker's query, or `text` or `query`."""
     return digest(kind, query, model, text)
 
 
@@ -82,5 +82,5 @@ def is_costly(model: object) -> bool:
 
 
 def is_stored(model: object) -> bool:
-    """Whether the results of ``model`` are cached on disk, being paid for or slower to compute than to read."""
+    """Whether the results of ``model`` are cached on disk, because they cost money or time."""
     return hasattr(model, "provider") or bool(getattr(model, "slow", False))

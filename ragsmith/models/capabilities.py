@@ -1,4 +1,4 @@
-"""Capabilities of a chat model, learnt from its server's responses: refused parameters, and tokens needed to think.
+"""Capabilities of a chat model, learnt from its server's responses: refused parameters, and tokens for thinking.
 
 A capability is learnt once and applies to every later request of all threads; it is stored in the cache for later
 commands. Capabilities only accumulate, so concurrent processes never overwrite each other's.
@@ -22,8 +22,8 @@ so a first request that takes longer was accepted, or its server does not respon
 class ModelCapabilities:
     """The parameters that a model ``refuses``, and the observed number of tokens for thinking.
 
-    ``begins_in_thought`` is true if a reply closed a thought that it had not opened: its chat template opens one in the
-    prompt, so a reply that is cut before the thought ends contains nothing else.
+    ``begins_in_thought`` is true if a reply closed a thought that it had not opened, because the chat template opens
+    one in the prompt. A reply that is truncated before the end of the thought then contains nothing else.
 
     >>> ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(frozenset({"seed"}), begins_in_thought=True)
     ModelCapabilities(refuses=frozenset({'seed'}), thinking_tokens=512, begins_in_thought=True)
@@ -53,13 +53,13 @@ class ModelCapabilities:
 class CapabilityLearner:
     """The capabilities of one model, shared by all threads that call it.
 
-    ``keep`` is called with the new capabilities in the thread that learnt them; `ragsmith.gateway.gateway` sets it, and
-    restores capabilities from the cache.
+    ``on_change`` is called with the new capabilities in the thread that learnt them; `ragsmith.gateway.gateway` sets
+    it, and restores capabilities from the cache.
     """
 
     def __init__(self) -> None:
-        self.keep: Callable[[ModelCapabilities], None] = lambda _: None
-        self._known: ModelCapabilities | None = None
+        self.on_change: Callable[[ModelCapabilities], None] = lambda _: None
+        self._learnt: ModelCapabilities | None = None
         self._lock = threading.Lock()
         self._first_began: float | None = None
         self._answered = threading.Event()
@@ -67,21 +67,21 @@ class CapabilityLearner:
     @property
     def capabilities(self) -> ModelCapabilities:
         """The capabilities learnt so far."""
-        return self._known or ModelCapabilities()
+        return self._learnt or ModelCapabilities()
 
     def restore(self, stored: ModelCapabilities) -> None:
         """Add stored capabilities; the first request then no longer precedes the others."""
         with self._lock:
-            self._known = self.capabilities | stored
+            self._learnt = self.capabilities | stored
         self._answered.set()
 
     def learn(self, learnt: ModelCapabilities) -> None:
         """Add the capabilities ``learnt``; an empty set of refused parameters is stored as well."""
         with self._lock:
-            before, self._known = self._known, self.capabilities | learnt
-            known = self._known
-        if known != before:
-            self.keep(known)
+            before, self._learnt = self._learnt, self.capabilities | learnt
+            merged = self._learnt
+        if merged != before:
+            self.on_change(merged)
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -105,8 +105,8 @@ class CapabilityLearner:
 
 def find_learner(model: object) -> CapabilityLearner | None:
     """Return the capability learner of ``model``, or None if it has none."""
-    found = getattr(model, "learner", None)
-    return found if isinstance(found, CapabilityLearner) else None
+    learner = getattr(model, "learner", None)
+    return learner if isinstance(learner, CapabilityLearner) else None
 
 
 def thinking_tokens(model: object) -> int:

@@ -38,31 +38,35 @@ def read_models(path: Path) -> dict[str, ModelName]:
 
 
 def parse_models(
-    tree: YamlTree, section: Mapping[str, YamlValue], *at: str, shaping: bool = False
+    tree: YamlTree, section: Mapping[str, YamlValue], *key_path: str, affecting_results: bool = False
 ) -> dict[str, ModelName]:
-    """Read the models of a ``section`` of a file; ``shaping`` allows only the options that affect results."""
-    found = {}
+    """Read the models of a ``section`` of a file; ``affecting_results`` allows no other options."""
+    models = {}
     for role, value in section.items():
         if role not in ROLES:
-            raise tree.error((*at, role), unknown_key_message(role, ROLES))
-        found[role] = _parse_model(tree, (*at, role), role, value, option_names(shaping=shaping))
-    return found
+            raise tree.error((*key_path, role), unknown_key_message(role, ROLES))
+        models[role] = _parse_model(
+            tree, (*key_path, role), role, value, option_names(affecting_results=affecting_results)
+        )
+    return models
 
 
-def _parse_model(tree: YamlTree, at: tuple[str, ...], role: str, value: YamlValue, known: tuple[str, ...]) -> ModelName:
+def _parse_model(
+    tree: YamlTree, key_path: tuple[str, ...], role: str, value: YamlValue, allowed: tuple[str, ...]
+) -> ModelName:
     options = dict(value) if isinstance(value, dict) else {"model": value}
-    path = (*at, "model") if isinstance(value, dict) and "model" in value else at
+    model_path = (*key_path, "model") if isinstance(value, dict) and "model" in value else key_path
     name = options.pop("model", None)
     if not isinstance(name, str):
         form = "must be the name of a model, or a mapping with the key 'model'"
-        raise tree.error(path, f"{role} {form}, not {redacted(shorten(name))}")
+        raise tree.error(model_path, f"{role} {form}, not {redacted(shorten(name))}")
     if problem := problem_with_name(role, name):
-        raise tree.error(path, problem)
+        raise tree.error(model_path, problem)
     for option, setting in options.items():
-        if option in known:
+        if option in allowed:
             problem = problem_with_option(role, name, option, setting)
         else:
-            problem = unknown_key_message(option, ("model", *known))
+            problem = unknown_key_message(option, ("model", *allowed))
         if problem:
-            raise tree.error((*at, option), problem)
+            raise tree.error((*key_path, option), problem)
     return ModelName(name, **options)

@@ -1,8 +1,8 @@
 """Adapters for the language models and embedders of LlamaIndex.
 
 The models keep their configuration, temperature and retries included, except for a lower limit of tokens. Identifiers
-contain no keys, addresses or other settings that do not shape a reply. Messages of a provider's errors are not
-repeated, because they may quote a key.
+contain no keys, addresses or other settings that do not affect a reply. Error messages of a provider are omitted,
+because they may quote a key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONNECTION_WORDS = frozenset(
         *("cache", "folder", "dir"),
     }
 )
-"""Words in the names of settings of how a model is called, which do not shape its replies."""
+"""Words in the names of settings of how a model is called, which do not affect its replies."""
 
 ACCESS_REFUSED_STATUSES = frozenset({401, 402, 403, 404})
 """HTTP statuses for a refused key, account or model, which concern all requests."""
@@ -69,7 +69,7 @@ class LlamaIndexChat:
 
     @cached_property
     def id(self) -> str:
-        """Class, model, temperature if it has one, and a digest of every setting that may shape a reply."""
+        """Class, model, temperature if it has one, and a digest of every setting that may affect a reply."""
         temperature = getattr(self._model, "temperature", None)
         sampling = "" if temperature is None else f"@temperature={temperature:g}"
         return f"{_identity(self._model, self._model.metadata.model_name)}{sampling}"
@@ -77,18 +77,18 @@ class LlamaIndexChat:
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`."""
         model = _with_limit(self._model, max_tokens)
-        own = getattr(model, "max_tokens", None) or 0
-        limit = own if 0 < own < max_tokens else max_tokens
+        model_limit = getattr(model, "max_tokens", None) or 0
+        limit = model_limit if 0 < model_limit < max_tokens else max_tokens
         started = time.perf_counter()
         reply = self._provider.call(self.id, lambda: model.complete(prompt))
         seconds = time.perf_counter() - started
-        text, is_open = without_thoughts(reply.text)
-        cut_at = limit if is_open or _is_cut(reply.raw) else 0
+        text, ends_in_thought = without_thoughts(reply.text)
+        cut_at = limit if ends_in_thought or _is_truncated(reply.raw) else 0
         if not cut_at and not text.strip():
             raise Unreadable(f"{self.id}: the reply has no text", calls=1)
         if any("\ud800" <= character <= "\udfff" for character in text):  # half a character
             raise Unreadable(f"{self.id}: the reply is not valid Unicode", calls=1)
-        return Completion(redact_known(text), Usage(1, 0, 0, *_tokens(reply), seconds), cut_at)
+        return Completion(redact_known(text), Usage(1, 0, 0, *_token_counts(reply), seconds), cut_at)
 
 
 class LlamaIndexEmbedder:
@@ -104,14 +104,14 @@ class LlamaIndexEmbedder:
 
     @cached_property
     def id(self) -> str:
-        """Class, model, and a digest of every setting that may shape a vector."""
+        """Class, model, and a digest of every setting that may affect a vector."""
         return _identity(self._model, self._model.model_name)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
 
         Raises:
-            ModelError: the model failed, or gave vectors of the wrong number or size, or that are not finite.
+            ModelError: the model failed, or returned the wrong number of vectors, of different lengths or not finite.
             ModelUnavailable: the provider refuses the key or the model, or is down.
         """
         return self._vectors.embed(texts, lambda part: [self._call(part, self._model.get_text_embedding_batch)])
@@ -130,9 +130,11 @@ class LlamaIndexEmbedder:
         try:
             rows = np.array(vectors, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
+            raise ModelError(
+                f"{self.id}: the vectors contain values that are not numbers, or differ in length"
+            ) from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
-            raise ModelError(f"{self.id}: an array of {rows.shape} came back for {len(texts)} texts")
+            raise ModelError(f"{self.id}: the model returned an array of shape {rows.shape} for {len(texts)} texts")
         return self._vectors.normalize(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
 
 
@@ -173,14 +175,14 @@ class _Provider:
 
 
 def _with_limit(model: LLM, max_tokens: int) -> LLM:
-    """Return a copy with the task's token limit, or the model's own if lower; ``model`` itself without such a setting.
+    """Return a copy with the lower of the task's and the model's token limit, or ``model`` if it has no such setting.
 
     The copy's class sends the limit under its provider's name for it.
     """
     if "max_tokens" not in type(model).model_fields:
         return model
-    own = getattr(model, "max_tokens", None)
-    limited: LLM = model.model_copy(update={"max_tokens": min(own, max_tokens) if own else max_tokens})
+    model_limit = getattr(model, "max_tokens", None)
+    limited: LLM = model.model_copy(update={"max_tokens": min(model_limit, max_tokens) if model_limit else max_tokens})
     return limited
 
 
@@ -199,7 +201,7 @@ def _is_connection_setting(name: str) -> bool:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a setting as JSON types; objects, such as secrets, clients and functions, by the name of their type."""
+    """Return a setting as JSON types; secrets, clients, functions and other objects are replaced by their type."""
     if isinstance(value, Enum):
         return _to_json(value.value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -208,12 +210,12 @@ def _to_json(value: Any) -> Any:
         return {str(key): _to_json(item) for key, item in value.items() if not _is_connection_setting(str(key))}
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
-    named = value if hasattr(value, "__qualname__") else type(value)
-    return f"{named.__module__}.{named.__qualname__}"
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _is_cut(raw: Any) -> bool:
-    """Whether a reply was cut: OpenAI reports it for a choice, Anthropic and Ollama for the reply."""
+def _is_truncated(raw: Any) -> bool:
+    """Whether a reply was truncated, which OpenAI reports for a choice, and Anthropic and Ollama for the reply."""
     choices = _get(raw, "choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     ends = _get(first, "finish_reason"), _get(raw, "stop_reason"), _get(raw, "done_reason")
@@ -224,13 +226,13 @@ def _get(part: Any, name: str) -> Any:
     return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
 
 
-def _tokens(reply: Any) -> tuple[int, int]:
+def _token_counts(reply: Any) -> tuple[int, int]:
     """Return the input and output tokens that the provider reports, or 0."""
     sources = [reply.additional_kwargs, _get(reply.raw, "usage"), reply.raw]
-    return _count(sources, INPUT_TOKENS), _count(sources, OUTPUT_TOKENS)
+    return _first_count(sources, INPUT_TOKENS), _first_count(sources, OUTPUT_TOKENS)
 
 
-def _count(sources: Sequence[Any], names: Sequence[str]) -> int:
+def _first_count(sources: Sequence[Any], names: Sequence[str]) -> int:
     values = (_get(source, name) for source in sources for name in names)
     counts = (value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
     return next(counts, 0)

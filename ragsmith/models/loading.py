@@ -15,7 +15,7 @@ from ragsmith.errors import UsageError
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames, check_objects
 from ragsmith.models.options import SERVED_OPTIONS
-from ragsmith.models.registry import GIVEN, ROLE_LABELS, ROLES, Service, providers
+from ragsmith.models.registry import OBJECT_KIND, ROLE_LABELS, ROLES, Service, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.served.provider import Provider
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragsmith.models.roles import Models
 
 
-LIMITS = ("in_flight", "attempts", "deadline")
+LIMIT_OPTIONS = ("in_flight", "attempts", "deadline")
 """Options that all models of a server share."""
 
 
@@ -40,14 +40,14 @@ class Server:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def server_for(chosen: ModelName, role: str) -> Server:
-    """Return the server of the model ``chosen`` for ``role``.
+def server_for(model: ModelName, role: str) -> Server:
+    """Return the server of ``model`` in ``role``.
 
     Raises:
         UsageError: the address or the key is missing, or the key is malformed.
     """
-    service = providers(role)[chosen.kind].service
-    address = chosen.options.get("base_url")
+    service = providers(role)[model.kind].service
+    address = model.options.get("base_url")
     if address is None and service.url_variable:
         address = os.environ.get(service.url_variable) or None
         if address is not None and (problem := SERVED_OPTIONS["base_url"].problem("base_url", address)):
@@ -55,28 +55,31 @@ def server_for(chosen: ModelName, role: str) -> Server:
     base_url = address or service.base_url
     if base_url is None:
         raise UsageError(
-            f"the {ROLE_LABELS[role]} {chosen.name} has no address: give its base_url in a file of models (--models), "
+            f"the {ROLE_LABELS[role]} {model.name} has no address: give its base_url in a file of models (--models), "
             "or --base-url"
         )
     headers = tuple((name, os.environ[variable]) for name, variable in service.headers if os.environ.get(variable))
-    return Server(base_url.rstrip("/"), _key(chosen, role, service, needed=address is None), headers)
+    return Server(base_url.rstrip("/"), _key(model, role, service, required=address is None), headers)
 
 
-def _key(chosen: ModelName, role: str, service: Service, *, needed: bool) -> str:
-    named = chosen.options.get("api_key_env")
-    names = (named,) if named else service.keys
-    variable = next((name for name in names if os.environ.get(name)), None)
+def _key(model: ModelName, role: str, service: Service, *, required: bool) -> str:
+    key_variable = model.options.get("api_key_env")
+    variables = (key_variable,) if key_variable else service.keys
+    variable = next((name for name in variables if os.environ.get(name)), None)
     if variable is None:
-        if named:
-            raise UsageError(f"{named} is not set, the key of the {ROLE_LABELS[role]} {chosen.name}: export it")
-        if needed and names:
-            instead = ", or give --base-url of a server that needs no key" if service.self_hosted else ""
-            raise UsageError(f"{' or '.join(names)} is not set: export it{instead}")
+        if key_variable:
+            raise UsageError(f"{key_variable}, the key of the {ROLE_LABELS[role]} {model.name}, is not set: export it")
+        if required and variables:
+            alternative = ", or give --base-url of a server that needs no key" if service.self_hosted else ""
+            raise UsageError(f"{' or '.join(variables)} is not set: export it{alternative}")
         return ""
     key = os.environ[variable].strip()
     remember_secret(key)
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(f"the value of {variable} cannot be a key: it is blank, or not all letters, digits and signs")
+        raise UsageError(
+            f"the value of {variable} is not a valid key: it is blank, or contains spaces or characters that are not "
+            "printable ASCII"
+        )
     return key
 
 
@@ -87,7 +90,7 @@ Providers = dict[tuple[Any, ...], Provider]
 def find_providers(
     models: Mapping[str, ModelName], shared: Providers | None = None, **limits: Any
 ) -> dict[Server, Provider]:
-    """Find or create the providers of ``models`` by role, with ``limits`` that override theirs; see `Shared`.
+    """Find or create the providers of ``models`` by role, with ``limits`` that override theirs; see `SharedModels`.
 
     Models at one address with one key share limits, pauses and connections.
 
@@ -95,34 +98,34 @@ def find_providers(
         UsageError: two models at one server have different limits.
     """
     limits_by_server: dict[Server, dict[str, tuple[Any, str]]] = {}
-    for role, chosen in models.items():
-        declared = providers(role).get(chosen.kind)
-        if declared is not None and declared.served:
-            _add_limits(limits_by_server.setdefault(server_for(chosen, role), {}), chosen, role)
-    known = {} if shared is None else shared
+    for role, name in models.items():
+        model_provider = providers(role).get(name.kind)
+        if model_provider is not None and model_provider.served:
+            _add_limits(limits_by_server.setdefault(server_for(name, role), {}), name, role)
+    cached = {} if shared is None else shared
     by_server = {}
     for server, server_limits in limits_by_server.items():
         policy = {name: value for name, (value, _) in server_limits.items()} | limits
         key = server, *sorted(policy.items())
-        if key not in known:
-            known[key] = Provider(server.base_url, Policy(**policy))
-        by_server[server] = known[key]
+        if key not in cached:
+            cached[key] = Provider(server.base_url, Policy(**policy))
+        by_server[server] = cached[key]
     return by_server
 
 
-def _add_limits(known: dict[str, tuple[Any, str]], chosen: ModelName, role: str) -> None:
-    for limit in LIMITS:
-        if (value := chosen.options.get(limit)) is None:
+def _add_limits(limits: dict[str, tuple[Any, str]], name: ModelName, role: str) -> None:
+    for limit in LIMIT_OPTIONS:
+        if (value := name.options.get(limit)) is None:
             continue
-        other, first = known.setdefault(limit, (value, role))
-        if other != value:
+        earlier, earlier_role = limits.setdefault(limit, (value, role))
+        if earlier != value:
             raise UsageError(
-                f"{limit} is {other:g} for the {ROLE_LABELS[first]} and {value:g} for the {ROLE_LABELS[role]}, which "
-                "are at one server with one key: give one number, or a key of its own to each"
+                f"{limit} is {earlier:g} for the {ROLE_LABELS[earlier_role]} and {value:g} for the "
+                f"{ROLE_LABELS[role]}, which share a server and a key: give both the same value, or each its own key"
             )
 
 
-__all__ = ["Loader", "ModelName", "ModelNames", "Shared", "load_models"]
+__all__ = ["Loader", "ModelName", "ModelNames", "SharedModels", "load_models"]
 
 
 LoadedModels = dict[tuple[str, ModelName], Any]
@@ -130,7 +133,7 @@ LoadedModels = dict[tuple[str, ModelName], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedModels:
     """Models that do not depend on a corpus, and providers, shared between corpora or sets of models."""
 
     models: LoadedModels = field(default_factory=dict)
@@ -140,14 +143,14 @@ class Shared:
 def load_models(
     names: ModelNames,
     texts: Sequence[str],
-    given: Mapping[str, Any] | None = None,
-    shared: Shared | None = None,
+    objects: Mapping[str, Any] | None = None,
+    shared: SharedModels | None = None,
     *,
     languages: Sequence[str] = (),
 ) -> Models:
     """Load the models of ``names`` for a corpus of ``texts``, from which the embedded ones take word statistics.
 
-    ``given`` has model objects by role, ``languages`` those of the texts if they are not all English. Models and
+    ``objects`` are model objects by role; ``languages`` are those of the texts if they are not all English. Models and
     providers that can be shared are taken from ``shared`` or added to it. No request is sent and no weights are read
     before a model is used.
 
@@ -158,11 +161,11 @@ def load_models(
     from ragsmith.models.roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
-    store = find_store(names.vectors_at)
+    store = find_store(names.vector_store_address)
     if store and store.package:
         store.package.check()
     loader = Loader(
-        {role: names.for_role(role) for role in names.named_roles}, texts, given, shared=shared, languages=languages
+        {role: names.for_role(role) for role in names.named_roles}, texts, objects, shared=shared, languages=languages
     )
     return Models(
         language_model=loader.model("language_model"),
@@ -170,7 +173,7 @@ def load_models(
         cross_encoder=loader.model("cross_encoder"),
         judge=loader.model("judge" if names.judge else "language_model"),
         controller=loader.model("controller") if names.controller else None,
-        vectors_at=names.vectors_at,
+        vector_store_address=names.vector_store_address,
     )
 
 
@@ -204,7 +207,7 @@ class Loader:
         texts: Sequence[str],
         objects: Mapping[str, Any] | None = None,
         *,
-        shared: Shared | None = None,
+        shared: SharedModels | None = None,
         languages: Sequence[str] = (),
         **limits: Any,
     ) -> None:
@@ -214,7 +217,7 @@ class Loader:
         self._chosen = chosen
         self._texts, self._languages = texts, languages
         self._loaded: LoadedModels = {}
-        self._shared = shared or Shared()
+        self._shared = shared or SharedModels()
         self.providers = find_providers(chosen, self._shared.providers, **limits)
 
     def close(self) -> None:
@@ -230,18 +233,18 @@ class Loader:
             MissingExtra: a package that it needs is not installed.
         """
         chosen = self._chosen[role]
-        return self._objects[role] if chosen.kind == GIVEN else self._model(role, chosen)
+        return self._objects[role] if chosen.kind == OBJECT_KIND else self._model(role, chosen)
 
     def _model(self, role: str, chosen: ModelName) -> Any:
         key = ROLES[role], chosen
-        declared = providers(role)[chosen.kind]
-        models = self._loaded if "texts" in declared.injected else self._shared.models
-        if not declared.injected and declared.factory.__module__.startswith(_EMBEDDED):
+        model_provider = providers(role)[chosen.kind]
+        models = self._loaded if "texts" in model_provider.injected else self._shared.models
+        if not model_provider.injected and model_provider.factory.__module__.startswith(_EMBEDDED):
             models = _EMBEDDED_MODELS
         if key not in models:
-            if declared.extra:
-                installed_version(declared.extra, declared.extra)
-            available: dict[str, Callable[[], Any]] = {
+            if model_provider.extra:
+                installed_version(model_provider.extra, model_provider.extra)
+            arguments: dict[str, Callable[[], Any]] = {
                 "model": lambda: chosen.model,
                 "kind": lambda: chosen.kind,
                 "endpoint": lambda: self._endpoint(role, chosen),
@@ -249,9 +252,9 @@ class Loader:
                 "languages": lambda: self._languages,
                 "word_vectors": lambda: self._model("embedder", ModelName(WORDLLAMA)),
             }
-            module = declared.factory.__module__
-            options = {option: value for option, value in chosen.option_items if option in declared.own_options}
-            model = declared.factory(**{name: available[name]() for name in declared.injected}, **options)
+            module = model_provider.factory.__module__
+            options = {option: value for option, value in chosen.option_items if option in model_provider.own_options}
+            model = model_provider.factory(**{name: arguments[name]() for name in model_provider.injected}, **options)
             models[key] = UserCodeModel(model, fingerprint(module)) if file_of(module) else model
         return models[key]
 

@@ -1,6 +1,6 @@
 """Names of models, with their options, and models passed from Python as objects.
 
-Options that shape results (dimensions, prefixes, revision, number format, window) are recorded and exported with the
+Options that affect results (dimensions, prefixes, revision, number format, window) are recorded and exported with the
 name. Addresses, limits and other options of how a model is called are in no cache key, record or exported file. Of a
 model object, records have only the identifier (``given:ID``); it must be passed again to resume. An object implements
 `ragsmith.models.protocols`, or is a model of LlamaIndex, which is wrapped.
@@ -16,7 +16,7 @@ from typing import Any
 from ragsmith.errors import UsageError
 from ragsmith.models.options import EMBEDDER_OPTIONS, SERVED_OPTIONS
 from ragsmith.models.registry import (
-    GIVEN,
+    OBJECT_KIND,
     ROLE_LABELS,
     ROLES,
     ModelProvider,
@@ -57,8 +57,8 @@ class ModelName:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "option_items", tuple(sorted((o, v) for o, v in options.items() if v is not None)))
         for option, value in self.option_items:
-            known = find_option(option, self.kind)
-            if known is not None and (problem := known.problem(option, value)):
+            declared_option = find_option(option, self.kind)
+            if declared_option is not None and (problem := declared_option.problem(option, value)):
                 raise UsageError(problem)
 
     def __repr__(self) -> str:
@@ -85,18 +85,18 @@ class ModelName:
         return dict(self.option_items)
 
     @property
-    def shaping(self) -> dict[str, Any]:
-        """The options that are set and shape results."""
-        known = {option: find_option(option, self.kind) for option, _ in self.option_items}
+    def result_options(self) -> dict[str, Any]:
+        """The options that are set and affect results."""
+        declared_options = {option: find_option(option, self.kind) for option, _ in self.option_items}
         return {
             option: value
             for option, value in self.option_items
-            if (declared := known[option]) is None or declared.shapes
+            if (declared_option := declared_options[option]) is None or declared_option.affects_results
         }
 
     def to_record(self) -> str | dict[str, Any]:
-        """Return the name for records and exported files, with the options that shape results, if any."""
-        return {"model": self.name, **self.shaping} if self.shaping else self.name
+        """Return the name for records and exported files, with the options that affect results, if any."""
+        return {"model": self.name, **self.result_options} if self.result_options else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class ModelNames:
     """The models of a run: by role, a name or a `ModelName`.
 
     The ``controller`` performs the tasks of techniques and the ``judge`` scores answers; the default of both is the
-    language model. ``base_url`` is the address of self-hosted servers (``openai:``, ``rerank:``) without one of their
-    own; ``vector_store`` overrides the embedder's own option. Neither is part of a cache key.
+    language model. ``base_url`` is the address of self-hosted servers (``openai:``, ``rerank:``) without an
+    address; ``vector_store`` overrides the option of the embedder. Neither is part of a cache key.
     """
 
     language_model: str | ModelName = EXTRACTIVE
@@ -132,17 +132,19 @@ class ModelNames:
             chosen = self.language_model
         name = chosen if isinstance(chosen, ModelName) else ModelName(chosen)
         if self.base_url is not None and "base_url" not in name.options:
-            declared = providers(role).get(name.kind)
-            if declared is not None and declared.service.self_hosted:
+            provider = providers(role).get(name.kind)
+            if provider is not None and provider.service.self_hosted:
                 name = name.with_options(base_url=self.base_url)
         return name
 
     def factories(self) -> list[Callable[..., Any]]:
         """Return the classes or functions that create the models and open the vector store."""
-        factories = [declared.factory for role in self.named_roles if (declared := self._declared(role)) is not None]
-        return [*factories, *([store.fn] if (store := find_store(self.vectors_at)) else [])]
+        factories = [
+            provider.factory for role in self.named_roles if (provider := self._provider_for(role)) is not None
+        ]
+        return [*factories, *([store.fn] if (store := find_store(self.vector_store_address)) else [])]
 
-    def _declared(self, role: str) -> ModelProvider | None:
+    def _provider_for(self, role: str) -> ModelProvider | None:
         """Return the provider of a role's model; None for a model object."""
         return providers(role).get(self.for_role(role).kind)
 
@@ -150,11 +152,13 @@ class ModelNames:
     def self_hosted(self) -> bool:
         """Whether ``base_url`` applies to any model."""
         return any(
-            found.service.self_hosted for role in self.named_roles if (found := self._declared(role)) is not None
+            provider.service.self_hosted
+            for role in self.named_roles
+            if (provider := self._provider_for(role)) is not None
         )
 
     @property
-    def vectors_at(self) -> str:
+    def vector_store_address(self) -> str:
         """The address of the embedder's vector store; see `open_vectors`."""
         return self.vector_store or self.for_role("embedder").options.get("vector_store") or AUTO
 
@@ -166,22 +170,22 @@ class ModelNames:
     @property
     def embedded(self) -> bool:
         """Whether every model is known to run in this process; model objects are not."""
-        declared = [self._declared(role) for role in self.named_roles]
-        return not any(model is None or model.served for model in declared)
+        provider = [self._provider_for(role) for role in self.named_roles]
+        return not any(model is None or model.served for model in provider)
 
     @property
     def heavy(self) -> bool:
         """Whether a model needs so much memory and computation that threads should share it."""
-        return any(model.heavy for model in map(self._declared, self.named_roles) if model is not None)
+        return any(model.heavy for model in map(self._provider_for, self.named_roles) if model is not None)
 
     @property
-    def waits(self) -> bool:
+    def prefers_threads(self) -> bool:
         """Whether to use threads rather than processes: for remote models, and heavy ones, which are shared."""
         return self.heavy or not self.embedded
 
     def workers(self) -> int:
         """Return the default number of workers: a process for each core, or of questions in flight."""
-        return QUESTIONS_IN_FLIGHT if self.waits else os.cpu_count() or 1
+        return QUESTIONS_IN_FLIGHT if self.prefers_threads else os.cpu_count() or 1
 
     def check(self) -> None:
         """Check the names and options of all models.
@@ -196,7 +200,7 @@ class ModelNames:
             if problem := problem or next(filter(None, problems), None):
                 raise UsageError(problem)
 
-    def overridden(
+    def override(
         self,
         models: Mapping[str, str | ModelName],
         base_url: str | None = None,
@@ -206,18 +210,18 @@ class ModelNames:
 
         A model of the same name keeps the options that are not overridden; a different model inherits none.
         """
-        over: dict[str, Any] = {role: _merge(getattr(self, role), chosen) for role, chosen in models.items()}
+        changes: dict[str, Any] = {role: _merge(getattr(self, role), chosen) for role, chosen in models.items()}
         if vector_store is not None:
-            over["vector_store"] = vector_store
-        changed = replace(self, **over)
+            changes["vector_store"] = vector_store
+        changed = replace(self, **changes)
         if base_url is None:
             return changed
-        moved: dict[str, Any] = {}
+        without_address: dict[str, Any] = {}
         for role in changed.named_roles:
-            declared, own = changed._declared(role), getattr(changed, role)
-            if declared is not None and declared.service.openai_compatible and isinstance(own, ModelName):
-                moved[role] = own.with_options(base_url=None)
-        return replace(changed, base_url=base_url, **moved)
+            provider, name = changed._provider_for(role), getattr(changed, role)
+            if provider is not None and provider.service.openai_compatible and isinstance(name, ModelName):
+                without_address[role] = name.with_options(base_url=None)
+        return replace(changed, base_url=base_url, **without_address)
 
     def to_dict(self) -> dict[str, str | dict[str, Any]]:
         """Return the names by role for records and exported files."""
@@ -227,7 +231,7 @@ class ModelNames:
     def from_dict(cls, record: Mapping[str, Any]) -> ModelNames:
         """Inverse of `to_dict`."""
         named = {role: record[role] for role in ROLES if record.get(role) is not None}
-        return cls().overridden({role: model_name_from(value) for role, value in named.items()})
+        return cls().override({role: model_name_from(value) for role, value in named.items()})
 
 
 def model_name_from(record: str | Mapping[str, Any]) -> str | ModelName:
@@ -269,7 +273,7 @@ def partition_models(models: Mapping[str, Any]) -> tuple[dict[str, str | ModelNa
             continue
         _check_protocol(role, wrapped.setdefault(id(model), _wrap(model)))
         objects[role] = wrapped[id(model)]
-        names[role] = f"{GIVEN}:{objects[role].id}"
+        names[role] = f"{OBJECT_KIND}:{objects[role].id}"
     return names, objects
 
 
@@ -280,9 +284,9 @@ def check_objects(chosen: Mapping[str, ModelName], objects: Mapping[str, Any]) -
         UsageError: one was not; the message says how to pass it.
     """
     for role, model in chosen.items():
-        if model.kind == GIVEN and role not in objects:
+        if model.kind == OBJECT_KIND and role not in objects:
             raise UsageError(
-                f"the {ROLE_LABELS[role]} {model.model} was an object in Python, which no file contains: pass it "
+                f"the {ROLE_LABELS[role]} {model.model} was a Python object, which cannot be stored in a file: pass it "
                 f"again, with models={{{role!r}: ...}}, or name another model"
             )
 
@@ -301,12 +305,13 @@ def _wrap(model: Any) -> Any:
 def _check_protocol(role: str, model: Any) -> None:
     alternatives = _REQUIRED_METHODS[ROLES[role]]
     if not any(all(callable(getattr(model, name, None)) for name in names) for names in alternatives):
-        wanted = " or ".join(" and ".join(f"{name}()" for name in names) for names in alternatives)
+        required = " or ".join(" and ".join(f"{name}()" for name in names) for names in alternatives)
         raise UsageError(
-            f"the {ROLE_LABELS[role]} is a {type(model).__name__}, which lacks {wanted}: see ragsmith.models.protocols"
+            f"the {ROLE_LABELS[role]} is a {type(model).__name__}, which lacks {required}: see "
+            "ragsmith.models.protocols"
         )
-    known = getattr(model, "id", None)
-    if not isinstance(known, str) or not known.strip() or not known.isprintable():
+    model_id = getattr(model, "id", None)
+    if not isinstance(model_id, str) or not model_id.strip() or not model_id.isprintable():
         raise UsageError(
             f"the {ROLE_LABELS[role]} is a {type(model).__name__} without an 'id': give it one line of text that "
             "identifies everything its results depend on, because results are cached under it"

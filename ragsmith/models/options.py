@@ -29,22 +29,22 @@ from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
 
-NOT_SHAPING = "does not shape results"
-"""Annotates options of where and how a model is called, which are in no identifier and no record."""
+NO_EFFECT_ON_RESULTS = "does not affect results"
+"""Annotation of options of how a model is called, which are not part of identifiers and records."""
 
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
+_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_KEY_PATTERN = re.compile(r"[A-Z0-9]{16,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The valid values of an option, and whether it ``shapes`` results."""
+    """The valid values of an option, and whether it affects results."""
 
     kind: type = str
     within: Range | None = None
     known: tuple[str, ...] = ()
     check: Callable[[Any], str | None] | None = None
-    shapes: bool = True
+    affects_results: bool = True
 
     def problem(self, name: str, value: object) -> str | None:
         """Return an error message without secrets if ``value`` is invalid for the option ``name``, or None."""
@@ -70,7 +70,7 @@ def option_from_hint(hint: Any) -> Option:
         raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in KINDS)}, or Literal")
     within = next((part for part in annotations if isinstance(part, Range)), None)
     check: Any = next(filter(callable, annotations), None)
-    return Option(kind, within, known, check, NOT_SHAPING not in annotations)
+    return Option(kind, within, known, check, NO_EFFECT_ON_RESULTS not in annotations)
 
 
 def _problem_with_deadline(value: object) -> str | None:
@@ -80,7 +80,7 @@ def _problem_with_deadline(value: object) -> str | None:
 
 def _problem_with_variable(value: object) -> str | None:
     """Return an error message, which does not repeat the value because it may be a key."""
-    if isinstance(value, str) and _VARIABLE.fullmatch(value) and not _LIKE_A_KEY.search(value):
+    if isinstance(value, str) and _VARIABLE_NAME.fullmatch(value) and not _KEY_PATTERN.search(value):
         return None
     return (
         "api_key_env must be the name of an environment variable, in capitals such as OPENAI_API_KEY, and never a key: "
@@ -102,7 +102,7 @@ def problem_with_store(value: object) -> str | None:
         return f"unknown vector store {redacted(shorten(value))}: give {list_address_forms()}; {LOADS_OWN}"
     if _problem_with_url(path):
         return (
-            "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
+            "the URL of the Qdrant server is invalid: give one such as http://localhost:6333, with no user, "
             "password or query, and export its key as QDRANT_API_KEY"
         )
     return None
@@ -123,7 +123,7 @@ def _problem_with_database(url: str) -> str | None:
     if parts and parts.path.strip("/") and not (parts.password or parts.query or parts.fragment):
         return None
     return (
-        "the URL of the PostgreSQL server is not a valid one: give one such as "
+        "the URL of the PostgreSQL server is invalid: give one such as "
         "postgresql://user@localhost:5432/vectors, with no password or query, and export the password as PGPASSWORD"
     )
 
@@ -132,39 +132,40 @@ def _problem_with_url(value: object) -> str | None:
     if not isinstance(value, str) or not value.startswith(("http://", "https://")):
         return "the base URL must begin with http:// or https://, such as http://localhost:11434/v1"
     if (parts := _split_url(value)) is None:
-        return "the base URL is not a valid one: give one such as http://localhost:11434/v1"
+        return "the base URL is invalid: give one such as http://localhost:11434/v1"
     if "@" in parts.netloc or parts.query or parts.fragment:
         return (
-            "the base URL must hold no user, password or query: export the key, and name its variable with api_key_env"
+            "the base URL must not contain a user, password or query: export the key, and name its variable with "
+            "api_key_env"
         )
     return None
 
 
-BatchSize = Annotated[int, Range(1), NOT_SHAPING]
+BatchSize = Annotated[int, Range(1), NO_EFFECT_ON_RESULTS]
 """Texts per request, or per forward pass of a network."""
 ContextWindow = Annotated[int, Range(16)]
-"""Tokens that a model reads; longer texts are cut."""
+"""Tokens that a model reads; longer texts are truncated."""
 Dimensions = Annotated[int, Range(1)]
 """Dimensions of a vector."""
-ThinkingTokens = Annotated[int, Range(0, 999_999), NOT_SHAPING]
-"""Tokens that a model may use to think before it replies. They shape no result: a reply that ended by itself is the
-same under any limit. The bound keeps sums in the range of the database."""
-AcceptedModel = Annotated[str, NOT_SHAPING]
+ThinkingTokens = Annotated[int, Range(0, 999_999), NO_EFFECT_ON_RESULTS]
+"""Tokens that a model may use to think before it replies. They do not affect results, as a complete
+reply is the same under any limit. The bound keeps sums in the range of the database."""
+AcceptedModel = Annotated[str, NO_EFFECT_ON_RESULTS]
 """Another model name that is accepted in a server's replies, or ``any``."""
-Device = Annotated[str, NOT_SHAPING]
+Device = Annotated[str, NO_EFFECT_ON_RESULTS]
 """The device of a network, such as ``cpu`` or ``cuda``."""
 Dtype = Literal["float32", "float16", "bfloat16"]
 """The format of a network's numbers."""
 
 SERVED_OPTIONS: Mapping[str, Option] = {
-    "base_url": option_from_hint(Annotated[str, _problem_with_url, NOT_SHAPING]),
-    "api_key_env": option_from_hint(Annotated[str, _problem_with_variable, NOT_SHAPING]),
-    "in_flight": option_from_hint(Annotated[int, Range(1), NOT_SHAPING]),
-    "attempts": option_from_hint(Annotated[int, Range(1), NOT_SHAPING]),
-    "deadline": option_from_hint(Annotated[float, _problem_with_deadline, NOT_SHAPING]),
+    "base_url": option_from_hint(Annotated[str, _problem_with_url, NO_EFFECT_ON_RESULTS]),
+    "api_key_env": option_from_hint(Annotated[str, _problem_with_variable, NO_EFFECT_ON_RESULTS]),
+    "in_flight": option_from_hint(Annotated[int, Range(1), NO_EFFECT_ON_RESULTS]),
+    "attempts": option_from_hint(Annotated[int, Range(1), NO_EFFECT_ON_RESULTS]),
+    "deadline": option_from_hint(Annotated[float, _problem_with_deadline, NO_EFFECT_ON_RESULTS]),
 }
 """Options of all served models; the last three are limits of their server (`Policy`)."""
 EMBEDDER_OPTIONS: Mapping[str, Option] = {
-    "vector_store": option_from_hint(Annotated[str, problem_with_store, NOT_SHAPING])
+    "vector_store": option_from_hint(Annotated[str, problem_with_store, NO_EFFECT_ON_RESULTS])
 }
 """Options of all embedders."""

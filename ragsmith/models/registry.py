@@ -27,7 +27,7 @@ from ragsmith.text.suggest import did_you_mean, find_nearest_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GIVEN = "given"
+OBJECT_KIND = "given"
 """The provider in the name of a model that was passed as an object: see `ragsmith.models.names`."""
 ROLES: Mapping[str, str] = {
     "language_model": "language_model",
@@ -42,7 +42,7 @@ ROLE_LABELS = {role: role.replace("_", " ") for role in ROLES} | {"cross_encoder
 INJECTED = ("model", "kind", "endpoint", "texts", "languages", "word_vectors")
 """Arguments that are not options: the name after the colon and before it, the `JsonEndpoint` of the server, the texts
 of the corpus and their languages, and the embedded embedder (`WordLlamaEmbedder`)."""
-_FOLDERS = ("ragsmith.models.embedded", "ragsmith.models.local", "ragsmith.models.served")
+_PROVIDER_PACKAGES = ("ragsmith.models.embedded", "ragsmith.models.local", "ragsmith.models.served")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Service:
 class ModelProvider:
     """A registered class or function that creates models; its options are read from its signature.
 
-    ``extra`` is both the optional dependency of ragsmith and the package that it needs.
+    ``extra`` is the optional dependency of ragsmith, and the name of the required package.
     """
 
     role: str
@@ -79,21 +79,21 @@ class ModelProvider:
 
     @cached_property
     def injected(self) -> tuple[str, ...]:
-        """Its arguments among `INJECTED`."""
+        """The arguments in `INJECTED`."""
         return tuple(name for name in inspect.signature(self.factory).parameters if name in INJECTED)
 
     @cached_property
     def own_options(self) -> Mapping[str, Option]:
-        """The options of its signature."""
+        """The options in the signature."""
         function = self.factory.__init__ if inspect.isclass(self.factory) else self.factory
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(self.factory).parameters.values()
-        own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in INJECTED]
-        return {name: option_from_hint(hints[name]) for name in own}
+        names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in INJECTED]
+        return {name: option_from_hint(hints[name]) for name in names}
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """All options of its models."""
+        """All options of the models."""
         shared = EMBEDDER_OPTIONS if self.role == "embedder" else {}
         return {**(SERVED_OPTIONS if self.served else {}), **shared, **self.own_options}
 
@@ -104,21 +104,21 @@ class ModelProvider:
 
     @property
     def served(self) -> bool:
-        """Whether its models are called at an endpoint."""
+        """Whether the models are called at an endpoint."""
         return "endpoint" in self.injected
 
     @property
     def heavy(self) -> bool:
-        """Whether its models need so much memory and computation that threads should share them."""
+        """Whether the models need so much memory and computation that threads should share them."""
         return bool(getattr(self.factory, "slow", False))
 
     @property
     def form(self) -> str:
-        """The form of its models' names."""
+        """The form of the models' names."""
         return f"{self.name}:MODEL" if self.is_family else self.name
 
 
-REGISTERED: dict[tuple[str, str], ModelProvider] = {}
+REGISTRY: dict[tuple[str, str], ModelProvider] = {}
 """Every provider by role and name, in order of registration."""
 
 
@@ -126,16 +126,16 @@ def provider(role: str, name: str, *, service: Service | None = None, extra: str
     """Register the decorated class or function, which creates the models ``name`` or ``name:MODEL`` of ``role``.
 
     Its arguments are any of `INJECTED`, and its options, keyword-only. A model implements the protocol of its role
-    (`ragsmith.models.protocols`), and its ``id`` contains every option that shapes results (`model_id`). The class
+    (`ragsmith.models.protocols`), and its ``id`` contains every option that affects results (`model_id`). The class
     attribute ``slow = True`` caches results on disk and has threads share one instance.
     """
     if role not in set(ROLES.values()):
         raise ValueError(f"no provider can be registered for {role!r}: {did_you_mean(role, set(ROLES.values()))}")
 
     def register(factory: F) -> F:
-        if (role, name) in REGISTERED or name == GIVEN:
+        if (role, name) in REGISTRY or name == OBJECT_KIND:
             raise ValueError(f"the {ROLE_LABELS[role]} {name!r} is registered twice")
-        REGISTERED[role, name] = ModelProvider(role, name, factory, service or Service(), extra)
+        REGISTRY[role, name] = ModelProvider(role, name, factory, service or Service(), extra)
         return factory
 
     return register
@@ -144,64 +144,70 @@ def provider(role: str, name: str, *, service: Service | None = None, extra: str
 def providers(role: str) -> dict[str, ModelProvider]:
     """Return the providers of ``role`` by name."""
     _import_providers()
-    return {name: declared for (kind, name), declared in REGISTERED.items() if kind == ROLES[role]}
+    return {name: model_provider for (kind, name), model_provider in REGISTRY.items() if kind == ROLES[role]}
 
 
 @cache
 def _import_providers() -> None:
     """Import every module with providers, and the entry points of installed packages."""
-    for folder in _FOLDERS:
-        for module in pkgutil.iter_modules(importlib.import_module(folder).__path__, f"{folder}."):
+    for package in _PROVIDER_PACKAGES:
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             if not module.ispkg:
                 importlib.import_module(module.name)
     for entry in entry_points(group="ragsmith.providers"):
         entry.load()
 
 
-def model_id(kind: str, model: str, **shaping: object) -> str:
-    """Return the identifier of a model with the options that are set and shape results: ``KIND:MODEL@option=value``."""
-    return "@".join([f"{kind}:{model}", *(f"{name}={value!r}" for name, value in shaping.items() if value)])
+def model_id(kind: str, model: str, **options: object) -> str:
+    """Return the identifier of a model with the options that affect results, if set: ``KIND:MODEL@option=value``."""
+    return "@".join([f"{kind}:{model}", *(f"{name}={value!r}" for name, value in options.items() if value)])
 
 
-def option_names(*, shaping: bool = False) -> tuple[str, ...]:
-    """Return the names of the options of all providers, or only of those that shape results."""
-    return tuple(dict.fromkeys(name for name, option in _all_options() if option.shapes or not shaping))
+def option_names(*, affecting_results: bool = False) -> tuple[str, ...]:
+    """Return the names of the options of all providers, or only of those that affect results."""
+    return tuple(
+        dict.fromkeys(name for name, option in _all_options() if option.affects_results or not affecting_results)
+    )
 
 
 def find_option(name: str, kind: str) -> Option | None:
     """Return the option ``name`` of models of ``kind``, or else of the first provider with an option of that name."""
     _import_providers()
-    candidates = [declared.options for (_, provider_name), declared in REGISTERED.items() if provider_name == kind]
-    found = next((options[name] for options in candidates if name in options), None)
-    return found or dict(reversed(tuple(_all_options()))).get(name)
+    options_of_kind = [
+        model_provider.options for (_, provider_name), model_provider in REGISTRY.items() if provider_name == kind
+    ]
+    option = next((options[name] for options in options_of_kind if name in options), None)
+    return option or dict(reversed(tuple(_all_options()))).get(name)
 
 
 def _all_options() -> Iterable[tuple[str, Option]]:
     _import_providers()
-    return [item for declared in REGISTERED.values() for item in declared.options.items()]
+    return [item for model_provider in REGISTRY.values() for item in model_provider.options.items()]
 
 
 def problem_with_name(role: str, name: str) -> str | None:
     """Return an error message if the model ``name`` cannot have ``role``, or None."""
-    known = providers(role)
+    candidates = providers(role)
     kind, colon, model = name.partition(":")
-    if kind in known and bool(model.strip()) == known[kind].is_family == bool(colon):
+    if kind in candidates and bool(model.strip()) == candidates[kind].is_family == bool(colon):
         return None
-    if kind == GIVEN and model.strip():
+    if kind == OBJECT_KIND and model.strip():
         return None
-    near = find_nearest_name(kind, known) if kind not in known else kind
-    meant = known[near].form.replace("MODEL", model or "MODEL") if near else None
-    listed = did_you_mean("", (declared.form for declared in known.values()))
+    closest = find_nearest_name(kind, candidates) if kind not in candidates else kind
+    suggestion = candidates[closest].form.replace("MODEL", model or "MODEL") if closest else None
+    forms = did_you_mean("", (model_provider.form for model_provider in candidates.values()))
     return redacted(
-        f"unknown {ROLE_LABELS[role]} {shorten(name)}; " + (f"did you mean {meant!r}? " if meant else "") + listed
+        f"unknown {ROLE_LABELS[role]} {shorten(name)}; "
+        + (f"did you mean {suggestion!r}? " if suggestion else "")
+        + forms
     )
 
 
 def problem_with_option(role: str, name: str, option: str, value: object) -> str | None:
     """Return an error message if the model ``name`` cannot have ``option`` with ``value``, or None."""
-    declared = providers(role).get(name.partition(":")[0])
-    has = declared.options if declared else {}
-    if option in has:
-        return has[option].problem(option, value)
-    known = f"it has {', '.join(sorted(has))}" if has else "it has no options"
-    return f"the {ROLE_LABELS[role]} {name} has no option {option!r}: {known}"
+    model_provider = providers(role).get(name.partition(":")[0])
+    options = model_provider.options if model_provider else {}
+    if option in options:
+        return options[option].problem(option, value)
+    valid = f"it has {', '.join(sorted(options))}" if options else "it has no options"
+    return f"the {ROLE_LABELS[role]} {name} has no option {option!r}: {valid}"

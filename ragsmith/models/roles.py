@@ -18,8 +18,8 @@ class Models:
     """The models of a run.
 
     ``language_model`` writes the answers. ``controller``, by default the language model, performs the tasks of
-    techniques. ``judge`` scores answers and is never passed to a technique. ``vectors_at`` is the vector store of the
-    embedder (`open_vectors`); it is part of the embedder's id if it may change results.
+    techniques. ``judge`` scores answers and is never passed to a technique. ``vector_store_address`` is that of
+    the embedder (`open_vectors`); it is part of the embedder's id if it may change results.
     """
 
     language_model: LanguageModel | ChatModel
@@ -27,7 +27,7 @@ class Models:
     cross_encoder: CrossEncoder
     judge: LanguageModel | ChatModel
     controller: LanguageModel | ChatModel | None = None
-    vectors_at: str = EXACT
+    vector_store_address: str = EXACT
 
     @property
     def technique_model(self) -> LanguageModel | ChatModel:
@@ -35,7 +35,7 @@ class Models:
         return self.controller or self.language_model
 
     @property
-    def waits(self) -> bool:
+    def prefers_threads(self) -> bool:
         """Whether a model is remote or slow, so that threads help and processes would not."""
         chats = any(is_chat_model(model) for model in (self.language_model, self.technique_model, self.judge))
         return chats or is_stored(self.embedder) or is_stored(self.cross_encoder)
@@ -53,14 +53,14 @@ class Models:
     def ids(self) -> dict[str, str]:
         """Return the model id of each role.
 
-        It includes whether cut answers are scored (language model) and how vectors are searched if that is approximate
-        (embedder).
+        The id of the language model includes whether truncated answers are scored, that of the embedder an approximate
+        search.
         """
         ids = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
         if self.controller:
             ids["controller"] = self.controller.id
         if accepts_cut_answers(self.language_model):
             ids["language_model"] += "@cut_answers=True"
-        if how := identify_store(self.vectors_at):
-            ids["embedder"] += f"@{how}"
+        if store_id := identify_store(self.vector_store_address):
+            ids["embedder"] += f"@{store_id}"
         return ids

@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"\{(>?)(\w+)\}")
 
 
 class OfflineModel(Hashable, Protocol):
-    """The methods of the embedded language model, which knows the corpus, for classical methods of tasks."""
+    """The methods of the embedded language model, with statistics of the corpus, for classical methods of tasks."""
 
     def sentences(self, text: str) -> tuple[str, ...]:
         """Return the sentences of ``text``, in order, without surrounding white space."""
@@ -63,11 +63,11 @@ class Task(Generic[T]):
     """One kind of request to a language model.
 
     ``prompt`` has ``{placeholders}`` for inputs; a tuple of texts is rendered as numbered blocks. ``{>placeholder}``
-    puts ``> `` before every line of an input, such as a document or draft, so that it cannot pass for a part of the
-    prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`: an unreadable reply is a
-    failure, never a default. ``offline`` is the classical method; it gets the embedded model, ``sample`` (the number of
-    a repeated request) and the unquoted inputs by keyword. ``max_tokens`` limits a reply without thoughts;
-    ``usable_cut``: a cut reply is usable if the run accepts that.
+    puts ``> `` before every line of an input, such as a document or draft, so that it cannot be mistaken for the
+    prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`; an unreadable reply is a
+    failure, without a default. ``offline`` is the classical method; it gets the embedded model, ``sample`` (number of a
+    repeated request) and the unquoted inputs by keyword. ``max_tokens`` limits a reply without thoughts.
+    ``usable_cut`` is whether a truncated reply is usable, if the run accepts that.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Task(Generic[T]):
     max_tokens: int = 512
     usable_cut: bool = False
 
-    def __hash__(self) -> int:  # equality still compares everything
+    def __hash__(self) -> int:  # equality compares all fields
         return hash(self.name)
 
     @property
@@ -131,7 +131,7 @@ def _render_value(value: Input, quote: bool) -> str:
     return quote_lines(shown) if quote else shown
 
 
-# --- removing what chat models add to a reply ------------------------------------------------------------------------
+# --- cleaning of replies --------------------------------------------------------------------------------------------
 
 _THOUGHT = r"(?:(?:seed:)?think(?:ing)?|thoughts?|reasoning)"
 _OPENED, _CLOSED = (rf"(?:<{slash}{_THOUGHT}>|(?-i:\[{slash}THINK\]))" for slash in ("", "/"))  # Mistral's has brackets
@@ -158,7 +158,7 @@ def ends_thoughts_alone(reply: str) -> bool:
 
 
 def clean_reply(reply: str, label: str = "") -> str:
-    """Remove what chat models add to a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
+    """Remove additions of chat models to a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
 
     With a ``label``, such as ``answer`` or ``query|question``, a leading ``Answer:`` is removed as well.
     """

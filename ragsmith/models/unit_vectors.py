@@ -1,4 +1,4 @@
-"""Unit vectors: checks and normalisation of those of external embedders, and fixed point for exact dot products."""
+"""Unit vectors: validation and normalisation for external embedders, and fixed point for exact dot products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragsmith.models.protocols import Vectors
 PROBE = "a"
 """The text that is embedded to determine the number of dimensions if every text is blank."""
 TOLERANCE = 1e-3
-"""Largest deviation of a length from 1 that is not reported; rounding to half precision causes less."""
+"""Maximum deviation of a length from 1 without a warning; rounding to half precision causes less."""
 
 
 def normalize_rows(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
@@ -37,7 +37,7 @@ def warn_normalized(name: str) -> None:
 
 
 class UnitVectors:
-    """Checks and normalises the vectors of one embedder; ``dimensions`` None: as many as the first vectors have."""
+    """Checks and normalises the vectors of one embedder; ``dimensions`` None takes those of the first vectors."""
 
     def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
@@ -47,21 +47,21 @@ class UnitVectors:
 
         ``embed_nonblank`` embeds the others and returns arrays from `normalize`, which are concatenated.
         """
-        filled = [row for row, text in enumerate(texts) if text.strip()]
-        if texts and not filled and self._dimensions is None:
+        nonblank = [row for row, text in enumerate(texts) if text.strip()]
+        if texts and not nonblank and self._dimensions is None:
             embed_nonblank([PROBE])
-        arrays = embed_nonblank([texts[row] for row in filled]) if filled else ()
+        arrays = embed_nonblank([texts[row] for row in nonblank]) if nonblank else ()
         vectors = np.zeros((len(texts), self._dimensions or 0), dtype=np.float32)
-        vectors[filled] = np.concatenate([vectors[:0], *arrays])
+        vectors[nonblank] = np.concatenate([vectors[:0], *arrays])
         return vectors
 
     def normalize(self, rows: NDArray[np.float64], error: Callable[[str], Exception], name: str) -> Vectors:
         """Scale ``rows`` to length 1, with a warning if vectors of the embedder ``name`` had another length.
 
-        Raises ``error(message)`` if a row is not finite, zero, or has another number of dimensions than the others.
+        Raises ``error(message)`` if a row is not finite, zero, or has a different number of dimensions.
         """
         if not np.isfinite(rows).all():
-            raise error("a vector holds NaN or infinity")
+            raise error("a vector contains NaN or infinity")
         if not rows.any(axis=1).all():
             raise error("a vector is zero, though its text is not blank")
         if self._dimensions not in (None, rows.shape[1]):

@@ -7,7 +7,7 @@ def chroma(address: str, keys: Keys, make: MakeVectors) -> ChromaVectors:
     return ChromaVectors(address, keys, make)
 ```
 
-From then on ``--vector-store chroma:ADDRESS``, or ``chroma`` alone with an empty address, opens one. It is a
+Then ``--vector-store chroma:ADDRESS``, or ``chroma`` alone with an empty address, opens one. It is a
 `ragsmith.index.vector_store.VectorStore`, with the results of exact search unless registered with ``exact=False``.
 """
 
@@ -57,53 +57,53 @@ def get_machine_type() -> str:
         import faiss  # noqa: PLC0415  0.2 s, only for approximate search
     except ImportError:
         raise MissingExtra(*FAISS) from None
-    chosen = getattr(faiss, "SIMDConfig", None)  # before version 1.14, there was a library for each
-    instructions = chosen.get_level_name() if chosen else faiss.get_compile_options()
+    simd_config = getattr(faiss, "SIMDConfig", None)  # before version 1.14, there was a library for each
+    instructions = simd_config.get_level_name() if simd_config else faiss.get_compile_options()
     return "-".join([platform.machine().lower(), *instructions.split()])
 
 
-def is_url(where: str) -> bool:
-    """Whether ``where`` is the URL of a server rather than a folder."""
-    return where.startswith(("http://", "https://"))
+def is_url(path: str) -> bool:
+    """Whether ``path`` is the URL of a server rather than a folder."""
+    return path.startswith(("http://", "https://"))
 
 
 def is_embedded_qdrant(location: str) -> bool:
     """Whether ``location`` is a Qdrant in a folder or in memory, which only one process can search."""
-    kind, _, where = location.partition(":")
-    return kind == QDRANT and not is_url(where)
+    kind, _, path = location.partition(":")
+    return kind == QDRANT and not is_url(path)
 
 
 def resolve_address(location: str, folder: Path) -> str:
     """Resolve the folder of an approximate store's address against ``folder``."""
-    kind, _, where = location.partition(":")
-    return f"{kind}:{folder / where}" if kind == APPROXIMATE and where else location
+    kind, _, path = location.partition(":")
+    return f"{kind}:{folder / path}" if kind == APPROXIMATE and path else location
 
 
 def _is_folder(location: str) -> bool:
-    kind, _, where = location.partition(":")
-    return where != "" if kind == APPROXIMATE else is_embedded_qdrant(location) and where != ":memory:"
+    kind, _, path = location.partition(":")
+    return path != "" if kind == APPROXIMATE else is_embedded_qdrant(location) and path != ":memory:"
 
 
 def to_relative_address(folder: Path, location: str) -> str:
     """Return a store's address for a file in ``folder``: paths are relative to it, and URLs contain no secrets."""
-    kind, _, where = location.partition(":")
+    kind, _, path = location.partition(":")
     if _is_folder(location):
-        return f"{kind}:{Path(os.path.relpath(Path(where).resolve(), folder.resolve())).as_posix()}"
+        return f"{kind}:{Path(os.path.relpath(Path(path).resolve(), folder.resolve())).as_posix()}"
     if kind == POSTGRES:
         parts = urlsplit(location)
         user = parts.username and f"{parts.username}@"
         host = parts.netloc.rpartition("@")[2]
         return f"{kind}://{user or ''}{host}{parts.path}"
-    if is_url(where):
-        parts = urlsplit(where)
+    if is_url(path):
+        parts = urlsplit(path)
         return f"{kind}:{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return location
 
 
 def from_relative_address(folder: Path, location: str) -> str:
     """Inverse of `to_relative_address`."""
-    kind, _, where = location.partition(":")
-    return f"{kind}:{folder / where}" if _is_folder(location) else location
+    kind, _, path = location.partition(":")
+    return f"{kind}:{folder / path}" if _is_folder(location) else location
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,7 +115,7 @@ class RegisteredVectorStore(Extension):
 
     ``check_address`` returns an error message without secrets for an invalid address, or None. ``exact``: whether the
     results are those of exact search; otherwise the store's code is part of the embedder's id. ``one_process``: whether
-    only the process that opened it can search it. ``form`` is the form of its addresses.
+    only the process that opened it can search it. ``form`` is the form of the addresses.
     """
 
     form: str = ""

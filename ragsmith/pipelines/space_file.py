@@ -11,7 +11,7 @@ from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import parse_models
 from ragsmith.models.names import NONE
-from ragsmith.models.registry import GIVEN
+from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.plugins import is_instance_of
@@ -127,8 +127,8 @@ class _SpaceReader:
             f"{NONE} is no model to search over: leave out the techniques that need one",
         )
         if name in ROLES:
-            found = parse_models(self._tree, {name: value}, *path[:-1], shaping=True)[name]
-            if found.kind == GIVEN:
+            found = parse_models(self._tree, {name: value}, *path[:-1], affecting_results=True)[name]
+            if found.kind == OBJECT_KIND:
                 problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)
             return found.to_record()

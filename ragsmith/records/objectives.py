@@ -99,7 +99,9 @@ def with_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSett
     each = [setup.models for setup in setups]
     asked = [names.for_role(role) for names in each for role in LATENCY_ROLES]
     options = {digest(model.name, _latency_options(model)) for model in asked}
-    stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
+    stores = {
+        (names.vector_store_address.partition(":")[0], serves_one_process(names.vector_store_address)) for names in each
+    }
     measuring = digest(
         sorted(options), sorted(stores), fingerprint(measure_seconds.__module__, measure_seconds.__name__)
     )
@@ -109,7 +111,9 @@ def with_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSett
 def _latency_options(model: ModelName) -> dict[str, Any]:
     """Return the options that may change the latency, but no result."""
     return {
-        name: value for name, value in model.option_items if name not in model.shaping.keys() | OPTIONS_WITHOUT_LATENCY
+        name: value
+        for name, value in model.option_items
+        if name not in model.result_options.keys() | OPTIONS_WITHOUT_LATENCY
     }
 
 

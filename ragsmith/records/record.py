@@ -377,7 +377,7 @@ class RunRecord:
             setup.chunk_size,
             Division.of(setup, split),
             imports=tuple(record_imports(needed, FILESYSTEM_ROOT)),
-            vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vectors_at),
+            vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vector_store_address),
             chunk_overlap=setup.chunk_overlap,
             program=program(),
         )

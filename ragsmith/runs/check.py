@@ -32,7 +32,7 @@ from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.registry import GIVEN, ROLES, providers
+from ragsmith.models.registry import OBJECT_KIND, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
@@ -158,7 +158,9 @@ class _ModelChecker:
     def requests(self) -> int:
         """The maximum number of requests to models outside this process."""
         served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
-        outside = [one for one in self.models if one.chosen.kind == GIVEN or (one.role, one.chosen.kind) in served]
+        outside = [
+            one for one in self.models if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
+        ]
         language_models = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
         verdicts_per_judge = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
         n_verdicts = verdicts_per_judge * sum(map(self._is_judge, outside))
@@ -179,7 +181,7 @@ class _ModelChecker:
             for gene in genes[1:]
             if gene.technique.family in ROLES
         ]
-        others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
+        others = [(role, names.override({role: model_name_from(value)})) for role, value in listed]
         return (
             *(_CheckedModel(role, names.for_role(role)) for role in names.named_roles),
             *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
@@ -236,7 +238,7 @@ class _ModelChecker:
         learner = find_learner(model)
         if learner is not None and self._store is not None:
             learner.restore(self._store.capabilities(model.id) or ModelCapabilities())
-            learner.keep = partial(self._store.put_capabilities, model.id)
+            learner.on_change = partial(self._store.put_capabilities, model.id)
         ask = partial(self._check_task, model)
         first = [ask(task, alone=True) for task in to_check[:1]]
         with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:

@@ -218,7 +218,7 @@ def diagnose(
 
     ``roles`` has evaluations on the search and on the test questions by role, ``seen`` all those on the search
     questions. Only scored answers that have no diagnosis yet are diagnosed, so no model gets a new request. If a model
-    cannot be reached or the budget is spent, nothing is stored.
+    cannot be reached or the budget is exhausted, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
     requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]

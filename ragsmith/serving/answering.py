@@ -26,7 +26,7 @@ from ragsmith.text.declining import declines
 from ragsmith.types import Answer, Example, Hit, Question, Span
 
 MIN_QUOTE_WORDS = 5
-"""Minimum number of consecutive words of a quotation, as shorter ones occur by chance; or all of a shorter answer."""
+"""Minimum number of words of a quotation, as shorter ones occur by chance; a shorter answer counts as a whole."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -46,26 +46,26 @@ def find_quotes(answer: str, passage: str) -> tuple[QuotedSpan, ...]:
     (QuotedSpan(start=16, end=36),)
     """
     answer_words = [word.casefold() for word in _WORD.findall(answer)]
-    places = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(passage)]
+    tokens = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(passage)]
     n = min(MIN_QUOTE_WORDS, len(answer_words))
     if not n:
         return ()
-    runs = {tuple(answer_words[i : i + n]) for i in range(len(answer_words) - n + 1)}
-    words = [word for word, _, _ in places]
-    firsts = {run[0] for run in runs}  # a fast test, which excludes most words
-    begins = [i for i in range(len(words) - n + 1) if words[i] in firsts and tuple(words[i : i + n]) in runs]
-    return tuple(QuotedSpan(places[first][1], places[last][2]) for first, last in _merge_runs(begins, n))
+    ngrams = {tuple(answer_words[i : i + n]) for i in range(len(answer_words) - n + 1)}
+    words = [word for word, _, _ in tokens]
+    first_words = {ngram[0] for ngram in ngrams}  # a fast test, which excludes most words
+    starts = [i for i in range(len(words) - n + 1) if words[i] in first_words and tuple(words[i : i + n]) in ngrams]
+    return tuple(QuotedSpan(tokens[first][1], tokens[last][2]) for first, last in _merge_ngrams(starts, n))
 
 
-def _merge_runs(begins: Sequence[int], n: int) -> list[tuple[int, int]]:
-    """Merge adjacent runs of ``n`` words from ``begins``; return the positions of the first and last words."""
-    found: list[tuple[int, int]] = []
-    for begin in begins:
-        if found and begin <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], begin + n - 1)
+def _merge_ngrams(starts: Sequence[int], n: int) -> list[tuple[int, int]]:
+    """Merge adjacent n-grams that begin at ``starts``; return the positions of their first and last words."""
+    merged: list[tuple[int, int]] = []
+    for start in starts:
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], start + n - 1)
         else:
-            found.append((begin, begin + n - 1))
-    return found
+            merged.append((start, start + n - 1))
+    return merged
 
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class SourcePassage:
 
 @dataclass(frozen=True, slots=True)
 class ServedAnswer:
-    """Answer to ``question``, which is rewritten to be self-contained if it was part of a conversation.
+    """Answer to ``question``, in its self-contained form if it was part of a conversation.
 
     ``stages`` is the explanation of the stages of the pipeline, if it was requested.
     """
@@ -132,11 +132,11 @@ class PipelineService:
     def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
         self.pipeline = pipeline
         self.setup = pipeline.setup
-        self.waits = pipeline.setup.loaded_models.waits
-        self._opened = ExitStack()
-        self._base = pipeline.setup.engine(store)
-        self._base.share_collection(pipeline.engine)
-        self._answers = 0
+        self.prefers_threads = pipeline.setup.loaded_models.prefers_threads
+        self._resources = ExitStack()
+        self._base_engine = pipeline.setup.engine(store)
+        self._base_engine.share_collection(pipeline.engine)
+        self._n_answers = 0
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -145,13 +145,13 @@ class PipelineService:
         Raises:
             StageFailed: a stage failed.
         """
-        self._base.prepare(self.pipeline.candidate)
-        if not self.waits:  # a first question loads the models, without cost
+        self._base_engine.prepare(self.pipeline.candidate)
+        if not self.prefers_threads:  # the first question loads the models, at no cost
             self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", CancellationToken())
 
-    def keep_open(self, opened: ExitStack) -> None:
-        """Close ``opened``, which has the store, when the service is closed."""
-        self._opened.push(opened)
+    def keep_open(self, resources: ExitStack) -> None:
+        """Close ``resources``, which include the store, when the service is closed."""
+        self._resources.push(resources)
 
     def close(self) -> None:
         """Stop all requests to models, and close the store.
@@ -159,21 +159,21 @@ class PipelineService:
         Raises:
             StoreError: paid replies could not be written.
         """
-        self._base.gateway.stop()
+        self._base_engine.gateway.stop()
         try:
-            self._base.gateway.write_pending()
+            self._base_engine.gateway.write_pending()
         finally:
-            self._opened.close()
+            self._resources.close()
 
     def ask(
-        self, question: str, stop: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
+        self, question: str, cancellation: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
     ) -> ServedAnswer:
         """Answer ``question``, which follows ``turns``.
 
         Raises:
             StageFailed: a stage failed or was cancelled.
         """
-        engine = self._engine(stop)
+        engine = self._engine(cancellation)
         meter = Meter()
         if turns:
             model = engine.gateway.language_model(engine.models.technique_model, meter)
@@ -185,17 +185,17 @@ class PipelineService:
         explanation = self._explain(engine, question) if stages else None
         return ServedAnswer(question, answer, declines(answer), self._source_passages(trace), usage, explanation)
 
-    def retrieve(self, question: str, stop: CancellationToken) -> ServedPassages:
+    def retrieve(self, question: str, cancellation: CancellationToken) -> ServedPassages:
         """Return the passages for ``question`` after the passage filter, without generation. Raises as `ask`."""
-        trace = self._engine(stop).rank(self.pipeline.candidate, Question(question))
-        return ServedPassages(question, tuple(self._hit_passage(place, hit) for place, hit in enumerate(trace.hits, 1)))
+        trace = self._engine(cancellation).rank(self.pipeline.candidate, Question(question))
+        return ServedPassages(question, tuple(self._hit_passage(rank, hit) for rank, hit in enumerate(trace.hits, 1)))
 
-    def explain(self, question: str, stop: CancellationToken) -> QuestionExplanation:
-        """Explain the stages for ``question``, without gold and scores, which would require a judge.
+    def explain(self, question: str, cancellation: CancellationToken) -> QuestionExplanation:
+        """Explain the stages for ``question``, without gold and scores, which require a judge.
 
         Raises as `ask`.
         """
-        return self._explain(self._engine(stop), question)
+        return self._explain(self._engine(cancellation), question)
 
     def span_text(self, doc: str, start: int, end: int) -> str | None:
         """Return the text of a span of a document; None if the span does not exist."""
@@ -208,29 +208,29 @@ class PipelineService:
         example = Example("", question, "", "", ())
         return explain_question(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
-    def _engine(self, stop: CancellationToken) -> Engine:
-        """Return an engine for one request, whose model calls ``stop`` cancels."""
+    def _engine(self, cancellation: CancellationToken) -> Engine:
+        """Return an engine for one request, whose model calls ``cancellation`` cancels."""
         with self._lock:
-            self._answers += 1
-            clear = self._answers % ANSWERS_PER_CLEARING == 0
-        if clear:
-            self._clear()
-        gateway = self._base.gateway.for_request()
-        stop.on_cancel(gateway.cancel)
+            self._n_answers += 1
+            is_due = self._n_answers % ANSWERS_PER_CLEARING == 0
+        if is_due:
+            self._clear_caches()
+        gateway = self._base_engine.gateway.for_request()
+        cancellation.on_cancel(gateway.cancel)
         engine = self.setup.engine(gateway=gateway)
-        engine.share_collection(self._base)
+        engine.share_collection(self._base_engine)
         return engine
 
-    def _clear(self) -> None:
+    def _clear_caches(self) -> None:
         """Clear caches of values that can be computed again."""
         empty_caches()
         release_free_memory()
 
-    def _hit_passage(self, place: int, hit: Hit) -> SourcePassage:
+    def _hit_passage(self, rank: int, hit: Hit) -> SourcePassage:
         """Return a hit with the text of its document, or a summary with its own text."""
         chunk, document = hit.chunk, self.setup.corpus.documents.get(hit.chunk.doc)
         return SourcePassage(
-            place,
+            rank,
             chunk.doc,
             document.title if document else chunk.title,
             chunk.start,
@@ -242,28 +242,28 @@ class PipelineService:
         )
 
     def _source_passages(self, trace: Trace) -> tuple[SourcePassage, ...]:
-        """Return the distinct spans in the prompt of the generator, from a cited passage if there is one."""
+        """Return the distinct spans in the prompt of the generator, preferably of cited passages."""
         corpus, answer = self.setup.corpus, trace.answer
-        shown: dict[Span, SourcePassage] = {}
+        passages: dict[Span, SourcePassage] = {}
         for position, passage in enumerate(trace.prompt.passages):
             for span in passage.sources:
                 cited = position in answer.cited
-                if span in shown and (shown[span].cited or not cited):
+                if span in passages and (passages[span].cited or not cited):
                     continue
-                text, best = corpus.text(span), _best(trace.hits, span)
-                shown[span] = SourcePassage(
+                text, best_hit = corpus.text(span), _best_hit(trace.hits, span)
+                passages[span] = SourcePassage(
                     position + 1,
                     span.doc,
                     corpus.documents[span.doc].title,
                     span.start,
                     span.end,
                     text,
-                    round(best.score, 6) if best else None,
-                    best.scale.value if best else "",
+                    round(best_hit.score, 6) if best_hit else None,
+                    best_hit.scale.value if best_hit else "",
                     cited,
                     _quotes(answer, text, span.start) if cited or not answer.cited else (),
                 )
-        return tuple(shown.values())
+        return tuple(passages.values())
 
 
 def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:
@@ -271,7 +271,7 @@ def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:
     return tuple(QuotedSpan(start + quote.start, start + quote.end) for quote in find_quotes(answer.text, text))
 
 
-def _best(hits: Sequence[Hit], span: Span) -> Hit | None:
+def _best_hit(hits: Sequence[Hit], span: Span) -> Hit | None:
     """Return the first of the ranked hits that overlaps ``span``."""
     return next(
         (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None

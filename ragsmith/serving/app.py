@@ -21,31 +21,39 @@ from starlette.types import Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.serving.answering import PipelineService, ServedAnswer, to_json
-from ragsmith.serving.chat import MODEL, ChatRequest, Events, completion, event, model, models, read_chat
+from ragsmith.serving.chat import (
+    MODEL,
+    ChatRequest,
+    EventStream,
+    chat_completion,
+    describe_model,
+    list_models,
+    read_chat,
+    sse_event,
+)
 from ragsmith.serving.feedback import DOWN, UP, FeedbackEntry, FeedbackFile, FileFull
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.middleware import THIS_MACHINE, RequestGuard
-from ragsmith.serving.monitoring import Metrics
-from ragsmith.serving.monitoring import event as log
+from ragsmith.serving.middleware import LOOPBACK_HOSTS, RequestGuard
+from ragsmith.serving.monitoring import Metrics, log_event
 from ragsmith.serving.page import page
 from ragsmith.serving.requests import (
     RETRY_SECONDS,
     Body,
     RequestRefused,
-    broken,
-    busy,
-    enter,
-    failed,
-    late,
-    plain_text,
-    question_of,
+    check_keys,
+    check_text,
+    internal_error,
+    invalid_request,
+    overloaded,
+    pipeline_failure,
     read_body,
-    refuse_unknown,
-    switch,
-    wrong,
+    read_flag,
+    read_question,
+    submit,
+    timed_out,
 )
 from ragsmith.serving.streaming import CancellableStream
-from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, arrival
+from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, done_event
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
 
@@ -69,17 +77,17 @@ class ServingApp:
 
     def __init__(
         self,
-        answerer: PipelineService,
+        service: PipelineService,
         *,
         limits: ServingLimits | None = None,
         token: str | None = None,
-        hosts: Sequence[str] = THIS_MACHINE,
+        hosts: Sequence[str] = LOOPBACK_HOSTS,
         feedback: str | Path | None = None,
     ) -> None:
         """See `ragsmith.serving.middleware` for ``token`` and ``hosts``; without ``feedback``, feedback is refused."""
         self.limits = limits or ServingLimits()
-        self.answerer = answerer
-        self.workers = Workers(self.limits.threads(waits=answerer.waits), self.limits.queue)
+        self.service = service
+        self.workers = Workers(self.limits.threads(prefers_threads=service.prefers_threads), self.limits.queue)
         self.metrics = Metrics(self.workers)
         self.feedback = None if feedback is None else FeedbackFile(Path(feedback), self.limits.feedback)
         self.stopping = False
@@ -95,18 +103,22 @@ class ServingApp:
             "/ask": ("POST", self._ask),
             "/retrieve": ("POST", self._retrieve),
             "/explain": ("POST", self._explain),
-            "/feedback": ("POST", self._take_feedback),
+            "/feedback": ("POST", self._store_feedback),
         }
         inner = Starlette(
             routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
-            exception_handlers={405: _other_method, RequestRefused: _refusal, Exception: _refusal},
+            exception_handlers={
+                405: _method_not_allowed,
+                RequestRefused: _refusal_response,
+                Exception: _refusal_response,
+            },
         )
         inner.router.redirect_slashes = False  # a redirect would repeat the Host header
-        self._guarded = RequestGuard(inner, self.metrics, routes, token, hosts)
+        self._guarded_app = RequestGuard(inner, self.metrics, routes, token, hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._guarded(scope, receive, send)
+        await self._guarded_app(scope, receive, send)
 
     def close(self) -> None:
         """Refuse further questions, and close the service.
@@ -116,7 +128,7 @@ class ServingApp:
         """
         self.stopping = True
         self.workers.close()
-        self.answerer.close()
+        self.service.close()
 
     # --- status -------------------------------------------------------------------------------------------------------
 
@@ -128,143 +140,155 @@ class ServingApp:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        room = self.workers.threads + self.workers.queue
-        if self.stopping or self.workers.busy + self.workers.waiting >= room:
-            raise busy()
+        capacity = self.workers.threads + self.workers.queue
+        if self.stopping or self.workers.busy + self.workers.waiting >= capacity:
+            raise overloaded()
         return JSONResponse({"status": "ready"})
 
     async def _metrics(self, request: Request) -> Response:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _models(self, request: Request) -> Response:
-        return JSONResponse(models(self._created))
+        return JSONResponse(list_models(self._created))
 
     async def _model(self, request: Request) -> Response:
-        return JSONResponse(model(self._created))
+        return JSONResponse(describe_model(self._created))
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
     async def _ask(self, request: Request) -> Response:
         began = time.monotonic()
         body = await read_body(request, self.limits)
-        refuse_unknown(body, ("question", "stages"))
-        question, stages = question_of(body.get("question"), self.limits), switch(body, "stages")
-        ask = partial(self.answerer.ask, question, stages=stages)
-        answered = await self._done(request, enter(self.workers, ("ask", question, stages), self._counted(ask)), began)
-        usage = to_json(answered.usage)
+        check_keys(body, ("question", "stages"))
+        question, stages = read_question(body.get("question"), self.limits), read_flag(body, "stages")
+        ask = partial(self.service.ask, question, stages=stages)
+        answer = await self._wait_for(
+            request, submit(self.workers, ("ask", question, stages), self._with_metrics(ask)), began
+        )
+        usage = to_json(answer.usage)
         id_ = request.state.request_id
-        return JSONResponse({"id": id_, **to_json(answered), "usage": usage, "feedback": self.feedback is not None})
+        return JSONResponse({"id": id_, **to_json(answer), "usage": usage, "feedback": self.feedback is not None})
 
     async def _retrieve(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
-        work = enter(self.workers, ("retrieve", question), partial(self.answerer.retrieve, question))
-        return JSONResponse({"id": request.state.request_id, **to_json(await self._done(request, work, began))})
+        work = submit(self.workers, ("retrieve", question), partial(self.service.retrieve, question))
+        return JSONResponse({"id": request.state.request_id, **to_json(await self._wait_for(request, work, began))})
 
     async def _explain(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
-        work = enter(self.workers, ("explain", question), partial(self.answerer.explain, question))
-        return JSONResponse({"request": request.state.request_id, **to_json(await self._done(request, work, began))})
+        work = submit(self.workers, ("explain", question), partial(self.service.explain, question))
+        return JSONResponse(
+            {"request": request.state.request_id, **to_json(await self._wait_for(request, work, began))}
+        )
 
     async def _question(self, request: Request) -> str:
         body = await read_body(request, self.limits)
-        refuse_unknown(body, ("question",))
-        return question_of(body.get("question"), self.limits)
+        check_keys(body, ("question",))
+        return read_question(body.get("question"), self.limits)
 
     async def _chat(self, request: Request) -> Response:
         began, created = time.monotonic(), int(time.time())
-        asked = read_chat(await read_body(request, self.limits), self.limits)
-        ask = partial(self.answerer.ask, asked.question, turns=asked.turns)
-        work = enter(self.workers, ("ask", asked.question, asked.turns), self._counted(ask))
+        chat_request = read_chat(await read_body(request, self.limits), self.limits)
+        ask = partial(self.service.ask, chat_request.question, turns=chat_request.turns)
+        work = submit(self.workers, ("ask", chat_request.question, chat_request.turns), self._with_metrics(ask))
         id_ = request.state.request_id
-        if asked.stream:
-            stream = self._stream(work, asked, Events(id_, created), id_, began)
-            return CancellableStream(stream, began + self.limits.seconds, partial(self.workers.leave, work))
-        answered = await self._done(request, work, began)
-        return JSONResponse(completion(answered, id_, created, sources=asked.sources))
+        if chat_request.stream:
+            stream = self._stream(work, chat_request, EventStream(id_, created), id_, began)
+            return CancellableStream(stream, began + self.limits.seconds, partial(self.workers.withdraw, work))
+        answer = await self._wait_for(request, work, began)
+        return JSONResponse(chat_completion(answer, id_, created, sources=chat_request.sources))
 
     async def _stream(
-        self, work: WorkItem[ServedAnswer], asked: ChatRequest, events: Events, id_: str, began: float
+        self, work: WorkItem[ServedAnswer], chat_request: ChatRequest, events: EventStream, id_: str, began: float
     ) -> AsyncIterator[str]:
-        """Yield the events of a reply; an error after the first event is an event, too, as OpenAI clients expect."""
+        """Yield the events of a reply; an error after the first event is an event as well, as OpenAI clients expect."""
         try:
             yield events.begin()
-            arrived = arrival(work)
-            while not arrived.is_set():
-                left = began + self.limits.seconds - time.monotonic()
-                if left <= 0:
-                    raise late(self.limits)
+            done = done_event(work)
+            while not done.is_set():
+                remaining = began + self.limits.seconds - time.monotonic()
+                if remaining <= 0:
+                    raise timed_out(self.limits)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(arrived.wait(), min(left, self.limits.heartbeat_seconds))
-                if not arrived.is_set():
-                    yield Events.WAITING
-            answered = _result(work, id_)
-            for chunk in events.answer(answered, asked):
+                    await asyncio.wait_for(done.wait(), min(remaining, self.limits.heartbeat_seconds))
+                if not done.is_set():
+                    yield EventStream.WAITING
+            answer = _result(work, id_)
+            for chunk in events.answer(answer, chat_request):
                 yield chunk
         except RequestRefused as refused:
-            yield event(refused.body)
-        yield Events.DONE
+            yield sse_event(refused.body)
+        yield EventStream.DONE
 
-    def _counted(self, ask: Callable[[CancellationToken], ServedAnswer]) -> Callable[[CancellationToken], ServedAnswer]:
-        def counting(stop: CancellationToken) -> ServedAnswer:
-            answered = ask(stop)
-            self.metrics.answer(answered.usage, declined=answered.declined)
-            return answered
+    def _with_metrics(
+        self, ask: Callable[[CancellationToken], ServedAnswer]
+    ) -> Callable[[CancellationToken], ServedAnswer]:
+        def ask_and_count(cancellation: CancellationToken) -> ServedAnswer:
+            answer = ask(cancellation)
+            self.metrics.answer(answer.usage, declined=answer.declined)
+            return answer
 
-        return counting
+        return ask_and_count
 
-    async def _done(self, request: Request, work: WorkItem[T], began: float) -> T:
+    async def _wait_for(self, request: Request, work: WorkItem[T], began: float) -> T:
         """Return the result of ``work``.
 
         Raises:
             RequestRefused: the work failed, the client disconnected, or the time limit was exceeded.
         """
-        arrived = arrival(work)
-        waiting = asyncio.ensure_future(arrived.wait())
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        done = done_event(work)
+        done_task = asyncio.ensure_future(done.wait())
+        disconnect_task = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            left = began + self.limits.seconds - time.monotonic()
-            await asyncio.wait((waiting, disconnected), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+            remaining = began + self.limits.seconds - time.monotonic()
+            await asyncio.wait(
+                (done_task, disconnect_task), timeout=max(remaining, 0), return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
-            waiting.cancel()
-            disconnected.cancel()
-            self.workers.leave(work)
-        if arrived.is_set():
+            done_task.cancel()
+            disconnect_task.cancel()
+            self.workers.withdraw(work)
+        if done.is_set():
             return _result(work, request.state.request_id)
-        if disconnected.done():
+        if disconnect_task.done():
             raise RequestRefused(CLIENT_CLOSED, "the client disconnected", "gone", closes=True)
-        raise late(self.limits)
+        raise timed_out(self.limits)
 
     # --- feedback -----------------------------------------------------------------------------------------------------
 
-    async def _take_feedback(self, request: Request) -> Response:
+    async def _store_feedback(self, request: Request) -> Response:
         entry = self._parse_feedback(await read_body(request, self.limits))
         if self.feedback is None:
-            raise RequestRefused(404, "this server stores no feedback: start it with a feedback file", "no_feedback")
-        ids = self.answerer.setup.model_ids
+            raise RequestRefused(
+                404, "this server does not store feedback: start it with a feedback file", "no_feedback"
+            )
+        ids = self.service.setup.model_ids
         try:
             id_ = await asyncio.to_thread(self.feedback.write, entry, ids["language_model"].partition(":")[0])
         except TimeoutError:
-            problem = "the feedback was not stored, as its file is locked by others: send it again"
+            problem = "the feedback was not stored, as its file is locked by another process: send it again"
             raise RequestRefused(503, problem, "not_kept", retry_after=RETRY_SECONDS) from None
         except OSError as error:
-            full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            log("feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=full)
-            why = "as there is no space left" if full else "as its file cannot be written"
-            raise RequestRefused(507, f"the feedback was not stored, {why}", "not_kept") from None
+            is_full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            log_event(
+                "feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=is_full
+            )
+            reason = "as there is no space left" if is_full else "as its file cannot be written"
+            raise RequestRefused(507, f"the feedback was not stored, {reason}", "not_kept") from None
         self.metrics.feedback(entry.thumb)
         return JSONResponse({"id": id_, "kept": True}, 201)
 
     def _parse_feedback(self, body: Body) -> FeedbackEntry:
-        refuse_unknown(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
-        question, declined = question_of(body.get("question"), self.limits), switch(body, "declined")
+        check_keys(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
+        question, declined = read_question(body.get("question"), self.limits), read_flag(body, "declined")
         thumb = body.get("thumb")
         if thumb not in (UP, DOWN):
-            raise wrong("'thumb' must be 'up' or 'down'", "thumb")
-        answer, corrected = (_text(body, name) for name in ("answer", "corrected"))
+            raise invalid_request("'thumb' must be 'up' or 'down'", "thumb")
+        answer, corrected = (_optional_text(body, name) for name in ("answer", "corrected"))
         if not answer:
-            raise wrong("'answer' is missing: send the answer that the feedback is about", "answer")
+            raise invalid_request("'answer' is missing: send the answer that the feedback is about", "answer")
         return FeedbackEntry(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
 
     def _sources(self, value: object) -> list[tuple[Span, str]]:
@@ -272,25 +296,25 @@ class ServingApp:
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > MAX_SOURCES:
-            raise wrong(f"'sources' must be a list of at most {MAX_SOURCES}", "sources")
-        found: dict[Span, str] = {}
-        for number, place in enumerate(value):
-            where = f"sources[{number}]"
-            doc, start, end = (place.get(key) if isinstance(place, dict) else None for key in ("doc", "start", "end"))
+            raise invalid_request(f"'sources' must be a list of at most {MAX_SOURCES}", "sources")
+        texts: dict[Span, str] = {}
+        for number, source in enumerate(value):
+            parameter = f"sources[{number}]"
+            doc, start, end = (source.get(key) if isinstance(source, dict) else None for key in ("doc", "start", "end"))
             if not isinstance(doc, str) or type(start) is not int or type(end) is not int:
-                raise wrong(f"{where!r} must be an object with 'doc', 'start' and 'end'", where)
-            text = self.answerer.span_text(doc, start, end)
+                raise invalid_request(f"{parameter!r} must be an object with 'doc', 'start' and 'end'", parameter)
+            text = self.service.span_text(doc, start, end)
             if text is None or not text.strip():
-                raise wrong(f"{where!r} is no span of the documents", where)
-            found[Span(doc, start, end)] = text
-        return list(found.items())
+                raise invalid_request(f"{parameter!r} is not a span of the documents", parameter)
+            texts[Span(doc, start, end)] = text
+        return list(texts.items())
 
 
-def _text(body: Body, name: str) -> str:
+def _optional_text(body: Body, name: str) -> str:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise wrong(f"{name!r} must be a text", name)
-    return plain_text((value or "").strip(), name)
+        raise invalid_request(f"{name!r} must be a text", name)
+    return check_text((value or "").strip(), name)
 
 
 def _result(work: WorkItem[T], id_: str) -> T:
@@ -299,16 +323,18 @@ def _result(work: WorkItem[T], id_: str) -> T:
     Raises:
         RequestRefused: the work failed; the reason is in the log.
     """
-    found = work.future.result()
-    if not isinstance(found, Exception):
-        return found
-    expected = isinstance(found, RagsmithError)
-    stage = found.stage if isinstance(found, StageFailed) else ""
-    cause = found.cause if isinstance(found, StageFailed) else found
+    result = work.future.result()
+    if not isinstance(result, Exception):
+        return result
+    is_expected = isinstance(result, RagsmithError)
+    stage = result.stage if isinstance(result, StageFailed) else ""
+    cause = result.cause if isinstance(result, StageFailed) else result
     message = redacted(str(cause))[:MAX_LOGGED_CHARACTERS]
-    trace = None if expected else found
-    log("answer_failed", logging.ERROR, trace=trace, id=id_, stage=stage, error=type(cause).__name__, message=message)
-    raise failed(found) if expected else broken()
+    trace = None if is_expected else result
+    log_event(
+        "answer_failed", logging.ERROR, trace=trace, id=id_, stage=stage, error=type(cause).__name__, message=message
+    )
+    raise pipeline_failure(result) if is_expected else internal_error()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -317,14 +343,14 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-async def _other_method(request: Request, error: Exception) -> Response:
+async def _method_not_allowed(request: Request, error: Exception) -> Response:
     refused = RequestRefused(405, "this path does not support the method", "wrong_method")
     request.state.error = refused.code
     allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
     return JSONResponse(refused.body, refused.status, {**refused.headers, "Allow": allowed})
 
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    refused = error if isinstance(error, RequestRefused) else broken()
+async def _refusal_response(request: Request, error: Exception) -> Response:
+    refused = error if isinstance(error, RequestRefused) else internal_error()
     request.state.error = refused.code
     return JSONResponse(refused.body, refused.status, refused.headers)

@@ -17,7 +17,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.serving.answering import ServedAnswer, SourcePassage, to_json
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.requests import Body, RequestRefused, plain_text, question_of, switch, wrong
+from ragsmith.serving.requests import Body, RequestRefused, check_text, invalid_request, read_flag, read_question
 from ragsmith.text.jsonl import name_type
 
 MODEL = "ragsmith"
@@ -53,80 +53,82 @@ def read_chat(body: Body, limits: ServingLimits) -> ChatRequest:
             404, f"there is no such model: the only model is {MODEL!r}", "model_not_found", parameter="model"
         )
     if body.get("n") not in (None, 1):
-        raise wrong("only one answer is supported: omit 'n'", "n", "unsupported_value")
+        raise invalid_request("only one answer is supported: omit 'n'", "n", "unsupported_value")
     for name in ("tools", "functions"):
         if body.get(name):
-            raise wrong(f"a pipeline calls no tools: omit {name!r}", name, "unsupported_parameter")
+            raise invalid_request(f"a pipeline calls no tools: omit {name!r}", name, "unsupported_parameter")
     form = body.get("response_format")
     if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
-        raise wrong("answers are plain text: omit 'response_format'", "response_format", "unsupported_value")
+        raise invalid_request("answers are plain text: omit 'response_format'", "response_format", "unsupported_value")
     options = body.get("stream_options")
     with_usage = isinstance(options, dict) and options.get("include_usage") is True
     question, turns = _conversation(body.get("messages"), limits)
-    return ChatRequest(question, turns, switch(body, "stream"), with_usage, switch(body, "sources", default=True))
+    return ChatRequest(question, turns, read_flag(body, "stream"), with_usage, read_flag(body, "sources", default=True))
 
 
 def _conversation(messages: object, limits: ServingLimits) -> tuple[str, tuple[Turn, ...]]:
     if not isinstance(messages, list) or not messages:
-        raise wrong("'messages' must be a list of at least one message", "messages")
+        raise invalid_request("'messages' must be a list of at least one message", "messages")
     turns = [_turn(message, f"messages[{number}]") for number, message in enumerate(messages)]
     if turns[-1].role != USER:
-        raise wrong("the last of 'messages' must have the role 'user': it is the question", "messages")
-    question = question_of(turns[-1].text, limits, f"messages[{len(messages) - 1}].content")
+        raise invalid_request("the last of 'messages' must have the role 'user': it is the question", "messages")
+    question = read_question(turns[-1].text, limits, f"messages[{len(messages) - 1}].content")
     dialogue = [turn for turn in turns[:-1] if turn.role in (USER, ASSISTANT) and turn.text.strip()]
     return question, tuple(Turn(t.role, t.text.partition(SOURCES)[0].strip()[: limits.turns]) for t in dialogue)
 
 
-def _turn(message: object, where: str) -> Turn:
+def _turn(message: object, parameter: str) -> Turn:
     if not isinstance(message, dict):
-        raise wrong(f"{where!r} must be an object, not {name_type(message)}", where)
+        raise invalid_request(f"{parameter!r} must be an object, not {name_type(message)}", parameter)
     role, content = message.get("role"), message.get("content")
     if role not in ROLES:
-        raise wrong(f"the role of {where!r} must be one of {', '.join(ROLES)}", where)
+        raise invalid_request(f"the role of {parameter!r} must be one of {', '.join(ROLES)}", parameter)
     if isinstance(content, list):
-        content = "\n".join(_part(part, where) for part in content)
+        content = "\n".join(_part_text(part, parameter) for part in content)
     if content is None and role != USER:
         content = ""
     if not isinstance(content, str):
-        raise wrong(f"the content of {where!r} must be a text, not {name_type(content)}", where)
-    return Turn(str(role), plain_text(content, where))
+        raise invalid_request(f"the content of {parameter!r} must be a text, not {name_type(content)}", parameter)
+    return Turn(str(role), check_text(content, parameter))
 
 
-def _part(part: object, where: str) -> str:
+def _part_text(part: object, parameter: str) -> str:
     text = part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "refusal") else None
     if not isinstance(text, str):
-        raise wrong(f"the content of {where!r} has a part that is not text: a pipeline supports text only", where)
+        raise invalid_request(
+            f"the content of {parameter!r} has a part that is not text: a pipeline supports text only", parameter
+        )
     return text
 
 
-def citations(answered: ServedAnswer) -> tuple[SourcePassage, ...]:
+def citations(answer: ServedAnswer) -> tuple[SourcePassage, ...]:
     """Return the cited passages of an answer, numbered from 1."""
-    cited = [shown for shown in answered.passages if shown.cited and not answered.declined]
-    return tuple(replace(shown, number=number) for number, shown in enumerate(cited, 1))
+    cited = [passage for passage in answer.passages if passage.cited and not answer.declined]
+    return tuple(replace(passage, number=number) for number, passage in enumerate(cited, 1))
 
 
-def content_of(answered: ServedAnswer, *, sources: bool) -> str:
+def format_content(answer: ServedAnswer, *, sources: bool) -> str:
     """Return the text of the answer, followed by the list of its ``sources`` if that is set."""
-    cited = citations(answered) if sources else ()
+    cited = citations(answer) if sources else ()
     lines = [f"[{s.number}] {s.title} ({s.doc}, characters {s.start} to {s.end})" for s in cited]
-    return answered.answer + (SOURCES + "\n".join(lines) if lines else "")
+    return answer.answer + (SOURCES + "\n".join(lines) if lines else "")
 
 
-def completion(answered: ServedAnswer, id_: str, created: int, *, sources: bool) -> dict[str, Any]:
+def chat_completion(answer: ServedAnswer, id_: str, created: int, *, sources: bool) -> dict[str, Any]:
     """Return a complete reply."""
-    message = {"role": ASSISTANT, "content": content_of(answered, sources=sources), "refusal": None}
+    message = {"role": ASSISTANT, "content": format_content(answer, sources=sources), "refusal": None}
     return {
         "id": f"chatcmpl-{id_}",
         "object": "chat.completion",
         "created": created,
         "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": _usage(answered.usage),
-        **_more(answered),
+        "usage": _usage(answer.usage),
+        **_extra_fields(answer),
     }
 
 
-class Events:
+class EventStream:
     """Reply as a stream of server-sent events."""
 
     WAITING = ": the answer is on its way\n\n"
@@ -144,39 +146,39 @@ class Events:
         """Return the first event, with the role."""
         return self._chunk({"role": ASSISTANT, "content": ""})
 
-    def answer(self, answered: ServedAnswer, request: ChatRequest) -> Iterator[str]:
-        """Yield the answer in parts, then its citations, and its usage if that is requested."""
-        words = _WORDS.findall(content_of(answered, sources=request.sources))
+    def answer(self, answer: ServedAnswer, request: ChatRequest) -> Iterator[str]:
+        """Yield the answer in parts, then the citations, and the usage if it is requested."""
+        words = _WORDS.findall(format_content(answer, sources=request.sources))
         for i in range(0, len(words), WORDS_PER_EVENT):
             yield self._chunk({"content": "".join(words[i : i + WORDS_PER_EVENT])})
-        yield self._chunk({}, "stop", **_more(answered))
+        yield self._chunk({}, "stop", **_extra_fields(answer))
         if request.with_usage:
-            yield event({**self._head, "choices": [], "usage": _usage(answered.usage)})
+            yield sse_event({**self._head, "choices": [], "usage": _usage(answer.usage)})
 
-    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> str:
+    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **extra: Any) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return event({**self._head, "choices": [choice], **more})
+        return sse_event({**self._head, "choices": [choice], **extra})
 
 
-def event(value: object) -> str:
+def sse_event(value: object) -> str:
     """Return a server-sent event with ``value`` as JSON, which has no line breaks that would end the event."""
     return f"data: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
-def models(created: int) -> dict[str, Any]:
-    """Return the list of models, with the pipeline as its only model."""
-    return {"object": "list", "data": [model(created)]}
+def list_models(created: int) -> dict[str, Any]:
+    """Return the list of models, with the pipeline as the only model."""
+    return {"object": "list", "data": [describe_model(created)]}
 
 
-def model(created: int) -> dict[str, Any]:
+def describe_model(created: int) -> dict[str, Any]:
     """Return the description of the pipeline as a model."""
     return {"id": MODEL, "object": "model", "created": created, "owned_by": MODEL}
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    read, written = usage.input_tokens, usage.output_tokens
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    n_prompt, n_completion = usage.input_tokens, usage.output_tokens
+    return {"prompt_tokens": n_prompt, "completion_tokens": n_completion, "total_tokens": n_prompt + n_completion}
 
 
-def _more(answered: ServedAnswer) -> dict[str, Any]:
-    return {"citations": to_json(citations(answered)), "question": answered.question}
+def _extra_fields(answer: ServedAnswer) -> dict[str, Any]:
+    return {"citations": to_json(citations(answer)), "question": answer.question}

@@ -2,7 +2,7 @@
 
 A pipeline sees only the question, so that "And for a company?" retrieves nothing relevant. A chat model rewrites the
 question. Without a chat model, a question that depends on the context (it has an anaphor, begins like a follow-up, or
-has too few content words) is appended to the last question that does not, its topic: the baseline of the
+has too few content words) is appended to its topic, the last self-contained question: the baseline of the
 conversational tracks of TREC (Dalton, Xiong and Callan 2020, "TREC CAsT 2019"). Anaphors and follow-ups are recognised
 in English only; in other languages the number of content words alone decides.
 """
@@ -64,7 +64,7 @@ def is_context_dependent(question: str, n_terms: int) -> bool:
 
 
 def _rewrite_offline(model: OfflineModel, *, sample: int, conversation: str, question: str) -> str:
-    """Return the question, after its topic if it depends on it; answers in ``conversation`` are ignored."""
+    """Return the question, preceded by its topic if it is context-dependent; answers are ignored."""
     topic = ""
     for line in conversation.split("\n"):
         role, _, text = line.partition(": ")

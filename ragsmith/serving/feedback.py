@@ -41,7 +41,7 @@ class FileFull(OSError):
 
 @dataclass(frozen=True, slots=True)
 class FeedbackEntry:
-    """Feedback on an answer: ``thumb`` is up or down, and ``corrected`` the correct answer, if it was given.
+    """Feedback on an answer: ``thumb`` is up or down, and ``corrected`` the correct answer, if the user wrote it.
 
     ``declined`` is whether the pipeline declined to answer. ``evidence`` are the sources, with their texts.
     """
@@ -55,7 +55,7 @@ class FeedbackEntry:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the correct answer is known, or that there is none."""
+        """Whether the entry states the correct answer, or that there is none."""
         return bool(self.corrected) or self.thumb == UP
 
 
@@ -64,8 +64,8 @@ def to_row(entry: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
     evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in entry.evidence]
     question = {"id": id_, "question": entry.question}
     if not entry.is_labelled:
-        wrong = {"declined": True} if entry.declined else {"answer": entry.answer, "evidence": evidence}
-        return {**question, "thumb": DOWN, **wrong, "model": model}
+        feedback = {"declined": True} if entry.declined else {"answer": entry.answer, "evidence": evidence}
+        return {**question, "thumb": DOWN, **feedback, "model": model}
     answer = entry.corrected or ("" if entry.declined else entry.answer)
     method = "corrected" if entry.corrected else f"thumbs_{entry.thumb}"
     return {
@@ -78,7 +78,7 @@ def to_row(entry: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
 
 
 class FeedbackFile:
-    """File of feedback, and file ``down`` for unlabelled feedback, each of at most ``max_bytes``.
+    """Feedback file, and file ``down`` for unlabelled feedback, each of at most ``max_bytes``.
 
     Threads and processes may write concurrently.
     """
@@ -94,16 +94,16 @@ class FeedbackFile:
         """Append and sync a line, and return its id.
 
         Raises:
-            TimeoutError: the file is locked by others; nothing was written.
+            TimeoutError: the file is locked by another process; nothing was written.
             OSError: the line cannot be written; a partial write is undone.
         """
         id_ = f"feedback-{secrets.token_hex(6)}"
         line = (json.dumps(to_row(entry, id_, model), ensure_ascii=False) + "\n").encode()
         with self._open(self.path if entry.is_labelled else self.down) as handle:
-            end, before = _remove_broken_line(handle)
-            line = before + line
+            end, line_break = _remove_broken_line(handle)
+            line = line_break + line
             if end + len(line) > self._max_bytes:
-                raise FileFull(0, "the file of feedback is full")
+                raise FileFull(0, "the feedback file is full")
             try:
                 _write_all(handle, line)
                 os.fsync(handle)
@@ -117,7 +117,7 @@ class FeedbackFile:
     def _open(self, path: Path) -> Iterator[int]:
         until = time.monotonic() + self._timeout
         if not self._lock.acquire(timeout=self._timeout):
-            raise TimeoutError("the file of feedback is locked by other threads")
+            raise TimeoutError("the feedback file is locked by other threads")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             handle = os.open(path, flags, 0o600)
@@ -131,7 +131,7 @@ class FeedbackFile:
 
 
 def _remove_broken_line(handle: int) -> tuple[int, bytes]:
-    """Remove an incomplete last line; return the end of the file, and the line break that its last line lacks.
+    """Remove an incomplete last line; return the end of the file, and the missing line break of its last line.
 
     Only incomplete lines of feedback are removed: other last lines without a line break may come from an editor.
     """
@@ -152,9 +152,9 @@ def _last_line(handle: int, end: int) -> bytes:
         begin = max(0, end - 4096)
         os.lseek(handle, begin, os.SEEK_SET)
         block = os.read(handle, end - begin)
-        found = block.rfind(b"\n")
-        last = block[found + 1 :] + last
-        if found >= 0:
+        position = block.rfind(b"\n")
+        last = block[position + 1 :] + last
+        if position >= 0:
             break
         end = begin
     return last

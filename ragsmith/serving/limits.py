@@ -11,7 +11,7 @@ MAX_SECONDS = 86_400
 LOCAL_CONCURRENCY, REMOTE_CONCURRENCY = 2, 16
 """Default number of concurrent answers with local and with remote models.
 
-With local models the interpreter is the bottleneck; a second thread only avoids that a slow question blocks others."""
+With local models the interpreter is the bottleneck; a second thread only keeps slow questions from blocking others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class ServingLimits:
 
     ``concurrency`` is the number of questions answered at the same time; None is 2, or 16 with remote models. ``queue``
     is the maximum number of waiting questions; further ones are refused with status 503. ``seconds`` is the time limit
-    of a request; ``body_seconds`` that of receiving its head and its body, and of a client that reads nothing of its
+    of a request; ``body_seconds`` that of receiving its head and its body, and of a client that does not read the
     reply. ``question`` and ``turns`` are maximum numbers of characters, of a question and of each earlier turn of a
     conversation. ``body`` and ``feedback`` are maximum numbers of bytes, of a request and of the feedback file;
     ``connections`` is the maximum number of open connections. A stream sends a comment every ``heartbeat_seconds``, so
@@ -46,11 +46,11 @@ class ServingLimits:
             if field.name.endswith("seconds"):
                 if not 0 < value <= MAX_SECONDS:
                     raise WrongOption(field.name, f"is {value}: give a number above 0, up to {MAX_SECONDS:,}")
-            elif value < (least := 0 if field.name == "queue" else 1):
-                raise WrongOption(field.name, f"is {value}: give an integer of at least {least}")
+            elif value < (minimum := 0 if field.name == "queue" else 1):
+                raise WrongOption(field.name, f"is {value}: give an integer of at least {minimum}")
 
-    def threads(self, *, waits: bool) -> int:
+    def threads(self, *, prefers_threads: bool) -> int:
         """Return the number of threads that answer; ``waits`` is whether models are remote."""
         if self.concurrency is not None:
             return self.concurrency
-        return REMOTE_CONCURRENCY if waits else LOCAL_CONCURRENCY
+        return REMOTE_CONCURRENCY if prefers_threads else LOCAL_CONCURRENCY

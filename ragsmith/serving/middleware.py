@@ -20,15 +20,15 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragsmith.errors import UsageError
-from ragsmith.serving.monitoring import Metrics, event
-from ragsmith.serving.requests import RequestRefused, broken, large_head
+from ragsmith.serving.monitoring import Metrics, log_event
+from ragsmith.serving.requests import RequestRefused, head_too_large, internal_error
 from ragsmith.text.redaction import remember_secret
 
-THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 """Names of this machine in Host headers; ports are ignored, as they may be forwarded."""
 PUBLIC_PATHS = ("/", "/health", "/ready")
 """Paths without a token: the page, which has no data, and the probes of supervisors."""
-OTHER = "other"
+OTHER_LABEL = "other"
 """Label of unknown routes and methods in the log and the metrics."""
 MIN_TOKEN_CHARACTERS = 16
 """Minimum length of a token, in characters."""
@@ -61,7 +61,7 @@ class RequestGuard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a valid request to the application, and refuse others."""
+        """Pass a valid request to the application, or refuse it."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
@@ -71,40 +71,42 @@ class RequestGuard:
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         id_ = scope.setdefault("state", {})["request_id"] = request_id(headers.get("x-request-id", ""))
-        began, status, is_whole = perf_counter(), 0, False
+        started, status, is_whole = perf_counter(), 0, False
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status, is_whole
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = MutableHeaders(scope=message)
+                response_headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    own.setdefault(name, value)
-                own["X-Request-ID"] = id_
+                    response_headers.setdefault(name, value)
+                response_headers["X-Request-ID"] = id_
             is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
-        trouble: RequestRefused | None = None
+        refusal: RequestRefused | None = None
         try:
             self._check_client(path, headers)
             self._check_request(scope, path, headers)
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_with_headers)
         except RequestRefused as refused:
-            trouble = refused
+            refusal = refused
         except Exception as error:  # noqa: BLE001  any error concerns this request only: the server continues
-            event("failed", logging.ERROR, trace=error, id=id_)
-            trouble = broken()
-        if trouble is not None:
-            scope["state"]["error"] = trouble.code
-        if trouble is not None and not status:
-            await JSONResponse(trouble.body, trouble.status, trouble.headers)(scope, receive, sending)
-        route, seconds = path if path in self._routes else OTHER, perf_counter() - began
+            log_event("failed", logging.ERROR, trace=error, id=id_)
+            refusal = internal_error()
+        if refusal is not None:
+            scope["state"]["error"] = refusal.code
+        if refusal is not None and not status:
+            await JSONResponse(refusal.body, refusal.status, refusal.headers)(scope, receive, send_with_headers)
+        route, seconds = path if path in self._routes else OTHER_LABEL, perf_counter() - started
         self._metrics.request(route, status, seconds)
-        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else OTHER
-        took = round(seconds, 4)
+        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else OTHER_LABEL
+        rounded = round(seconds, 4)
         code = scope["state"].get("error")
-        why = {"error": code} if code else {}
-        event("request", id=id_, method=method, route=route, status=status, seconds=took, whole=is_whole, **why)
+        error_field = {"error": code} if code else {}
+        log_event(
+            "request", id=id_, method=method, route=route, status=status, seconds=rounded, whole=is_whole, **error_field
+        )
 
     def _check_client(self, path: str, headers: Headers) -> None:
         """Raise `RequestRefused` if the token, the host or the origin of a request is not permitted."""
@@ -113,16 +115,16 @@ class RequestGuard:
             if path not in PUBLIC_PATHS and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
                 problem = "the request has no valid token: send  Authorization: Bearer TOKEN"
                 raise RequestRefused(401, problem, "invalid_api_key", closes=True)
-        elif _name(host) not in self._hosts:
-            problem = "the server only answers hosts of its own machine: use localhost, or start it with a token"
+        elif _host_name(host) not in self._hosts:
+            problem = "the server only accepts Host headers of its own machine: use localhost, or start it with a token"
             raise RequestRefused(403, problem, "unknown_host", closes=True)
         origin = headers.get("origin")
         if origin is None:
             return
-        own = _netloc(f"//{host}")
-        if not own:
-            raise RequestRefused(400, "the request names no host: send  Host: NAME", "invalid_host", closes=True)
-        if own != _netloc(origin):
+        request_netloc = _netloc(f"//{host}")
+        if not request_netloc:
+            raise RequestRefused(400, "the request has no host: send  Host: NAME", "invalid_host", closes=True)
+        if request_netloc != _netloc(origin):
             raise RequestRefused(403, "cross-origin requests are not answered", "cross_origin", closes=True)
 
     def _check_request(self, scope: Scope, path: str, headers: Headers) -> None:
@@ -131,10 +133,10 @@ class RequestGuard:
         if (
             head + len(scope["path"]) + len(scope["query_string"]) > MAX_HEAD_BYTES
         ):  # a head that arrives in parts is refused earlier
-            raise large_head()
+            raise head_too_large()
         if "content-length" in headers and "transfer-encoding" in headers:
             # a proxy may use the other header, and read another request from the rest (request smuggling)
-            problem = "the request gives the length of its body twice: omit Content-Length or Transfer-Encoding"
+            problem = "the request has two lengths of its body: omit Content-Length or Transfer-Encoding"
             raise RequestRefused(400, problem, "invalid_length", closes=True)
         if path not in self._routes:  # exact comparison, as route patterns match a trailing line break
             raise RequestRefused(404, "this path does not exist", "not_found")
@@ -145,10 +147,10 @@ def request_id(requested: str) -> str:
     return requested if _ID.fullmatch(requested) else secrets.token_hex(8)
 
 
-def checked_token(token: str, where: str) -> str:
+def check_token(token: str, source: str) -> str:
     """Return ``token`` without surrounding white space, and redact it in all later output.
 
-    ``where`` is the source of the token, for the error message.
+    ``source`` describes the origin of the token in the error message.
 
     Raises:
         UsageError: the token is too short, or has invalid characters.
@@ -156,7 +158,8 @@ def checked_token(token: str, where: str) -> str:
     token = token.strip()
     if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
-            f"{where} must hold one token of at least {MIN_TOKEN_CHARACTERS} letters and digits; make one with  "
+            f"{source} must contain one token of at least {MIN_TOKEN_CHARACTERS} letters and digits; generate one "
+            "with  "
             "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     remember_secret(token)
@@ -173,7 +176,7 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return the name in a Host header without its port; "" if it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname or ""

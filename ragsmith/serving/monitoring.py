@@ -27,7 +27,7 @@ LIBRARY_LOGGERS = ("uvicorn", "asyncio")
 """Loggers of libraries whose records are written in the same format."""
 
 
-def event(name: str, level: int = logging.INFO, *, trace: BaseException | None = None, **fields: object) -> None:
+def log_event(name: str, level: int = logging.INFO, *, trace: BaseException | None = None, **fields: object) -> None:
     """Log the event ``name`` with ``fields``; ``trace`` is an unexpected error."""
     LOGGER.log(level, name, extra={"fields": fields}, exc_info=trace)
 
@@ -72,7 +72,7 @@ def json_logging(stream: TextIO | None = None) -> Iterator[None]:
 
 
 def _log_warning(message: Warning | str, *_: object, **__: object) -> None:
-    event("notice", logging.WARNING, message=redacted(str(message)))
+    log_event("notice", logging.WARNING, message=redacted(str(message)))
 
 
 BUCKET_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -81,7 +81,7 @@ BUCKET_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 class Metrics:
     """Metrics of requests by route and status, latencies, and model usage; gauges are read on demand.
 
-    Every label has few values, as only known routes are distinguished.
+    Every label has few values, as unknown routes share one.
     """
 
     def __init__(self, workers: Workers) -> None:
@@ -105,7 +105,7 @@ class Metrics:
         for name, description, read in (
             ("ragsmith_answering", "Questions that are being answered.", lambda: workers.busy),
             ("ragsmith_waiting", "Questions in the queue.", lambda: workers.waiting),
-            ("ragsmith_given_up", "Questions that were cancelled.", lambda: workers.given_up),
+            ("ragsmith_given_up", "Questions that were cancelled.", lambda: workers.cancelled),
         ):
             Gauge(name, description, registry=self._registry).set_function(read)
 

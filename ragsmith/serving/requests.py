@@ -15,7 +15,7 @@ from ragsmith.text.files import FORBIDDEN, TextError, name_character
 from ragsmith.text.jsonl import name_type, parse_json
 
 INVALID, BROKEN = "invalid_request_error", "server_error"
-"""OpenAI's types of errors: of the request, and of the server, for statuses of at least 500."""
+"""OpenAI's types of errors: of the request, and of the server (status 500 and above)."""
 
 RETRY_SECONDS = 2
 """Default of the Retry-After header, in seconds."""
@@ -25,8 +25,8 @@ class RequestRefused(Exception):
     """A request is refused with an error of this ``status`` and ``message``.
 
     ``code`` is the reason in machine-readable form, and ``parameter`` the invalid part of the request. ``retry_after``
-    is in seconds; 0 for an error that a retry does not solve. OpenAI's clients, which retry all requests with a status
-    of at least 500, then receive a header against it, as the request may have been paid for. ``closes`` is whether the
+    is in seconds; 0 for an error that a retry does not solve. A header then tells OpenAI's clients not to retry, as
+    they do for a status of at least 500, because the request may have been paid for. ``closes`` is whether the
     connection is closed.
     """
 
@@ -57,22 +57,22 @@ class RequestRefused(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """Headers of the reply."""
-        found = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
+        headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
         if self.status >= 500 and not self.retry_after:
-            found["X-Should-Retry"] = "false"
+            headers["X-Should-Retry"] = "false"
         if self.closes:
-            found["Connection"] = "close"
+            headers["Connection"] = "close"
         if self.status == 401:
-            found["WWW-Authenticate"] = "Bearer"
-        return found
+            headers["WWW-Authenticate"] = "Bearer"
+        return headers
 
 
-def wrong(message: str, parameter: str | None = None, code: str = "invalid_value") -> RequestRefused:
+def invalid_request(message: str, parameter: str | None = None, code: str = "invalid_value") -> RequestRefused:
     """Return the refusal of an invalid request."""
     return RequestRefused(400, message, code, parameter=parameter)
 
 
-def large_head() -> RequestRefused:
+def head_too_large() -> RequestRefused:
     """Return the refusal of a request whose head is too large."""
     return RequestRefused(
         431, "the head of the request is too large: send fewer or shorter headers", "large_head", closes=True
@@ -83,7 +83,7 @@ def invalid_http(error: BaseException | None) -> RequestRefused:
     """Return the refusal of invalid HTTP; ``error`` is that of the parser."""
     status = getattr(error, "error_status_hint", 400)
     if status == 431:
-        return large_head()
+        return head_too_large()
     if status == 501:
         problem = "the transfer encoding is not supported: send the body without one, or chunked"
         return RequestRefused(501, problem, "unknown_encoding", closes=True)
@@ -92,14 +92,14 @@ def invalid_http(error: BaseException | None) -> RequestRefused:
     )
 
 
-def busy() -> RequestRefused:
+def overloaded() -> RequestRefused:
     """Return the refusal of a request to an overloaded server."""
     return RequestRefused(
         503, "the server is at its limit of concurrent questions: retry later", "busy", retry_after=RETRY_SECONDS
     )
 
 
-def failed(error: Exception) -> RequestRefused:
+def pipeline_failure(error: Exception) -> RequestRefused:
     """Return the refusal after an error of the pipeline, without its message, which may contain a prompt or a path."""
     cause = error.cause if isinstance(error, StageFailed) else error
     stage = f"the stage {error.family} failed" if isinstance(error, StageFailed) else "the pipeline failed"
@@ -112,10 +112,10 @@ def failed(error: Exception) -> RequestRefused:
     if isinstance(error, StageFailed):
         problem = f"{stage} on this question: reword it, or search the log of the server for the request id"
         return RequestRefused(502, problem, "pipeline_failed")
-    return broken()
+    return internal_error()
 
 
-def broken() -> RequestRefused:
+def internal_error() -> RequestRefused:
     """Return the refusal after an internal error of the server."""
     problem = "the server failed on this request: search its log for the request id"
     return RequestRefused(500, problem, "internal_error")
@@ -135,8 +135,8 @@ async def read_body(request: Request, limits: ServingLimits) -> Body:
         raise RequestRefused(
             415, "the body must be JSON: send  Content-Type: application/json", "not_json", closes=True
         )
-    announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or len(announced) > 18 or int(announced) > limits.body:
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 18 or int(length) > limits.body:
         raise _too_large(limits)
     data = bytearray()
     try:
@@ -153,11 +153,11 @@ async def read_body(request: Request, limits: ServingLimits) -> Body:
     try:
         body = parse_json(data.decode("utf-8"))
     except UnicodeDecodeError:
-        raise wrong("the body is not UTF-8") from None
+        raise invalid_request("the body is not UTF-8") from None
     except TextError as error:
-        raise wrong(f"the body cannot be read: {error.reason}") from None
+        raise invalid_request(f"the body cannot be read: {error.reason}") from None
     if not isinstance(body, dict):
-        raise wrong(f"the body must be an object, not {name_type(body)}")
+        raise invalid_request(f"the body must be an object, not {name_type(body)}")
     return body
 
 
@@ -165,37 +165,37 @@ def _too_large(limits: ServingLimits) -> RequestRefused:
     return RequestRefused(413, f"the body is larger than {limits.body:,} bytes", "too_large", closes=True)
 
 
-def question_of(value: object, limits: ServingLimits, parameter: str = "question") -> str:
+def read_question(value: object, limits: ServingLimits, parameter: str = "question") -> str:
     """Return the question in a request.
 
     Raises:
         RequestRefused: the value is not a text, is blank, too long, or has control characters or surrogates.
     """
     if value is None:
-        raise wrong(f"{parameter!r} is missing: send a text", parameter, "missing_required_parameter")
+        raise invalid_request(f"{parameter!r} is missing: send a text", parameter, "missing_required_parameter")
     if not isinstance(value, str):
-        raise wrong(f"{parameter!r} must be a text, not {name_type(value)}", parameter, "invalid_type")
+        raise invalid_request(f"{parameter!r} must be a text, not {name_type(value)}", parameter, "invalid_type")
     text = value.strip()
     if not text:
-        raise wrong(f"{parameter!r} is blank", parameter)
+        raise invalid_request(f"{parameter!r} is blank", parameter)
     if len(text) > limits.question:
         problem = f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}"
-        raise wrong(problem, parameter, "string_above_max_length")
-    return plain_text(text, parameter)
+        raise invalid_request(problem, parameter, "string_above_max_length")
+    return check_text(text, parameter)
 
 
-def plain_text(text: str, parameter: str) -> str:
+def check_text(text: str, parameter: str) -> str:
     """Return ``text`` if all its characters are valid.
 
     Raises:
         RequestRefused: the text has control characters or surrogates.
     """
-    if found := FORBIDDEN.search(text):
-        raise wrong(f"{parameter!r} has a {name_character(found.group())}: remove it", parameter)
+    if match := FORBIDDEN.search(text):
+        raise invalid_request(f"{parameter!r} has a {name_character(match.group())}: remove it", parameter)
     return text
 
 
-def switch(body: Body, name: str, *, default: bool = False) -> bool:
+def read_flag(body: Body, name: str, *, default: bool = False) -> bool:
     """Return an optional boolean of a request; null counts as missing.
 
     Raises:
@@ -205,29 +205,31 @@ def switch(body: Body, name: str, *, default: bool = False) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise wrong(f"{name!r} must be true or false, not {name_type(value)}", name, "invalid_type")
+        raise invalid_request(f"{name!r} must be true or false, not {name_type(value)}", name, "invalid_type")
     return value
 
 
-def refuse_unknown(body: Body, known: tuple[str, ...]) -> None:
+def check_keys(body: Body, valid: tuple[str, ...]) -> None:
     """Raise `RequestRefused` if ``body`` has unknown keys."""
     for key in body:
-        if key not in known:
-            raise wrong(f"there is no parameter {key[:40]!r}: give {', '.join(known)}", code="unknown_parameter")
+        if key not in valid:
+            raise invalid_request(
+                f"there is no parameter {key[:40]!r}: give {', '.join(valid)}", code="unknown_parameter"
+            )
 
 
-def enter(workers: Workers, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
-    """Submit ``do``; see `Workers.enter`.
+def submit(workers: Workers, key: Hashable, work: Callable[[CancellationToken], T]) -> WorkItem[T]:
+    """Submit ``work``; see `Workers.submit`.
 
     Raises:
         RequestRefused: the queue is full.
     """
     try:
-        return workers.enter(key, do)
+        return workers.submit(key, work)
     except QueueFull:
-        raise busy() from None
+        raise overloaded() from None
 
 
-def late(limits: ServingLimits) -> RequestRefused:
+def timed_out(limits: ServingLimits) -> RequestRefused:
     """Return the refusal of a request that exceeded its time limit."""
     return RequestRefused(504, f"there was no answer within {limits.seconds:g} seconds", "timeout")

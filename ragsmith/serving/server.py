@@ -25,8 +25,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.middleware import HEADERS, MAX_HEAD_BYTES, OTHER, checked_token, request_id
-from ragsmith.serving.monitoring import event, json_logging
+from ragsmith.serving.middleware import HEADERS, MAX_HEAD_BYTES, OTHER_LABEL, check_token, request_id
+from ragsmith.serving.monitoring import json_logging, log_event
 from ragsmith.serving.requests import invalid_http
 from ragsmith.text.files import TextError, read_text
 
@@ -45,28 +45,28 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_token(file: str | Path | None, given: str | None) -> str | None:
-    """Return the token of ``file``, otherwise ``given``, which may be None; it is redacted in all later output.
+def read_token(file: str | Path | None, token: str | None) -> str | None:
+    """Return the token in ``file``, by default ``token``, which may be None; it is redacted in all later output.
 
     Raises:
         UsageError: the token is too short, or the file cannot be read.
     """
-    token, where = given, "RAGSMITH_TOKEN"
+    source = "RAGSMITH_TOKEN"
     if file is not None:
-        where = "the token file"
+        source = "the token file"
         try:
             token = read_text(Path(file), limit=4096, links=True)
         except TextError as error:
             raise UsageError(error.at(file)) from None
-    return None if token is None else checked_token(token, where)
+    return None if token is None else check_token(token, source)
 
 
 def require_token(host: str, token: str | None) -> None:
     """Raise `UsageError` if other machines could send requests without a token."""
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"{host} can be reached by others: give a token with --token-file or in RAGSMITH_TOKEN, or serve on "
-            "127.0.0.1"
+            f"{host} can be reached from other machines: give a token with --token-file or in RAGSMITH_TOKEN, or "
+            "serve on 127.0.0.1"
         )
 
 
@@ -77,16 +77,16 @@ def listen(host: str, port: int) -> socket.socket:
         UsageError: the host or the port cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":  # on other systems this would allow two processes to listen
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
     except (OSError, OverflowError) as error:
-        found.close()
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{host} port {port} cannot be used ({why}): give another --host or --port") from None
-    return found
+        listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{host} port {port} cannot be used ({reason}): give another --host or --port") from None
+    return listening
 
 
 def format_address(listening: socket.socket) -> str:
@@ -125,7 +125,7 @@ def _serve(app: ServingApp, listening: socket.socket, on_start: Callable[[str], 
     finally:
         listening.close()
         app.close()
-    event("stopped", in_time=not server.interrupted)
+    log_event("stopped", in_time=not server.interrupted)
     if server.interrupted:
         signal.raise_signal(signal.SIGINT)  # for the caller's handler: some accepted requests were not answered
 
@@ -147,13 +147,13 @@ class _SignalServer(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         if self.started:
-            event("started", url=self._url, threads=self._app.workers.threads, queue=self._app.workers.queue)
+            log_event("started", url=self._url, threads=self._app.workers.threads, queue=self._app.workers.queue)
             if self._on_start is not None:
                 self._on_start(self._url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
-        event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
+        log_event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
         await super().shutdown(sockets=sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
@@ -167,7 +167,7 @@ class _SignalServer(uvicorn.Server):
         self._app.stopping = self.should_exit = True
 
     def _abort_connections(self) -> None:
-        """Abort all connections, so that the shutdown has no request left to wait for."""
+        """Abort all connections, so that the shutdown does not wait for requests."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
@@ -185,9 +185,7 @@ def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            transport.set_write_buffer_limits(
-                high=0
-            )  # so that `pause_writing` is called for any data a client does not read
+            transport.set_write_buffer_limits(high=0)  # so that `pause_writing` is called for any unread data
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return
@@ -221,12 +219,12 @@ def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             else:
-                app.metrics.request(OTHER, refused.status, 0.0)
-                event(
+                app.metrics.request(OTHER_LABEL, refused.status, 0.0)
+                log_event(
                     "request",
                     id=id_,
-                    method=OTHER,
-                    route=OTHER,
+                    method=OTHER_LABEL,
+                    route=OTHER_LABEL,
                     status=refused.status,
                     seconds=0.0,
                     whole=True,
@@ -247,12 +245,12 @@ def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
             super().resume_writing()
 
         def _start_write_timer(self) -> None:
-            left = self.transport.get_write_buffer_size()
-            self._write_timer = self.loop.call_later(limits.body_seconds, self._check_write_progress, left)
+            unread = self.transport.get_write_buffer_size()
+            self._write_timer = self.loop.call_later(limits.body_seconds, self._check_write_progress, unread)
 
-        def _check_write_progress(self, left: int) -> None:
+        def _check_write_progress(self, unread: int) -> None:
             """Abort the connection of a client that has read nothing; closing it would wait for the client."""
-            if self.transport.get_write_buffer_size() < left:
+            if self.transport.get_write_buffer_size() < unread:
                 self._start_write_timer()
             else:
                 self.transport.abort()
@@ -276,7 +274,7 @@ def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
                 self.transport.close()
 
         def _is_idle(self) -> bool:
-            """Whether no request is being answered; further data may be the body of one that was."""
+            """Whether no request is being answered; further data may belong to an answered request."""
             return self.conn.their_state is h11.IDLE or (self.cycle is not None and self.cycle.response_complete)
 
     return BoundedProtocol

@@ -1,7 +1,7 @@
 """Tools of the Model Context Protocol for agents, over standard input: ask, retrieve and explain.
 
-The library serves until its input ends, and then drops unanswered requests. On a signal this module therefore ends the
-input only after all requests that were read have been answered.
+The library serves until its input ends, and then drops unanswered requests. On a signal, this module therefore ends the
+input only when all requests that were read have been answered.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.answering import PipelineService, to_json
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.requests import RequestRefused, enter, failed, late, question_of
-from ragsmith.serving.workers import CancellationToken, Workers, arrival
+from ragsmith.serving.requests import RequestRefused, pipeline_failure, read_question, submit, timed_out
+from ragsmith.serving.workers import CancellationToken, Workers, done_event
 
 READ_BYTES = 1 << 16
 """Size of the reads from standard input, in bytes."""
 
 
-class End(Enum):
+class InputEnd(Enum):
     """Reason for the end of the input."""
 
-    OF_INPUT = auto()
-    ASKED = auto()
+    CLOSED = auto()
+    STOP_REQUESTED = auto()
 
 
 class ToolServer(MCPServer):
@@ -53,56 +53,56 @@ class ToolServer(MCPServer):
     async def run_stdio_async(self) -> None:
         """Serve until the input ends or a signal is received."""
         loop, serving = asyncio.get_running_loop(), asyncio.current_task()
-        lines: asyncio.Queue[str | End] = asyncio.Queue()
-        unanswered = _Unanswered()
+        lines: asyncio.Queue[str | InputEnd] = asyncio.Queue()
+        pending = _PendingRequests()
         stopping = False
 
-        def hear(number: int, _: Any) -> None:
+        def handle_signal(number: int, _: Any) -> None:
             nonlocal stopping
             if not stopping:
-                loop.call_soon_threadsafe(lines.put_nowait, End.ASKED)
+                loop.call_soon_threadsafe(lines.put_nowait, InputEnd.STOP_REQUESTED)
             elif number == signal.SIGINT and serving is not None:
                 self.interrupted = True
                 loop.call_soon_threadsafe(serving.cancel)
             stopping = True
 
-        with signals_handled(hear):
+        with signals_handled(handle_signal):
             _read_into(lines, loop)
             # the library only iterates over the lines, although its type is that of a file
-            incoming = cast("Any", unanswered.track(lines))
+            incoming = cast("Any", pending.track(lines))
             try:
                 async with stdio_server(stdin=incoming) as (reading, writing):
                     options = self._lowlevel_server.create_initialization_options()
-                    await self._lowlevel_server.run(reading, _Replies(writing, unanswered), options)
+                    await self._lowlevel_server.run(reading, _ReplyStream(writing, pending), options)
             except asyncio.CancelledError:
                 if not self.interrupted:
                     raise
 
 
-class _Unanswered:
+class _PendingRequests:
     """Ids of the requests that were read and not answered yet."""
 
     def __init__(self) -> None:
         self._ids: set[str | int] = set()
-        self._none = asyncio.Event()
-        self._none.set()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
 
-    async def track(self, lines: asyncio.Queue[str | End]) -> AsyncIterator[str]:
+    async def track(self, lines: asyncio.Queue[str | InputEnd]) -> AsyncIterator[str]:
         """Yield the lines; after a request to stop, end when all requests have been answered."""
-        while not isinstance(line := await lines.get(), End):
-            self._note(line)
+        while not isinstance(line := await lines.get(), InputEnd):
+            self._record(line)
             yield line
-        if line is End.ASKED:
-            await self._none.wait()
+        if line is InputEnd.STOP_REQUESTED:
+            await self._all_answered.wait()
 
     def answered(self, id_: object) -> None:
         """Record that the request ``id_`` was answered or cancelled."""
         if isinstance(id_, str | int):
             self._ids.discard(id_)
         if not self._ids:
-            self._none.set()
+            self._all_answered.set()
 
-    def _note(self, line: str) -> None:
+    def _record(self, line: str) -> None:
         try:
             message = json.loads(line)
         except ValueError:
@@ -114,18 +114,18 @@ class _Unanswered:
             self.answered(parameters.get("requestId"))
         elif isinstance(method, str) and isinstance(id_, str | int):
             self._ids.add(id_)
-            self._none.clear()
+            self._all_answered.clear()
 
 
-class _Replies:
-    """Stream of replies, which records answered requests in ``unanswered``."""
+class _ReplyStream:
+    """Stream of replies, which records answered requests in ``pending``."""
 
-    def __init__(self, inner: Any, unanswered: _Unanswered) -> None:
-        self._inner, self._unanswered = inner, unanswered
+    def __init__(self, inner: Any, pending: _PendingRequests) -> None:
+        self._inner, self._pending = inner, pending
 
     async def send(self, item: SessionMessage, /) -> None:
         await self._inner.send(item)
-        self._unanswered.answered(getattr(item.message, "id", None))
+        self._pending.answered(getattr(item.message, "id", None))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -139,11 +139,11 @@ class _Replies:
         await self.aclose()
 
 
-def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop) -> None:
+def _read_into(lines: asyncio.Queue[str | InputEnd], loop: asyncio.AbstractEventLoop) -> None:
     """Read standard input in a daemon thread, as a read may block until the process ends."""
     handle = sys.stdin.fileno()
 
-    def put(line: str | End) -> bool:
+    def put(line: str | InputEnd) -> bool:
         try:
             loop.call_soon_threadsafe(lines.put_nowait, line)
         except RuntimeError:
@@ -155,12 +155,12 @@ def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop)
     def read() -> None:
         rest = b""
         while data := os.read(handle, READ_BYTES):
-            *whole, rest = (rest + data).split(b"\n")
-            if not all(put(line.decode("utf-8", "replace")) for line in whole):
+            *complete, rest = (rest + data).split(b"\n")
+            if not all(put(line.decode("utf-8", "replace")) for line in complete):
                 return
         if rest:
             put(rest.decode("utf-8", "replace"))
-        put(End.OF_INPUT)
+        put(InputEnd.CLOSED)
 
     threading.Thread(target=read, name="ragsmith-input", daemon=True).start()
 
@@ -168,51 +168,51 @@ def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop)
 T = TypeVar("T")
 
 
-def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) -> ToolServer:
+def make_tool_server(service: PipelineService, limits: ServingLimits, version: str) -> ToolServer:
     """Return a server of the three tools."""
-    workers = Workers(limits.threads(waits=answerer.waits), limits.queue)
-    name = answerer.setup.dataset.name
+    workers = Workers(limits.threads(prefers_threads=service.prefers_threads), limits.queue)
+    name = service.setup.dataset.name
     server = ToolServer(
         MODEL,
         version=version,
-        instructions=f"Answers questions from the documents of {name!r}, and says which parts of them it rests on.",
+        instructions=f"Answers questions from the documents of {name!r}, and cites their passages.",
         log_level="WARNING",
     )
 
-    async def done(question: str, key: str, do: Callable[[str, CancellationToken], T]) -> T:
+    async def run(question: str, key: str, function: Callable[[str, CancellationToken], T]) -> T:
         try:
-            text = question_of(question, limits)
-            work = enter(workers, (key, text), partial(do, text))
+            text = read_question(question, limits)
+            work = submit(workers, (key, text), partial(function, text))
             try:
                 async with asyncio.timeout(limits.seconds):
-                    await arrival(work).wait()
+                    await done_event(work).wait()
             except TimeoutError:
-                raise late(limits) from None
+                raise timed_out(limits) from None
             finally:
-                workers.leave(work)
+                workers.withdraw(work)
             result = work.future.result()
             if isinstance(result, Exception):
-                raise failed(result)
+                raise pipeline_failure(result)
             return result
         except RequestRefused as refused:
             raise ToolError(refused.message) from None
 
     @server.tool(structured_output=True)
     async def ask(question: str) -> dict[str, Any]:
-        """Answer a question from the documents, with the parts of them that the answer rests on."""
-        answered = await done(question, "ask", answerer.ask)
+        """Answer a question from the documents, and cite the passages that support the answer."""
+        answered = await run(question, "ask", service.ask)
         return {"answer": answered.answer, "declined": answered.declined, "citations": to_json(citations(answered))}
 
     @server.tool(structured_output=True)
     async def retrieve(question: str) -> dict[str, Any]:
-        """Find the passages that fit a question best, with their places and scores; nothing is answered."""
-        found = await done(question, "retrieve", answerer.retrieve)
-        return {"passages": to_json(found.passages)}
+        """Retrieve the most relevant passages for a question, with their positions and scores, without an answer."""
+        result = await run(question, "retrieve", service.retrieve)
+        return {"passages": to_json(result.passages)}
 
     @server.tool(structured_output=True)
     async def explain(question: str) -> dict[str, Any]:
-        """Follow a question through every stage of the pipeline: what each made of it, and what was read in the end."""
-        explanation = await done(question, "explain", answerer.explain)
+        """Explain the output of every stage of the pipeline for a question, and the passages in the prompt."""
+        explanation = await run(question, "explain", service.explain)
         return {
             "answer": explanation.answer,
             "stages": to_json(explanation.stations),

@@ -1,8 +1,8 @@
 """Thread pool with a bounded queue, which shares equal work and cancels work that is no longer needed.
 
-Each request enters the pool and receives a work item, or is refused if the queue is full. Concurrent requests with the
-same key share an item. When the last request of an item leaves, the item is removed from the queue if it has not begun;
-otherwise its calls of models are cancelled, and its thread is free when it ends.
+Each request receives a work item, or is refused if the queue is full. Concurrent requests with the same key share an
+item. When the last request of an item is withdrawn, the item is removed from the queue if it has not begun; otherwise
+its model calls are cancelled, and its thread is free when it ends.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class CancellationToken:
 
 @dataclass(eq=False)
 class WorkItem(Generic[T]):
-    """Work of a thread: ``future`` receives the result or the error, and ``wanted_by`` counts the waiting requests."""
+    """Work of a thread: ``future`` receives the result or the error, and ``n_requests`` counts the waiting requests."""
 
     key: Hashable
-    do: Callable[[CancellationToken], T]
+    function: Callable[[CancellationToken], T]
     future: Future[T | Exception] = field(default_factory=Future)
-    stop: CancellationToken = field(default_factory=CancellationToken)
-    wanted_by: int = 0
+    cancellation: CancellationToken = field(default_factory=CancellationToken)
+    n_requests: int = 0
     has_begun: bool = False
 
 
 class Aborted(Exception):
-    """Work raised an exception such as `SystemExit`, which is its result and does not end the thread."""
+    """Work raised an exception such as `SystemExit`, which is the result of the work and does not end the thread."""
 
 
 class Workers:
@@ -68,11 +68,11 @@ class Workers:
     def __init__(self, threads: int, queue: int) -> None:
         self.threads = threads
         self.queue = queue
-        self.given_up = 0
+        self.cancelled = 0
         """Number of work items that were cancelled before they ended."""
         self._waiting: deque[WorkItem[Any]] = deque()
         self._busy = 0
-        self._joined: dict[Hashable, WorkItem[Any]] = {}
+        self._unfinished: dict[Hashable, WorkItem[Any]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._started = 0
@@ -87,38 +87,38 @@ class Workers:
         """Number of work items in the queue."""
         return len(self._waiting)
 
-    def enter(self, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
-        """Submit ``do``, or share the unfinished work item with an equal ``key``.
+    def submit(self, key: Hashable, function: Callable[[CancellationToken], T]) -> WorkItem[T]:
+        """Submit ``function``, or share the unfinished work item with an equal ``key``.
 
         Raises:
             QueueFull: the queue is full, or the pool is closed.
         """
         with self._changed:
-            work = self._joined.get(key)
+            work = self._unfinished.get(key)
             if work is None:
                 if self._closed or self._busy + len(self._waiting) >= self.threads + self.queue:
                     raise QueueFull
-                work = self._joined[key] = WorkItem(key, do)
+                work = self._unfinished[key] = WorkItem(key, function)
                 self._waiting.append(work)
                 if self._started < self.threads and self._busy + len(self._waiting) > self._started:
                     self._started += 1
                     threading.Thread(target=self._run, name="ragsmith-serving", daemon=True).start()
                 self._changed.notify()
-            work.wanted_by += 1
+            work.n_requests += 1
             return work
 
-    def leave(self, work: WorkItem[Any]) -> None:
+    def withdraw(self, work: WorkItem[Any]) -> None:
         """Withdraw a request; work without requests is cancelled."""
         with self._changed:
-            work.wanted_by -= 1
-            if work.wanted_by or work.future.done():
+            work.n_requests -= 1
+            if work.n_requests or work.future.done():
                 return
-            if self._joined.get(work.key) is work:
-                del self._joined[work.key]
+            if self._unfinished.get(work.key) is work:
+                del self._unfinished[work.key]
             if not work.has_begun:
                 self._waiting.remove(work)
-            self.given_up += 1
-        work.stop.cancel()
+            self.cancelled += 1
+        work.cancellation.cancel()
 
     def close(self) -> None:
         """Refuse further work; threads end when the queue is empty, without being joined."""
@@ -130,7 +130,7 @@ class Workers:
         while (work := self._next()) is not None:
             result: Any
             try:
-                result = work.do(work.stop)
+                result = work.function(work.cancellation)
             except Exception as error:  # noqa: BLE001  the error is the result of the work
                 result = error
             except BaseException as error:  # noqa: BLE001  as above: the thread must continue
@@ -138,8 +138,8 @@ class Workers:
                 result.__cause__ = error
             with self._changed:
                 self._busy -= 1
-                if self._joined.get(work.key) is work:
-                    del self._joined[work.key]
+                if self._unfinished.get(work.key) is work:
+                    del self._unfinished[work.key]
             work.future.set_result(result)
             del work, result  # free the memory while the thread waits
 
@@ -155,16 +155,16 @@ class Workers:
             return work
 
 
-def arrival(work: WorkItem[Any]) -> asyncio.Event:
+def done_event(work: WorkItem[Any]) -> asyncio.Event:
     """Return an event of the running loop that is set when ``work`` is done in its thread."""
-    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+    done, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def set_event(_: object) -> None:
         try:
-            loop.call_soon_threadsafe(arrived.set)
+            loop.call_soon_threadsafe(done.set)
         except RuntimeError:
             if not loop.is_closed():  # a closed loop has no waiting tasks
                 raise
 
     work.future.add_done_callback(set_event)
-    return arrived
+    return done

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, UsageError
 from ragsmith.gateway.budget import NOTHING_SPENT, Payment
-from ragsmith.gateway.failures import CLASSES, FailedCall
+from ragsmith.gateway.failures import ERROR_CLASSES, FailedCall
 from ragsmith.gateway.leases import Lease
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
@@ -256,7 +256,7 @@ class Store(SpendLedger):
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
         """Return the failed requests among ``keys`` by key."""
         failed = (FailedCall(*row) for row in self._keyed(FAILED_CALL, keys))
-        return {call.key: call for call in failed if call.kind in CLASSES}
+        return {call.key: call for call in failed if call.kind in ERROR_CLASSES}
 
     def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
         """Store failed requests in one transaction; attempts and costs are added to those stored."""

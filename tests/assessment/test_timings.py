@@ -73,7 +73,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def setup_of(folder: Path, **models: Any) -> Experiment:
     names, given_models = partition_models(models)
-    return Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given_models)
+    return Experiment(load_dataset(folder), ModelNames().override(names), 100, given=given_models)
 
 
 def test_each_station_has_the_time_that_passed_there(tiny_folder: Path, pipeline: Build) -> None:

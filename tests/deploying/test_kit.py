@@ -377,6 +377,6 @@ def test_nothing_is_left_behind_where_it_cannot_be_made(winner: Path, tmp_path: 
     content["models"] = {"language_model": "given:a model of mine"}
     beside = winner.parent / "given.yaml"
     beside.write_text(yaml.safe_dump(content))
-    with pytest.raises(UsageError, match="was an object in Python"):
+    with pytest.raises(UsageError, match="was a Python object"):
         ragsmith.deploy(beside, tmp_path / "kit")
     assert list(tmp_path.iterdir()) == []

@@ -252,7 +252,7 @@ def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
     node = NodeSetup(tiny_setup.dataset, models, tiny_setup.chunk_size, folder=Path.cwd())
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    assert node.loaded_models.vectors_at == f"approximate:{tmp_path / 'vectors'}"
+    assert node.loaded_models.vector_store_address == f"approximate:{tmp_path / 'vectors'}"
     assert node.model_ids == replace(tiny_setup, models=models).model_ids
 
 

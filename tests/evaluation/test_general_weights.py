@@ -210,7 +210,7 @@ def test_the_shipped_weights_were_learned_with_the_code_of_today(embedder: str) 
     ],
 )
 def test_weights_are_those_of_the_class_of_the_embedder(embedder: str, found: str) -> None:
-    assert class_of(ModelNames().overridden({"embedder": embedder})) == found
+    assert class_of(ModelNames().override({"embedder": embedder})) == found
 
 
 @pytest.mark.parametrize("name", domains())

@@ -207,7 +207,7 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
     unasked = replace(tiny_setup, faithfulness=False)
     assert "faithfulness" not in {measure.name for measure in unasked.measures}
     assert evaluation_key(unasked, pipeline()) != evaluation_key(tiny_setup, pipeline())
-    served = replace(tiny_setup, models=tiny_setup.models.overridden({"judge": "openai:some"}))
+    served = replace(tiny_setup, models=tiny_setup.models.override({"judge": "openai:some"}))
     assert "faithfulness" not in {measure.name for measure in served.measures}
     assert "faithfulness" in {measure.name for measure in replace(served, faithfulness=True).measures}
 

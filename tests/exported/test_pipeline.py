@@ -270,8 +270,8 @@ def test_a_vector_store_is_named_relative_to_the_file_and_without_secrets(
 
 def test_the_vector_store_is_in_the_file_and_another_may_be_named(changed: Callable[..., Path]) -> None:
     file = changed("vector_store", to="qdrant:../vectors")
-    assert Pipeline.load(file).setup.models.vectors_at == f"qdrant:{file.parent / '../vectors'}"
-    assert Pipeline.load(file, vector_store="exact").setup.models.vectors_at == "exact"
+    assert Pipeline.load(file).setup.models.vector_store_address == f"qdrant:{file.parent / '../vectors'}"
+    assert Pipeline.load(file, vector_store="exact").setup.models.vector_store_address == "exact"
 
 
 def test_a_pipeline_that_was_written_by_hand_is_asked_and_evaluated_and_has_nothing_to_verify(

@@ -72,7 +72,7 @@ class Served:
 
     def __init__(self, context: CallContext, policy: Policy | None = None) -> None:
         self.provider = Provider("here", policy or Policy())
-        self.provider.on_attempt, self.provider.on_lost = context.before_attempt, record_failed_attempt
+        self.provider.on_attempt, self.provider.on_billable_failure = context.before_attempt, record_failed_attempt
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         raise NotImplementedError
@@ -266,7 +266,7 @@ def test_a_probe_is_paid_for_and_so_reserved(book: Book) -> None:
     async def probe() -> None:
         probes.append(budget.spent.tokens)
 
-    served = Served(context, Policy(attempts=1, failures_in_a_row=1, rest=0.0))
+    served = Served(context, Policy(attempts=1, failures_in_a_row=1, cooldown=0.0))
     with pytest.raises(ModelError), context.reserve_cost(served, "x" * 11, 10):
         served.provider.send(attempt, what="a model", probe=probe)
     assert (PROBE_USAGE.input_tokens, PROBE_USAGE.output_tokens) == (32, 16)

@@ -56,7 +56,7 @@ class Slow(Picky):
 
 def language_model(store: Store | None, model: Picky, role: str = "", *, again: bool = False) -> LanguageModel:
     """The view of the model in a new command."""
-    return Gateway(store, failures=Failures(store, ask_again=again)).language_model(model, Meter(), role)
+    return Gateway(store, failures=Failures(store, retry_failed=again)).language_model(model, Meter(), role)
 
 
 def refuse(view: LanguageModel, *inputs: object, error: type[ModelError] = RefusedContent) -> None:
@@ -275,7 +275,7 @@ def test_the_text_at_fault_is_found_and_the_others_are_stored(store: Store, aske
 
 def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store) -> None:
     model = PickyReranker("text")
-    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one usable reply"):
+    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has given no usable reply"):
         use("embedder", model, store, [f"text {n}" for n in range(64)])
     assert len(model.batches) == MAX_FAILED_REQUESTS
 

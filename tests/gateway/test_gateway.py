@@ -330,7 +330,7 @@ class Widening(Letters):
 
 def test_vectors_of_a_collection_that_become_longer_are_refused() -> None:
     view = Gateway().embedder(Widening(), Meter())
-    with pytest.raises(ModelError, match=r"letters: the embedder returned vectors of 3 numbers, and of 2 before"):
+    with pytest.raises(ModelError, match=r"letters: the embedder returned vectors of 3 dimensions, after vectors of 2"):
         view.embed([f"a{n}" for n in range(COLLECTION_TEXTS)])
 
 

@@ -78,7 +78,7 @@ def test_a_silent_owner_is_replaced_with_one_notice(watch: LeaseMonitor, clock: 
     assert looks == EXPIRY_SECONDS
     assert watch.is_gone(FAR, ["k"])
     assert watch.pop_messages() == [
-        "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; "
+        "waiting for process 12 on far, which makes calls that this process needs as well: 5 s so far; "
         "its last heartbeat was 5 s ago.",
         "process 12 on far has sent no heartbeat for 18 s and left calls unfinished: they are taken over.",
     ]
@@ -89,7 +89,7 @@ def test_a_slow_owner_is_waited_for_with_few_notices(watch: LeaseMonitor, clock:
     for second in range(600):
         assert not watch.is_gone(replace(FAR, heartbeat=second // 12), ["k"])  # every other beat is lost
         clock.now += 1.0
-    assert [sentence.split("for ")[-1].split(";")[0] for sentence in watch.pop_messages()] == [
+    assert [sentence.split("well: ")[-1].split(";")[0] for sentence in watch.pop_messages()] == [
         "5 s so far",
         "50 s so far",
         "500 s so far",

@@ -79,7 +79,7 @@ def test_a_reply_that_is_always_cut_fails_and_says_what_to_do() -> None:
     model = Thinker(10**6)
     view = Gateway().language_model(model, Meter())
     with pytest.raises(
-        CutReply, match=r"chat:thinker: the reply to say was cut at the limit of 4,160 .* thinking_token"
+        CutReply, match=r"chat:thinker: the reply to say was truncated at the limit of 4,160 .* thinking_token"
     ) as raised:
         view.run(SAY, word="first")
     assert "--score-cut-answers" not in str(raised.value)
@@ -101,7 +101,7 @@ def test_a_limit_of_the_models_own_is_named_and_not_tried_again() -> None:
             return super().complete(prompt, max_tokens=min(max_tokens, 32), sample=sample)
 
     model = Modest(100)
-    with pytest.raises(CutReply, match=r"at the limit of 32 tokens, .* raise the limit that the model has of its own"):
+    with pytest.raises(CutReply, match=r"at the limit of 32 tokens, .* raise the token limit of the model"):
         Gateway().language_model(model, Meter()).run(SAY, word="first")
     assert model.limits == [32]
 

@@ -466,11 +466,11 @@ def test_vectors_of_any_length_become_units_and_that_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda found: found[:-1], r"an array of \(1, 3\) came back for 2 texts"),
-        (lambda found: [], "came back for 2 texts"),
-        (lambda found: [[] for _ in found], "came back for 2 texts"),
+        (lambda found: found[:-1], r"an array of shape \(1, 3\) for 2 texts"),
+        (lambda found: [], "for 2 texts"),
+        (lambda found: [[] for _ in found], "for 2 texts"),
         (lambda found: [found[0][:-1], *found[1:]], "differ in length"),
-        (lambda found: [["a", "b"] for _ in found], "something else than numbers|ValidationError"),
+        (lambda found: [["a", "b"] for _ in found], "values that are not numbers|ValidationError"),
         (lambda found: [[float("nan"), 1.0, 1.0] for _ in found], "NaN or infinity"),
         (lambda found: [[0.0, 0.0, 0.0] for _ in found], "a vector is zero"),
         (lambda found: [[*row, 1.0] for row in found], "the vectors have 4 numbers; expected 3, as before"),

@@ -20,7 +20,7 @@ def test_traits_join_and_come_back_as_they_were_kept() -> None:
 
 def test_only_what_is_new_is_kept() -> None:
     learner, kept = CapabilityLearner(), []
-    learner.keep = kept.append
+    learner.on_change = kept.append
     for traits in (
         ModelCapabilities(),
         ModelCapabilities(),

@@ -11,7 +11,7 @@ from fault_server import FaultServer
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import Loader, Server, Shared, load_models, server_for
+from ragsmith.models.loading import Loader, Server, SharedModels, load_models, server_for
 from ragsmith.models.names import ModelName, ModelNames
 
 KEY = "secret-0123456789"
@@ -35,7 +35,7 @@ def test_the_embedded_models() -> None:
     ]
     assert models.judge is models.language_model
     assert models.controller is None
-    assert not models.waits
+    assert not models.prefers_threads
 
 
 def test_word_vectors_are_read_once_a_process_however_many_corpora_it_has() -> None:
@@ -58,7 +58,7 @@ def test_every_role_gets_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert is_chat_model(models.language_model)
     assert not is_chat_model(models.judge)
-    assert models.waits
+    assert models.prefers_threads
     assert KEY not in str(models.ids())
 
 
@@ -84,9 +84,7 @@ def test_models_at_one_server_with_one_key_share_a_provider(monkeypatch: pytest.
 def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     names = ModelNames(ModelName("openai:a", in_flight=3), judge=ModelName("openai:b", in_flight=4))
-    with pytest.raises(
-        UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which are at one"
-    ):
+    with pytest.raises(UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which share"):
         load_models(names, TEXTS)
 
 
@@ -137,20 +135,24 @@ def test_where_servers_are(monkeypatch: pytest.MonkeyPatch) -> None:
         ("embedder", ModelName("cohere:x"), "CO_API_KEY or COHERE_API_KEY is not set: export it"),
         ("cross_encoder", ModelName("jina:x"), "JINA_API_KEY is not set: export it"),
         ("cross_encoder", ModelName("rerank:x"), "the reranker rerank:x has no address: give its base_url"),
-        ("judge", ModelName("openai:x", api_key_env="MY_KEY"), "MY_KEY is not set, the key of the judge openai:x"),
-        ("judge", ModelName("openai:x", base_url="http://x", api_key_env="MY_KEY"), "MY_KEY is not set"),
+        ("judge", ModelName("openai:x", api_key_env="MY_KEY"), "MY_KEY, the key of the judge openai:x, is not set"),
+        (
+            "judge",
+            ModelName("openai:x", base_url="http://x", api_key_env="MY_KEY"),
+            "MY_KEY, the key of the judge openai:x, is not set",
+        ),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_sent(role: str, model: ModelName, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        load_models(ModelNames().overridden({role: model}), TEXTS)
+        load_models(ModelNames().override({role: model}), TEXTS)
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("value", ["two words of secret", "schlüssel-secret", "line\nsecret", "  "])
 def test_what_cannot_be_a_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("CO_API_KEY", value)
-    with pytest.raises(UsageError, match="the value of CO_API_KEY cannot be a key") as raised:
+    with pytest.raises(UsageError, match="the value of CO_API_KEY is not a valid key") as raised:
         server_for(ModelName("cohere:x"), "embedder")
     assert "secret" not in str(raised.value)
 
@@ -184,7 +186,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
     except ImportError:
         for role in ("embedder", "cross_encoder"):
             with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[sentence-transformers\]'"):
-                load_models(ModelNames().overridden({role: "sentence-transformers:some/model"}), TEXTS)
+                load_models(ModelNames().override({role: "sentence-transformers:some/model"}), TEXTS)
     else:
         pytest.skip("sentence-transformers is installed")
 
@@ -197,11 +199,11 @@ def test_a_run_without_a_reranker_cannot_ask_one() -> None:
 
 
 def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:
-    assert load_models(ModelNames(), TEXTS).vectors_at == "auto"
+    assert load_models(ModelNames(), TEXTS).vector_store_address == "auto"
     assert load_models(ModelNames(vector_store="exact"), TEXTS).ids() == load_models(ModelNames(), TEXTS).ids()
     stored = ModelNames(vector_store="qdrant:nowhere")
     if find_spec("qdrant_client"):
-        assert load_models(stored, TEXTS).vectors_at == "qdrant:nowhere"
+        assert load_models(stored, TEXTS).vector_store_address == "qdrant:nowhere"
         assert not Path("nowhere").exists()
     else:
         with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[qdrant\]'"):
@@ -209,7 +211,7 @@ def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:
 
 
 def test_sets_of_models_share_the_provider_of_a_server() -> None:
-    shared = Shared()
+    shared = SharedModels()
     at = {"base_url": "http://127.0.0.1:1"}
     chosen = [
         ModelNames("openai:one", **at),

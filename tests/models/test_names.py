@@ -24,7 +24,7 @@ from ragsmith.models.registry import find_option, option_names
 
 @pytest.mark.parametrize(("role", "name"), rows("known names"))
 def test_every_form_of_a_name(role: str, name: str) -> None:
-    names = ModelNames().overridden({role: name})
+    names = ModelNames().override({role: name})
     names.check()
     assert names.for_role(role) == ModelName(name)
 
@@ -32,7 +32,7 @@ def test_every_form_of_a_name(role: str, name: str) -> None:
 @pytest.mark.parametrize(("role", "name", "said"), rows("unknown names"))
 def test_an_unknown_name_is_answered_with_the_known_ones(role: str, name: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        ModelNames().overridden({role: name}).check()
+        ModelNames().override({role: name}).check()
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -82,7 +82,7 @@ def test_a_right_value_is_taken(option: str, value: object) -> None:
 )
 def test_an_option_that_a_model_has_not_is_refused(role: str, model: ModelName, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        ModelNames().overridden({role: model}).check()
+        ModelNames().override({role: model}).check()
     assert said in str(raised.value)
 
 
@@ -111,10 +111,10 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
 def test_the_vector_store_is_that_of_the_flag_then_of_the_embedder_and_is_not_recorded() -> None:
     filed = ModelNames(embedder=ModelName("wordllama", vector_store="qdrant:here"))
     filed.check()
-    assert [names.vectors_at for names in (ModelNames(), filed)] == ["auto", "qdrant:here"]
-    assert filed.overridden({}, vector_store="exact").vectors_at == "exact"
-    assert filed.overridden({"embedder": "wordllama"}).vectors_at == "qdrant:here"
-    assert filed.overridden({}, "http://there/v1", "exact").to_dict() == ModelNames().to_dict()
+    assert [names.vector_store_address for names in (ModelNames(), filed)] == ["auto", "qdrant:here"]
+    assert filed.override({}, vector_store="exact").vector_store_address == "exact"
+    assert filed.override({"embedder": "wordllama"}).vector_store_address == "qdrant:here"
+    assert filed.override({}, "http://there/v1", "exact").to_dict() == ModelNames().to_dict()
     with pytest.raises(UsageError, match="has no option 'vector_store'"):
         ModelNames(cross_encoder=ModelName("cohere:x", vector_store="exact")).check()
     with pytest.raises(UsageError, match="unknown vector store"):
@@ -124,17 +124,17 @@ def test_the_vector_store_is_that_of_the_flag_then_of_the_embedder_and_is_not_re
 def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:
     there, here = "http://there/v1", "http://here/v1"
     judge = ModelName("openai:d", base_url=there, in_flight=3)
-    names = ModelNames(cross_encoder=ModelName("rerank:c", base_url=there), judge=judge).overridden({}, here)
+    names = ModelNames(cross_encoder=ModelName("rerank:c", base_url=there), judge=judge).override({}, here)
     assert names.for_role("judge").options == {"base_url": here, "in_flight": 3}
     assert names.for_role("cross_encoder").options["base_url"] == there
 
 
 def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> None:
     names = ModelNames(embedder=ModelName("openai:e", dimensions=256))
-    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).for_role("embedder")
+    again = names.override({"embedder": ModelName("openai:e", base_url="http://here")}).for_role("embedder")
     assert again == ModelName("openai:e", dimensions=256, base_url="http://here")
-    assert names.overridden({"embedder": "openai:e"}) == names
-    assert names.overridden({"embedder": "openai:f"}).for_role("embedder") == ModelName("openai:f")
+    assert names.override({"embedder": "openai:e"}) == names
+    assert names.override({"embedder": "openai:f"}).for_role("embedder") == ModelName("openai:f")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_processes_are_for_models_that_are_here_and_light(
     names: ModelNames, embedded: bool, heavy: bool, workers: int
 ) -> None:
     assert (names.embedded, names.heavy, names.workers()) == (embedded, heavy, workers)
-    assert names.waits == (heavy or not embedded)
+    assert names.prefers_threads == (heavy or not embedded)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ VALUES = {
 @given(st.fixed_dictionaries({}, optional=VALUES))
 def test_a_record_is_read_as_it_was_written_and_a_name_travels(options: dict[str, object]) -> None:
     names = ModelNames(embedder=ModelName("openai:e", **options))
-    shaping = {option: value for option, value in options.items() if option in option_names(shaping=True)}
+    shaping = {option: value for option, value in options.items() if option in option_names(affecting_results=True)}
     kept = ModelNames.from_dict(names.to_dict())
     assert kept == ModelNames(embedder=ModelName("openai:e", **shaping))
     assert kept.to_dict() == names.to_dict()
@@ -199,7 +199,7 @@ def test_a_record_is_read_as_it_was_written_and_a_name_travels(options: dict[str
 
 
 def test_every_option_that_shapes_results_is_one() -> None:
-    assert set(option_names(shaping=True)) < set(option_names())
+    assert set(option_names(affecting_results=True)) < set(option_names())
 
 
 def test_a_name_without_options_is_the_same_however_it_is_written() -> None:
@@ -233,27 +233,29 @@ def test_objects_play_their_roles_and_those_that_follow(embedder: WordLlamaEmbed
     names, objects = partition_models(
         {"language_model": CHAT, "controller": TASKS, "embedder": embedder, "cross_encoder": scorer}
     )
-    models = load_models(ModelNames().overridden(names), ["a text"], objects)
+    models = load_models(ModelNames().override(names), ["a text"], objects)
     assert (models.language_model, models.judge, models.technique_model) == (CHAT, CHAT, TASKS)
     assert (models.embedder, models.cross_encoder) == (embedder, scorer)
     assert models.ids()["language_model"] == "my chat"
 
 
 def test_a_model_object_may_be_remote() -> None:
-    names = ModelNames().overridden(partition_models({"judge": TASKS})[0])
-    assert (names.embedded, names.waits) == (False, True)
+    names = ModelNames().override(partition_models({"judge": TASKS})[0])
+    assert (names.embedded, names.prefers_threads) == (False, True)
     assert ModelNames.from_dict(names.to_dict()) == names
 
 
 def test_a_record_of_an_object_cannot_be_taken_for_another_model() -> None:
     names, _ = partition_models({"language_model": SimpleNamespace(id="openai:tiny", complete=nothing)})
-    with pytest.raises(UsageError, match=r"language model openai:tiny was an object.*models=\{'language_model': ...\}"):
-        load_models(ModelNames().overridden(names), [])
+    with pytest.raises(
+        UsageError, match=r"language model openai:tiny was a Python object.*models=\{'language_model': ...\}"
+    ):
+        load_models(ModelNames().override(names), [])
 
 
 def test_an_absent_object_does_not_answer() -> None:
     [checked] = [c for c in check_models(ModelNames(embedder="given:mine")) if c.role == "embedder"]
-    assert "the embedder mine was an object in Python" in checked.problem
+    assert "the embedder mine was a Python object" in checked.problem
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import yaml
 from rows import rows
 
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.options import NOT_SHAPING, Option, option_from_hint
-from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
+from ragsmith.models.options import NO_EFFECT_ON_RESULTS, Option, option_from_hint
+from ragsmith.models.registry import REGISTRY, ROLES, provider, providers
 from ragsmith.plugins import Range
 
 FILE = '''
@@ -48,10 +48,10 @@ class Letters:
 def no_traces() -> Iterator[None]:
     """What a test registers is taken out again."""
     providers("embedder")  # those of the package are there before
-    before = set(REGISTERED)
+    before = set(REGISTRY)
     yield
-    for known in set(REGISTERED) - before:
-        del REGISTERED[known]
+    for known in set(REGISTRY) - before:
+        del REGISTRY[known]
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_mistakes_with_it_are_named_as_with_any_other(text: str, said: str, rags
 @pytest.mark.usefixtures("letters")
 def test_a_local_model_that_is_slow_is_shared_by_threads() -> None:
     names = ModelNames(embedder=ModelName("letters:latin", letters=12))
-    assert (names.embedded, names.heavy, names.waits) == (True, True, True)
+    assert (names.embedded, names.heavy, names.prefers_threads) == (True, True, True)
     assert ModelNames.from_dict(names.to_dict()) == names
 
 
@@ -113,7 +113,7 @@ def test_a_name_is_registered_once_and_for_a_role_that_there_is() -> None:
         (int, Option(int)),
         (str | None, Option()),
         (Annotated[float, Range(0, 2)] | None, Option(float, Range(0, 2))),
-        (Annotated[bool, NOT_SHAPING], Option(bool, shapes=False)),
+        (Annotated[bool, NO_EFFECT_ON_RESULTS], Option(bool, affects_results=False)),
         (Literal["a", "b"], Option(known=("a", "b"))),
     ],
 )

@@ -15,7 +15,7 @@ from ragsmith import check_models
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.models.calls import Completion, completion_key
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.registry import REGISTERED
+from ragsmith.models.registry import REGISTRY
 from ragsmith.models.tasks import Task
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
@@ -198,8 +198,8 @@ def test_models_that_a_space_searches_over_are_asked_and_the_first_judges(
         ("language_model", "second_writer"),
         ("embedder", "same_vectors"),
     ):
-        monkeypatch.setitem(REGISTERED, (its, name), None)  # so that the test unregisters them
-        del REGISTERED[its, name]
+        monkeypatch.setitem(REGISTRY, (its, name), None)  # so that the test unregisters them
+        del REGISTRY[its, name]
     (tmp_path / "own.py").write_text(f"LEDGER = {str(tmp_path / 'ledger')!r}\n{MODELS}")
     space = tmp_path / "space.yaml"
     space.write_text(

@@ -130,7 +130,7 @@ def world(tiny_folder: Path) -> World:
 def made(folder: Path) -> World:
     chat, words, reranker = Chat(), Words(), Reranker()
     names, given = partition_models({"language_model": chat, "embedder": words, "cross_encoder": reranker})
-    setup = Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
+    setup = Experiment(load_dataset(folder), ModelNames().override(names), 100, given=given)
     return World(setup, chat, words, reranker)
 
 

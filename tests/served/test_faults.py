@@ -131,7 +131,7 @@ def test_a_refused_key_or_model_stops_the_run(server: Ruled, tiny_setup: Experim
 SPOILT: dict[str, dict[str, str]] = {
     "chat": {"malformed": "the reply is not valid JSON", "no_finish": "finish_reason 'None'"},
     "embeddings": {"wrong_length": "the vectors have 63 numbers; expected 64", "zero": "a vector is zero"},
-    "rerank": {"too_few": r"the reply has \d+ scores for \d+ texts", "nan": "a score is missing, or no finite number"},
+    "rerank": {"too_few": r"the reply has \d+ scores for \d+ texts", "nan": "a score is missing or not finite"},
 }
 """By API: what is wrong with a reply of status 200, and what the failure says."""
 

@@ -175,12 +175,12 @@ def test_models_are_listed_and_others_are_not_known(serving: Serving) -> None:
 
 def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) -> None:
     app = serving()
-    base = app.answerer._base
+    base = app.service._base_engine
     for example in tiny_setup.dataset.examples:
         assert sent(app, "POST", "/ask", {"question": example.question}).status == 200
     memos = (base.stages, base.searches, base.gateway._completions.memo, base.gateway._scores.memo)
     assert [len(memo) for memo in memos] == [0] * 4
-    assert not app.workers._joined
+    assert not app.workers._unfinished
 
 
 def test_caches_are_emptied_every_so_often_and_answers_stay_the_same(winner: Path) -> None:
@@ -287,7 +287,7 @@ def test_the_right_token_is_answered_under_any_name(serving: Serving) -> None:
 
 @pytest.mark.parametrize("token", ["", "short", "two words are no token at all", "x" * 15])
 def test_a_token_that_is_none_is_refused_before_anything_is_loaded(token: str) -> None:
-    with pytest.raises(UsageError, match="token must hold one token of at least 16"):
+    with pytest.raises(UsageError, match="token must contain one token of at least 16"):
         ragsmith.asgi_app("no-such-winner.yaml", token=token)
 
 
@@ -425,9 +425,9 @@ def test_a_client_that_goes_away_pays_for_no_further_call(
         for body in (chat("Who steers the ferry?"), chat("When does the ferry sail?", stream=True)):
             model.prompts.clear()
             model.free.clear()
-            given_up = app.workers.given_up
+            given_up = app.workers.cancelled
             await send(app, "POST", "/v1/chat/completions", body, leaves=leaves)
-            assert app.workers.given_up == given_up + 1
+            assert app.workers.cancelled == given_up + 1
             model.free.set()
             await until(lambda: app.workers.busy == 0)
             assert len(model.prompts) == 1
@@ -462,7 +462,7 @@ def test_a_stream_whose_client_takes_nothing_more_pays_for_no_further_call(
                 takes=taken,
             )
         )
-        await until(lambda: app.workers.given_up == 1)
+        await until(lambda: app.workers.cancelled == 1)
         model.free.set()
         await until(lambda: app.workers.busy == 0)
         assert len(model.prompts) == 1
@@ -526,7 +526,7 @@ def test_what_nobody_thought_of_is_an_error_in_the_form_of_all_others(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError("secret-path")
 
-    app.answerer.retrieve = app.metrics.text = fails  # type: ignore[assignment,method-assign]
+    app.service.retrieve = app.metrics.text = fails  # type: ignore[assignment,method-assign]
     with caplog.at_level("INFO", logger="ragsmith.serving"):
         got = [sent(app, "GET", "/metrics"), sent(app, "POST", "/retrieve", {"question": QUESTION})]
     for one in got:

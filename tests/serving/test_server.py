@@ -416,7 +416,7 @@ def test_others_are_not_served_without_a_token(winner: Path, host: str, monkeypa
 @pytest.mark.parametrize("token", ["", "short", "two words are no token", "žluťoučký-kůň-úpěl"])
 def test_a_token_must_be_one(winner: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSMITH_TOKEN", token)
-    with pytest.raises(UsageError, match="RAGSMITH_TOKEN must hold one token"):
+    with pytest.raises(UsageError, match="RAGSMITH_TOKEN must contain one token"):
         ragsmith.serve(winner, port=0)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import wait
 import pytest
 from asking import PATIENCE
 
-from ragsmith.serving.workers import Aborted, CancellationToken, QueueFull, Workers, WorkItem, arrival
+from ragsmith.serving.workers import Aborted, CancellationToken, QueueFull, Workers, WorkItem, done_event
 
 
 class Gate:
@@ -40,12 +40,12 @@ def result(work: WorkItem[int]) -> object:
 
 def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
     workers, gate = Workers(2, 3), Gate()
-    entered = [workers.enter(n, gate) for n in range(5)]
+    entered = [workers.submit(n, gate) for n in range(5)]
     assert gate.begun.acquire(timeout=PATIENCE)
     assert gate.begun.acquire(timeout=PATIENCE)
     with pytest.raises(QueueFull):
-        workers.enter(9, gate)
-    same = workers.enter(4, gate)  # equal work takes no room
+        workers.submit(9, gate)
+    same = workers.submit(4, gate)  # equal work takes no room
     assert same is entered[4]
     gate.open.set()
     assert sorted(map(str, map(result, entered))) == list("12345")
@@ -55,16 +55,16 @@ def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
 def test_work_that_nobody_wants_is_dropped_or_told_to_stop() -> None:
     workers, gate = Workers(1, 3), Gate()
     told: list[str] = []
-    running = workers.enter("a", gate)
+    running = workers.submit("a", gate)
     assert gate.begun.acquire(timeout=PATIENCE)
-    running.stop.on_cancel(lambda: told.append("a"))
-    waiting, shared = workers.enter("b", gate), workers.enter("c", gate)
-    assert workers.enter("c", gate) is shared
-    workers.leave(waiting)
-    workers.leave(shared)
-    workers.leave(running)
-    assert (told, workers.waiting, workers.given_up) == (["a"], 1, 2)
-    again = workers.enter("a", gate)  # not what was told to stop
+    running.cancellation.on_cancel(lambda: told.append("a"))
+    waiting, shared = workers.submit("b", gate), workers.submit("c", gate)
+    assert workers.submit("c", gate) is shared
+    workers.withdraw(waiting)
+    workers.withdraw(shared)
+    workers.withdraw(running)
+    assert (told, workers.waiting, workers.cancelled) == (["a"], 1, 2)
+    again = workers.submit("a", gate)  # not what was told to stop
     assert again is not running
     gate.open.set()
     wait([shared.future, again.future], PATIENCE)
@@ -77,8 +77,8 @@ def test_an_error_is_the_result_of_its_work_alone() -> None:
     def fails(stop: CancellationToken) -> int:
         raise ValueError("this one")
 
-    assert isinstance(result(workers.enter("a", fails)), ValueError)
-    assert result(workers.enter("a", lambda stop: 7)) == 7
+    assert isinstance(result(workers.submit("a", fails)), ValueError)
+    assert result(workers.submit("a", lambda stop: 7)) == 7
 
 
 def test_a_stop_that_came_before_is_told_at_once() -> None:
@@ -95,19 +95,19 @@ def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None
         wanted: list[WorkItem[int]] = []
         left = 0
         for n in range(40):
-            work = workers.enter((n % 7, draw.random() < 0.5), lambda stop: 1)
+            work = workers.submit((n % 7, draw.random() < 0.5), lambda stop: 1)
             if draw.random() < 0.4:
-                workers.leave(work)
+                workers.withdraw(work)
                 left += 1
             else:
                 wanted.append(work)
         assert [result(work) for work in wanted] == [1] * len(wanted)
         for work in wanted:
-            workers.leave(work)
+            workers.withdraw(work)
     assert workers.waiting == 0
     workers.close()
     with pytest.raises(QueueFull):
-        workers.enter("late", lambda stop: 1)
+        workers.submit("late", lambda stop: 1)
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
@@ -117,10 +117,10 @@ def test_work_that_wants_to_end_its_thread_ends_with_an_error_and_the_thread_goe
     def ends(stop: CancellationToken) -> int:
         raise kind
 
-    found = result(workers.enter("a", ends))
+    found = result(workers.submit("a", ends))
     assert isinstance(found, Aborted)
     assert str(found) == kind.__name__
-    assert result(workers.enter("a", lambda stop: 7)) == 7
+    assert result(workers.submit("a", lambda stop: 7)) == 7
     assert workers.busy == 0
 
 
@@ -128,13 +128,13 @@ def test_an_arrival_is_told_to_the_loop_that_waits_and_to_no_loop_that_has_ended
     workers, gate = Workers(1, 1), Gate()
 
     async def first() -> WorkItem[int]:
-        work = workers.enter("a", gate)
+        work = workers.submit("a", gate)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(arrival(work).wait(), 0.01)
+            await asyncio.wait_for(done_event(work).wait(), 0.01)
         return work
 
     async def second(work: WorkItem[int]) -> None:
-        arrived = arrival(work)
+        arrived = done_event(work)
         gate.open.set()
         await asyncio.wait_for(arrived.wait(), PATIENCE)
 

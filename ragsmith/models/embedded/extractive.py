@@ -54,7 +54,7 @@ class ExtractiveModel(LanguageModel):
         return task.offline(self, sample=sample, **inputs)
 
     def feedback(self, text: str, n: int) -> tuple[str, ...]:
-        """Return the ``n`` best chunks for ``text`` by BM25, best first; none that shares no term with it."""
+        """Return the ``n`` best chunks for ``text`` by BM25, best first; chunks without a common term are excluded."""
         return tuple(self._texts[position] for position, _ in self._feedback.best(text, n))
 
     def __reduce__(self) -> tuple[type[ExtractiveModel], tuple[tuple[str, ...], Embedder, tuple[str, ...]]]:

@@ -303,7 +303,7 @@ class Thesaurus:
         return tuple(spellings[i] for i in order.tolist() if stems[i] not in own)
 
     def _as_spelled(self, word: str) -> str:
-        """Return ``word`` with its capitals in the corpus, without which names have poor vectors."""
+        """Return ``word`` in the spelling of the corpus, because lower-cased names have poor vectors."""
         return self._spelling.get(word.lower(), word)
 
     @cached_property

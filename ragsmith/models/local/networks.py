@@ -1,4 +1,4 @@
-"""Networks of sentence-transformers with their windows, run so that a text's result depends only on the text.
+"""Networks of sentence-transformers, run so that the result for a text does not depend on other texts.
 
 The last bits of a matrix product depend on its shape and the number of threads (1e-7 in a coordinate of
 all-MiniLM-L6-v2, which may change the sixth decimal of a cosine). So the shape for a text depends only on its length,
@@ -40,10 +40,10 @@ class Network:
     def __init__(self, model: Any, *, context_window: int | None, rows: int | None) -> None:
         self.model = model
         self.truncated = 0
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
         on_cpu = model.device.type == "cpu"
         self._rows = rows or (1 if on_cpu else ACCELERATOR_ROWS)
-        self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _one_thread)
+        self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _use_one_thread)
         self.window = _window(model, context_window)
         if self.window is not None:
             model.max_seq_length = self.window
@@ -51,20 +51,20 @@ class Network:
             self._tokenizer = copy.deepcopy(model.tokenizer)
 
     def run(
-        self, items: Sequence[str], forward: Callable[[list[str]], Array], read: Sequence[Sequence[str]]
+        self, items: Sequence[str], forward: Callable[[list[str]], Array], columns: Sequence[Sequence[str]]
     ) -> list[Array]:
-        """Return the result of ``forward`` for each item; ``read`` has their texts in one column, or two for pairs."""
+        """Return the result of ``forward`` for each item; ``columns`` has the texts, in two columns for pairs."""
         if not items:
             return []
-        lengths = self._lengths(read)
+        lengths = self._lengths(columns)
         if self.window is not None:
-            with self._counting:
+            with self._lock:
                 self.truncated += sum(length > self.window for length in lengths)
             lengths = [min(length, self.window) for length in lengths]
 
         def compute(batch: tuple[int, ...]) -> Array:
-            filled = [*batch, *[batch[-1]] * (self._rows - len(batch))]
-            return forward([items[position] for position in filled])[: len(batch)]
+            padded = [*batch, *[batch[-1]] * (self._rows - len(batch))]
+            return forward([items[position] for position in padded])[: len(batch)]
 
         results: dict[int, Array] = {}
         batches = equal_lengths(lengths, self._rows)
@@ -72,12 +72,12 @@ class Network:
             results.update(zip(batch, outputs, strict=True))
         return [results[position] for position in range(len(items))]
 
-    def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:
+    def _lengths(self, columns: Sequence[Sequence[str]]) -> list[int]:
         """Return the tokens of each item before truncation, or its characters if the network has no window."""
         if self.window is None:
-            return [sum(map(len, columns)) for columns in zip(*read, strict=True)]
-        with self._counting:
-            ids = self._tokenizer(*map(list, read), truncation=False, padding=False, verbose=False)["input_ids"]
+            return [sum(map(len, texts)) for texts in zip(*columns, strict=True)]
+        with self._lock:
+            ids = self._tokenizer(*map(list, columns), truncation=False, padding=False, verbose=False)["input_ids"]
         return [len(item) for item in ids]
 
 
@@ -86,7 +86,7 @@ def loading(name: str) -> Iterator[None]:
     """Disable progress bars, and turn failures into a `UsageError` about the model ``name``."""
     from transformers.utils import logging  # noqa: PLC0415
 
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
@@ -96,7 +96,7 @@ def loading(name: str) -> Iterator[None]:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"the model {name!r} cannot be loaded: {type(error).__name__}: {reason}") from error
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()
 
 
@@ -105,10 +105,10 @@ def _window(model: Any, context_window: int | None) -> int | None:
     positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if context_window is not None and positions is not None and context_window > positions:
         raise UsageError(
-            f"context_window is {context_window}, and the model reads {positions} tokens: give at most that"
+            f"context_window is {context_window}, but the model has {positions} positions: give at most {positions}"
         )
-    own = getattr(model, "max_seq_length", None)
-    limits = [context_window] if context_window is not None else [own, positions]
+    default = getattr(model, "max_seq_length", None)
+    limits = [context_window] if context_window is not None else [default, positions]
     return min((int(limit) for limit in limits if limit is not None and limit < _UNLIMITED), default=None)
 
 
@@ -127,7 +127,7 @@ def allowed_cores() -> int:
     return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1
 
 
-def _one_thread() -> None:
+def _use_one_thread() -> None:
     import torch  # noqa: PLC0415  1.1 s
 
     torch.set_num_threads(1)  # for this worker's products

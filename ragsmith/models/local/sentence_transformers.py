@@ -1,7 +1,7 @@
 """Bi-encoders and cross-encoders of sentence-transformers (Reimers and Gurevych 2019), in this process.
 
-A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` restricts to the cache). A model's
-own code is never run. On a CPU, results do not depend on batches, threads or processes (`Network`); on a GPU they
+A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` restricts to the cache). Code in
+a repository is never run. On a CPU, results do not depend on batches, threads or processes (`Network`); on a GPU they
 may differ by rounding.
 """
 
@@ -40,11 +40,11 @@ class _SentenceTransformer:
 
     @cached_property
     def id(self) -> str:
-        """Class, weights (a folder's digest or a repository's commit), options that shape results, and versions."""
+        """Class, weights (a folder's digest or a repository's commit), options that affect results, and versions."""
         versions = [f"{package} {installed_version(package, EXTRA)}" for package in (PACKAGE, "transformers", "torch")]
-        shapers = {name: self._options[name] for name in ("dtype", "context_window")} | self._prefixes
-        shaped_by = ", ".join(f"{name}={value!r}" for name, value in shapers.items())
-        return f"{type(self).__name__}:{self._weights.id}:{shaped_by}:{', '.join(versions)}:{fingerprint(__name__)}"
+        options = {name: self._options[name] for name in ("dtype", "context_window")} | self._prefixes
+        described = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return f"{type(self).__name__}:{self._weights.id}:{described}:{', '.join(versions)}:{fingerprint(__name__)}"
 
     @property
     def truncated(self) -> int:
@@ -55,18 +55,18 @@ class _SentenceTransformer:
     def _weights(self) -> LocatedWeights:
         return find_weights(self._model, self._options["revision"])
 
-    def _load(self, architecture: str, first: Callable[[Any], object]) -> Network:
-        """Load the network once; ``first`` calls it once before other threads may, which sets up its tokenizer."""
+    def _load(self, architecture: str, warm_up: Callable[[Any], object]) -> Network:
+        """Load the network once; ``warm_up`` calls it before other threads do, which initialises its tokenizer."""
         with self._loading:
             if self._network is None:
                 installed_version(PACKAGE, EXTRA)
                 with loading(self._model):
-                    network = self._read(architecture)
-                    first(network.model)
+                    network = self._load_network(architecture)
+                    warm_up(network.model)
                 self._network = network
             return self._network
 
-    def _read(self, architecture: str) -> Network:
+    def _load_network(self, architecture: str) -> Network:
         import sentence_transformers  # noqa: PLC0415  5 s
         import torch  # noqa: PLC0415
 
@@ -83,8 +83,8 @@ class _SentenceTransformer:
         return Network(model, context_window=options["context_window"], rows=options["batch_size"])
 
     def __reduce__(self) -> tuple[Callable[[], _SentenceTransformer], tuple[()]]:  # a process reads the weights itself
-        found: LocatedWeights | None = self.__dict__.get("_weights")
-        options = self._options | ({"revision": found.revision} if found else {})
+        weights: LocatedWeights | None = self.__dict__.get("_weights")
+        options = self._options | ({"revision": weights.revision} if weights else {})
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 
 
@@ -124,13 +124,15 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
         return self._embed(texts, "encode_document", self._prefixes["document_prefix"], prompts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, as `embed` does documents."""
+        """Embed queries; see `embed`."""
         return self._embed(texts, "encode_query", self._prefixes["query_prefix"], ("query",))
 
     def _embed(self, texts: Sequence[str], method: str, prefix: str | None, prompts: tuple[str, ...]) -> Vectors:
         network = self._load("SentenceTransformer", lambda model: model.encode([""], show_progress_bar=False))
-        known = network.model.prompts
-        prompt = next((known[name] for name in prompts if known.get(name)), "") if prefix is None else prefix
+        model_prompts = network.model.prompts
+        prompt = (
+            next((model_prompts[name] for name in prompts if model_prompts.get(name)), "") if prefix is None else prefix
+        )
         encode = getattr(network.model, method)
 
         def forward(batch: list[str]) -> Array:
@@ -138,10 +140,10 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
             floats: Array = rows.float().cpu().numpy()
             return floats
 
-        filled = [row for row, text in enumerate(texts) if text.strip()]
-        outputs = network.run([texts[row] for row in filled], forward, [[prompt + texts[row] for row in filled]])
+        nonblank = [row for row, text in enumerate(texts) if text.strip()]
+        outputs = network.run([texts[row] for row in nonblank], forward, [[prompt + texts[row] for row in nonblank]])
         vectors = np.zeros((len(texts), len(outputs[0]) if outputs else forward([""]).shape[1]), dtype=np.float32)
-        for row, vector in zip(filled, outputs, strict=True):
+        for row, vector in zip(nonblank, outputs, strict=True):
             _check_finite(vector, self._model, texts[row])
             vectors[row] = _unit(vector)
         return vectors
@@ -200,7 +202,7 @@ class SentenceTransformersCrossEncoder(_SentenceTransformer):
 def _check_finite(values: Array, model: str, text: str) -> None:
     if not np.isfinite(values).all():
         raise ModelError(
-            f"{model!r} computes no finite numbers for the text that begins {text[:60]!r}: use dtype float32"
+            f"{model!r} returned values that are not finite for the text that begins {text[:60]!r}: use dtype float32"
         )
 
 

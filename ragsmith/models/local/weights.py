@@ -11,7 +11,7 @@ from pathlib import Path
 from ragsmith.errors import MissingExtra, UsageError
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_DESCRIBED_BY = ("modules.json", "config.json")
+_CONFIG_FILES = ("modules.json", "config.json")
 """A sentence-transformers model has the first of these files, other models have the second."""
 _OTHER_RUNTIMES = frozenset({"onnx", "openvino"})
 
@@ -37,7 +37,9 @@ def find_weights(model: str, revision: str | None = None) -> LocatedWeights:
             raise UsageError(f"{model!r} is a folder and has no revision {revision!r}: leave the revision out")
         return LocatedWeights(model, None, folder_id(Path(model)))
     if not _REPOSITORY.fullmatch(model):
-        raise UsageError(f"{model!r} is no folder and no name of a model on the hub: give a folder, or owner/name")
+        raise UsageError(
+            f"{model!r} is neither a folder nor the name of a model on the hub: give a folder, or owner/name"
+        )
     commit = _commit(model, revision)
     return LocatedWeights(model, commit, f"{model}@{commit}")
 
@@ -81,13 +83,13 @@ def _commit(model: str, revision: str | None) -> str:
     except ImportError:
         raise MissingExtra("huggingface-hub", "sentence-transformers") from None
     problem: Exception | None = None
-    for name in _DESCRIBED_BY:
+    for name in _CONFIG_FILES:
         try:
             return Path(hf_hub_download(model, name, revision=revision)).parent.name
         except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
             problem = error
-    at = f" at revision {revision!r}" if revision else ""
+    at_revision = f" at revision {revision!r}" if revision else ""
     raise UsageError(
-        f"the model {model!r}{at} was not found, neither in the hub's cache nor, unless HF_HUB_OFFLINE is set, on the "
-        f"hub: check its name (owner/name), or give a folder ({type(problem).__name__})"
+        f"the model {model!r}{at_revision} was not found, neither in the hub's cache nor, unless HF_HUB_OFFLINE is "
+        f"set, on the hub: check its name (owner/name), or give a folder ({type(problem).__name__})"
     )

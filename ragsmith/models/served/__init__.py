@@ -1,1 +1,1 @@
-"""Served models: clients of servers, and the provider that bounds, retries and stops what they send."""
+"""Served models: clients of servers, and the provider that limits, retries and cancels their requests."""

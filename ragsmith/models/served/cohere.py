@@ -21,7 +21,7 @@ RERANK_BATCH = 100
 RERANK_WINDOW = 4096
 """The server's default window in tokens."""
 EMBED_WINDOWS = (("-v3", 512), ("-v2", 512))
-"""Parts of models' names, and the windows of those models in tokens."""
+"""Substrings of model names, and the windows of those models in tokens."""
 EMBED_WINDOW = 128_000
 """The window of other models, in tokens."""
 
@@ -35,13 +35,13 @@ class _CohereClient(CohereModel):
 
     @property
     def id(self) -> str:
-        """Provider, model and options that shape a result; never the URL or the key."""
+        """Provider, model and options that affect results; never the URL or the key."""
         return model_id("cohere", self._model, context_window=self._window.tokens)
 
     @property
     def truncated(self) -> int:
         """Number of texts that were truncated because they are longer than the window, by an estimate."""
-        return self._window.cut
+        return self._window.truncated
 
 
 @provider("cross_encoder", "cohere", service=COHERE, extra="cohere")
@@ -97,7 +97,7 @@ class CohereEmbedder(_CohereClient):
         context_window: ContextWindow | None = None,
         batch_size: BatchSize = EMBED_BATCH,
     ) -> None:
-        window = context_window or next((tokens for mark, tokens in EMBED_WINDOWS if mark in model), EMBED_WINDOW)
+        window = context_window or next((tokens for part, tokens in EMBED_WINDOWS if part in model), EMBED_WINDOW)
         super().__init__(model, endpoint, window)
         self._dimensions = dimensions
         self._batch_size = min(batch_size, EMBED_BATCH)
@@ -105,7 +105,7 @@ class CohereEmbedder(_CohereClient):
 
     @property
     def id(self) -> str:
-        """Provider, model and options that shape a vector; never the URL or the key."""
+        """Provider, model and options that affect vectors; never the URL or the key."""
         return model_id("cohere", self._model, context_window=self._window.tokens, dimensions=self._dimensions)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -118,7 +118,7 @@ class CohereEmbedder(_CohereClient):
         return self._embed(texts, "search_document")
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, as `embed` does documents."""
+        """Embed queries; see `embed`."""
         return self._embed(texts, "search_query")
 
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
@@ -136,10 +136,12 @@ class CohereEmbedder(_CohereClient):
 
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         # runs only in the loop's thread, so that the first vectors determine the dimensions of all
-        found = reply.get("embeddings") if isinstance(reply, dict) else None
-        rows = found.get("float") if isinstance(found, dict) else None
-        numbered = [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
-        return self._vectors.normalize(read_vectors(numbered, len(request["texts"])), TransientFailure, self.id)
+        embeddings = reply.get("embeddings") if isinstance(reply, dict) else None
+        rows = embeddings.get("float") if isinstance(embeddings, dict) else None
+        indexed_rows = (
+            [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
+        )
+        return self._vectors.normalize(read_vectors(indexed_rows, len(request["texts"])), TransientFailure, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

@@ -41,7 +41,7 @@ PROBE_FIELDS: dict[str, Any] = {
     "texts": [PROBE_WORD],
     "top_n": 1,
 }
-"""The fields of a request that checks whether a server responds, for a few tokens."""
+"""The fields of a request of a few tokens, which checks whether a server responds."""
 
 
 class JsonEndpoint:
@@ -63,32 +63,32 @@ class JsonEndpoint:
 
     def send(
         self,
-        where: str | Post,
+        target: str | Post,
         bodies: Sequence[dict[str, Any]],
-        read: Callable[[dict[str, Any], Any, float], T],
+        parse: Callable[[dict[str, Any], Any, float], T],
         *,
         what: str,
     ) -> list[T]:
-        """Send ``bodies`` and return ``read(body, reply, seconds)`` for each; see `Provider.send_all`.
+        """Send ``bodies`` and return ``parse(body, reply, seconds)`` for each; see `Provider.send_all`.
 
-        ``read`` raises `TransientFailure` or `RequestRejected` for an unusable reply. ``where`` is a path relative to
+        ``parse`` raises `TransientFailure` or `RequestRejected` for an unusable reply. ``target`` is a path relative to
         the base URL, an absolute URL, or a function that sends a body.
         """
-        post = partial(self._post, where) if isinstance(where, str) else where
-        attempts = [partial(_attempt, post, body, read) for body in bodies]
+        post = partial(self._post, target) if isinstance(target, str) else target
+        attempts = [partial(_attempt, post, body, parse) for body in bodies]
         return self.provider.send_all(attempts, what=what, probe=partial(_probe, post, bodies[0] if bodies else {}))
 
-    async def _post(self, where: str, body: dict[str, Any]) -> bytes:
-        url = where if where.startswith(("http://", "https://")) else self.base_url + where
+    async def _post(self, target: str, body: dict[str, Any]) -> bytes:
+        url = target if target.startswith(("http://", "https://")) else self.base_url + target
         response = await self.provider.http.post(url, json=body, headers=self.headers)
         return bytes(response.content)
 
 
-async def _attempt(post: Post, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
+async def _attempt(post: Post, body: dict[str, Any], parse: Callable[[dict[str, Any], Any, float], T]) -> T:
     started = time.perf_counter()
     reply = await post(body)
     try:
-        return read(body, parse_json(reply), time.perf_counter() - started)
+        return parse(body, parse_json(reply), time.perf_counter() - started)
     except TransientFailure as failure:
         problem, usage = failure.problem, failure.usage
     raise UnusableReply(problem, usage)
@@ -113,11 +113,11 @@ class EndpointModel:
 
 
 class TextWindow:
-    """Truncates texts to ``tokens``, estimated by characters, and counts them in ``cut``; None truncates nothing."""
+    """Truncates texts to ``tokens``, estimated by characters, and counts them in ``truncated``; None is no limit."""
 
     def __init__(self, tokens: int | None) -> None:
         self.tokens = tokens
-        self.cut = 0
+        self.truncated = 0
         self._lock = threading.Lock()
 
     def fit(self, texts: Sequence[str]) -> list[str]:
@@ -126,7 +126,7 @@ class TextWindow:
             return list(texts)
         limit = self.tokens * MIN_CHARACTERS_PER_TOKEN
         with self._lock:
-            self.cut += sum(len(text) > limit for text in texts)
+            self.truncated += sum(len(text) > limit for text in texts)
         return [text[:limit] for text in texts]
 
 
@@ -151,10 +151,10 @@ def values_by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
         raise TransientFailure(f"the reply has no {what}")
     if len(rows) != n:
         raise TransientFailure(f"the reply has {len(rows)} {what} for {n} texts")
-    found = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
-    if found.keys() != set(range(n)):
+    values = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
+    if values.keys() != set(range(n)):
         raise TransientFailure(f"the indices of the {what} are not those of the texts, each once")
-    return [found[i] for i in range(n)]
+    return [values[i] for i in range(n)]
 
 
 def read_scores(rows: Any, name: str, n: int) -> list[float]:
@@ -165,7 +165,7 @@ def read_scores(rows: Any, name: str, n: int) -> list[float]:
     """
     scores = values_by_index(rows, name, n, "scores")
     if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
-        raise TransientFailure("a score is missing, or no finite number")
+        raise TransientFailure("a score is missing or not finite")
     return [round(float(score), 6) for score in scores]
 
 
@@ -178,7 +178,7 @@ def parse_json(body: bytes) -> Any:
     raise TransientFailure("the reply is not valid JSON")
 
 
-KEYLESS = "none"
+PLACEHOLDER_KEY = "none"
 """The key passed to the packages, which is replaced by that of the endpoint, if any."""
 
 
@@ -191,7 +191,7 @@ class OpenAIModel(EndpointModel):
         from openai import AsyncOpenAI  # noqa: PLC0415  1 s of processor time
 
         client = AsyncOpenAI(
-            api_key=KEYLESS, base_url=self._endpoint.base_url, max_retries=0, http_client=self.provider.http
+            api_key=PLACEHOLDER_KEY, base_url=self._endpoint.base_url, max_retries=0, http_client=self.provider.http
         )
         client.organization = client.project = None  # headers of the endpoint
         return client
@@ -218,7 +218,7 @@ class CohereModel(EndpointModel):
 
         redact_logs("cohere")
         return AsyncClientV2(
-            KEYLESS,
+            PLACEHOLDER_KEY,
             base_url=self._endpoint.base_url.removesuffix("/v2").removesuffix("/v1"),  # both with and without it
             httpx_client=cast(Any, _CohereHttp(self._endpoint)),
             max_retries=0,
@@ -242,8 +242,8 @@ class _CohereHttp:
 
     async def request(self, *, method: str, url: str, headers: dict[str, str], json: Any, **_: Any) -> SimpleNamespace:
         others = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-        own = {**others, **self._endpoint.headers}
-        response = await self._endpoint.provider.http.request(method, url, json=json, headers=own)
+        merged = {**others, **self._endpoint.headers}
+        response = await self._endpoint.provider.http.request(method, url, json=json, headers=merged)
         # the package does not parse the reply, which takes 0.6 s for 96 vectors and may raise TypeError
         raw = {"status_code": response.status_code, "headers": response.headers, "content": response.content}
         return SimpleNamespace(**raw, json=dict)

@@ -1,7 +1,7 @@
 """Chat models at OpenAI-compatible endpoints: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
 Empty or malformed replies, and those without a finish reason, are errors. Thoughts are removed from a reply, whether
-they are in a field of their own (``reasoning_content``, ``reasoning``), in parts of the content or in tags; their
+they are in a separate field (``reasoning_content``, ``reasoning``), in parts of the content or in tags; their
 tokens are counted. Impossible token counts are replaced by estimates. Parameters that a server refuses by name are not
 sent again: see `ragsmith.models.capabilities`.
 """
@@ -34,17 +34,17 @@ their token limit allows."""
 TEMPLATE_TOKENS = 1024
 """Tokens that a server may add to a prompt and count: a chat template, the date, a system prompt."""
 END_TOKENS = 8
-"""Tokens that mark the end of a reply, which some servers count beyond the limit."""
+"""Tokens at the end of a reply that some servers count beyond the limit."""
 ANY_MODEL = "any"
 """Accept replies of any model."""
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedModel:
+class CompletionRequest:
     """The request to which a reply belongs.
 
     ``accepts`` is another name that the server may report for the model, or `ANY_MODEL`. ``thinks``: whether the model
-    is known to think, so a cut reply without visible thoughts consists of a thought that its chat template opened.
+    is known to think, so a truncated reply without visible thoughts is a thought that the chat template opened.
     """
 
     model: str
@@ -56,99 +56,112 @@ class RequestedModel:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply, with warnings (``odd``) by their subject.
+    """A reply, with ``anomalies`` to warn about, by subject.
 
     ``begins_in_thought``: whether it closed a thought that it had not opened.
     """
 
     completion: Completion
-    odd: dict[str, str] = field(default_factory=dict)
+    anomalies: dict[str, str] = field(default_factory=dict)
     begins_in_thought: bool = False
 
 
-def read_reply(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+def read_reply(request: CompletionRequest, reply: Any, seconds: float) -> ParsedReply:
     """Parse a reply, without thoughts and known secrets, and its usage.
 
     Raises:
-        TransientFailure: there is no text, it is longer than possible, or has no finish reason.
-        RequestRejected: a content filter withheld it.
-        AccessRefused: it is by another model.
+        TransientFailure: the text is missing or impossibly long, or there is no finish reason.
+        RequestRejected: a content filter withheld the reply.
+        AccessRefused: the reply is by another model.
 
-    Each exception has the usage that the server reports, if that is possible.
+    Exceptions have the usage that the server reports, if it is plausible.
     """
     try:
         return _parse(request, reply, seconds)
     except AttemptFailed as failure:
-        (read, written), wrong = _tokens(request, reply.get("usage") if isinstance(reply, dict) else None, "")
-        failure.usage = NO_USAGE if wrong else Usage(1, 0, 0, read, written, seconds)
+        (n_prompt, n_completion), anomalies = _token_counts(
+            request, reply.get("usage") if isinstance(reply, dict) else None, ""
+        )
+        failure.usage = NO_USAGE if anomalies else Usage(1, 0, 0, n_prompt, n_completion, seconds)
         raise
 
 
-def _parse(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+def _parse(request: CompletionRequest, reply: Any, seconds: float) -> ParsedReply:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise TransientFailure("the reply has no choices")
-    odd = _check_model(request, reply.get("model"))
+    anomalies = _check_model(request, reply.get("model"))
     finish = choices[0].get("finish_reason")
     if finish == "content_filter":
         raise RequestRejected("the reply was withheld: it ended with finish_reason 'content_filter'")
     message = choices[0].get("message")
-    written, thoughts = _content(message if isinstance(message, dict) else {})
-    if len(written) > request.limit * MAX_CHARACTERS_PER_TOKEN:
-        raise TransientFailure(f"the reply has {len(written):,} characters, which {request.limit:,} tokens cannot hold")
-    text, is_open = without_thoughts(written)
-    is_cut = finish in CUT_FINISH_REASONS or is_open
-    if request.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
+    content, reasoning = _content(message if isinstance(message, dict) else {})
+    if len(content) > request.limit * MAX_CHARACTERS_PER_TOKEN:
+        raise TransientFailure(
+            f"the reply has {len(content):,} characters, more than {request.limit:,} tokens can encode"
+        )
+    text, ends_in_thought = without_thoughts(content)
+    is_truncated = finish in CUT_FINISH_REASONS or ends_in_thought
+    if (
+        request.thinks
+        and is_truncated
+        and text == content
+        and not (reasoning or _thought_tokens(reply.get("usage"), 0))
+    ):
         text = ""
-    if not is_cut and not text.strip():
+    if not is_truncated and not text.strip():
         raise TransientFailure("the reply has no text")
-    if not is_cut and finish != "stop":
+    if not is_truncated and finish != "stop":
         raise TransientFailure(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
         raise TransientFailure("the reply is not valid Unicode")
-    (n_read, n_written), wrong = _tokens(request, reply.get("usage"), written + thoughts)
-    thought = min(n_written, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
-    usage = Usage(1, 0, 0, n_read, n_written, seconds)
-    completion = Completion(redact_known(text), usage, request.limit if is_cut else 0, thought)
-    return ParsedReply(completion, odd | wrong, ends_thoughts_alone(written))
+    (n_prompt, n_completion), count_anomalies = _token_counts(request, reply.get("usage"), content + reasoning)
+    n_thought = min(n_completion, _thought_tokens(reply.get("usage"), len(reasoning) + len(content) - len(text)))
+    usage = Usage(1, 0, 0, n_prompt, n_completion, seconds)
+    completion = Completion(redact_known(text), usage, request.limit if is_truncated else 0, n_thought)
+    return ParsedReply(completion, anomalies | count_anomalies, ends_thoughts_alone(content))
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the text of a message, which may contain thoughts in tags, and the thoughts in a field of their own."""
+    """Return the text of a message, which may contain thoughts in tags, and the thoughts in a separate field."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    written = "".join(part["text"] for part in texts if part.get("type") in ("text", "output_text"))
+    text = "".join(part["text"] for part in texts if part.get("type") in ("text", "output_text"))
     thoughts = [message.get(name) for name in ("reasoning_content", "reasoning")]
-    return written, next((thought for thought in thoughts if isinstance(thought, str)), "")
+    return text, next((thought for thought in thoughts if isinstance(thought, str)), "")
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _tokens(request: RequestedModel, usage: Any, reply: str) -> tuple[tuple[int, int], dict[str, str]]:
+def _token_counts(request: CompletionRequest, usage: Any, reply: str) -> tuple[tuple[int, int], dict[str, str]]:
     """Return input and output tokens, 0 if not reported, and warnings about impossible numbers, which are estimated.
 
     A text has at most as many tokens as bytes. Servers that do not count thoughts as output include them in the total.
     """
     counts = usage if isinstance(usage, dict) else {}
-    read, written, total = (_count(counts.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
-    if read:
-        written = max(written, total - read)
-    odd = {}
-    if read > len(request.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
-        odd["prompt_tokens"] = f"says that a prompt of {len(request.prompt):,} characters had {read:,} tokens"
-        read = estimate_max_tokens(request.prompt)
-    if written > request.limit + END_TOKENS:
-        odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {request.limit:,} were the limit"
-    elif not written and reply.strip() and counts.get("completion_tokens") == 0:
-        odd["completion_tokens"] = f"says of a reply of {len(reply):,} characters that it wrote no tokens"
-    if "completion_tokens" in odd:
-        written = min(request.limit, estimate_max_tokens(reply))
-    return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
+    n_prompt, n_completion, n_total = (
+        _count(counts.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")
+    )
+    if n_prompt:
+        n_completion = max(n_completion, n_total - n_prompt)
+    anomalies = {}
+    if n_prompt > len(request.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
+        anomalies["prompt_tokens"] = f"reports {n_prompt:,} tokens for a prompt of {len(request.prompt):,} characters"
+        n_prompt = estimate_max_tokens(request.prompt)
+    if n_completion > request.limit + END_TOKENS:
+        anomalies["completion_tokens"] = f"reports {n_completion:,} output tokens with a limit of {request.limit:,}"
+    elif not n_completion and reply.strip() and counts.get("completion_tokens") == 0:
+        anomalies["completion_tokens"] = f"reports no output tokens for a reply of {len(reply):,} characters"
+    if "completion_tokens" in anomalies:
+        n_completion = min(request.limit, estimate_max_tokens(reply))
+    return (n_prompt, n_completion), {
+        name: f"{problem}: an estimate is used instead" for name, problem in anomalies.items()
+    }
 
 
-def _thought(usage: Any, characters: int) -> int:
+def _thought_tokens(usage: Any, characters: int) -> int:
     """Return the tokens of thoughts that the server reports, or an estimate from their visible ``characters``."""
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     reported = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
@@ -165,24 +178,24 @@ def _count(value: Any) -> int:
 # --- the model -------------------------------------------------------------------------------------------------------
 
 _SNAPSHOT = r"\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{3,8}|latest"
-_QUANTISED = r"(?:ud-)?i?q\d\w*|bf16|fp?16|fp?32|fp?8|int[48]|awq|gptq|gguf"
-_SAME = re.compile(rf"(?:[-_.](?:{_SNAPSHOT}|{_QUANTISED}))+", re.IGNORECASE)
+_QUANTISATION = r"(?:ud-)?i?q\d\w*|bf16|fp?16|fp?32|fp?8|int[48]|awq|gptq|gguf"
+_NAME_SUFFIX = re.compile(rf"(?:[-_.](?:{_SNAPSHOT}|{_QUANTISATION}))+", re.IGNORECASE)
 
 
-def _check_model(request: RequestedModel, replied: Any) -> dict[str, str]:
+def _check_model(request: CompletionRequest, reported: Any) -> dict[str, str]:
     """Return a warning if the reply is by another, accepted model. Raises `AccessRefused` if it is not accepted."""
-    if not isinstance(replied, str) or is_same_model(request.model, replied):
+    if not isinstance(reported, str) or is_same_model(request.model, reported):
         return {}
-    name = redacted(shorten(replied))
-    if request.accepts != ANY_MODEL and not (request.accepts and is_same_model(request.accepts, replied)):
+    name = redacted(shorten(reported))
+    if request.accepts != ANY_MODEL and not (request.accepts and is_same_model(request.accepts, reported)):
         raise AccessRefused(
-            f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"
+            f"the reply is by another model, {name}: use that name, or accept its replies with the option accept_model"
         )
     return {"model": f"replies as {name}, which accept_model allows"}
 
 
-def is_same_model(asked: str, replied: str) -> bool:
-    """Whether the model that a server reports (``replied``) is the one that was requested (``asked``).
+def is_same_model(requested: str, reported: str) -> bool:
+    """Whether the model that a server reports (``reported``) is the one that was requested (``requested``).
 
     Case is ignored, and so are folders and providers before the last slash: OpenRouter and LiteLLM add and drop them,
     llama.cpp reports the path of a ``.gguf`` file. A tag (``:8b`` of Ollama, ``:free`` of OpenRouter) or revision
@@ -190,13 +203,13 @@ def is_same_model(asked: str, replied: str) -> bool:
     extend the other by a date, a number of three digits or more, ``latest`` or a quantisation:
     ``gpt-4.1-mini-2025-04-14`` is ``gpt-4.1-mini``, but ``gpt-4.1-mini`` is not ``gpt-4.1``. A blank name is accepted.
     """
-    if not replied.strip() or asked.lower() == replied.lower():
+    if not reported.strip() or requested.lower() == reported.lower():
         return True
-    (name, tag), (other, other_tag) = map(_name_and_tag, (asked, replied))
+    (name, tag), (other, other_tag) = map(_name_and_tag, (requested, reported))
     if tag and other_tag and tag != other_tag:
         return False
     short, long = sorted((name, other), key=len)
-    return short == long or (long.startswith(short) and _SAME.fullmatch(long[len(short) :]) is not None)
+    return short == long or (long.startswith(short) and _NAME_SUFFIX.fullmatch(long[len(short) :]) is not None)
 
 
 def _name_and_tag(model: str) -> tuple[str, str]:
@@ -205,7 +218,11 @@ def _name_and_tag(model: str) -> tuple[str, str]:
     return name.removesuffix(".gguf").removesuffix("-latest"), "" if tag == "latest" else tag
 
 
-REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
+REFUSABLE_PARAMETERS: Mapping[str, str | None] = {
+    "temperature": None,
+    "seed": None,
+    "max_tokens": "max_completion_tokens",
+}
 """Parameters that a server may refuse by name, and the parameter that is sent instead, if any."""
 _REJECTED = re.compile(r"HTTP (?:400|422)\b")
 
@@ -267,38 +284,38 @@ class OpenAIChat(OpenAIModel):
         }
         with self.learner.request():
             thinks = self._thinking_tokens > 0 or self.learner.capabilities.begins_in_thought
-            request = RequestedModel(self._model, prompt, max_tokens, self._accepts, thinks)
+            request = CompletionRequest(self._model, prompt, max_tokens, self._accepts, thinks)
             parsed = self._send(body, request)
-        for what, problem in parsed.odd.items():
-            self._warn_once(what, problem)
+        for subject, problem in parsed.anomalies.items():
+            self._warn_once(subject, problem)
         return parsed.completion
 
-    def _send(self, body: dict[str, Any], request: RequestedModel) -> ParsedReply:
+    def _send(self, body: dict[str, Any], request: CompletionRequest) -> ParsedReply:
         """Send ``body`` without refused parameters, which count as learnt when the rest is accepted."""
         refused = self.learner.capabilities.refuses
         create = self.client.chat.completions.with_raw_response.create
 
-        def read(_: Any, reply: Any, seconds: float) -> ParsedReply:
+        def parse(_: Any, reply: Any, seconds: float) -> ParsedReply:
             return read_reply(request, reply, seconds)
 
         while True:
-            accepted = _without(body, refused)
+            accepted = _without_refused(body, refused)
             try:
-                parsed = self._endpoint.send(self.post_with(create), [accepted], read, what=self.id)[0]
+                parsed = self._endpoint.send(self.post_with(create), [accepted], parse, what=self.id)[0]
             except RefusedContent as error:
-                named = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
-                if not named:
+                newly_refused = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
+                if not newly_refused:
                     raise
-                refused |= named | self.learner.capabilities.refuses
+                refused |= newly_refused | self.learner.capabilities.refuses
             else:
                 self.learner.learn(ModelCapabilities(refused, begins_in_thought=parsed.begins_in_thought))
                 if "temperature" in refused:
                     self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
                 return parsed
 
-    def _warn_once(self, what: str, problem: str) -> None:
-        if what not in self._warned:
-            self._warned.add(what)
+    def _warn_once(self, subject: str, problem: str) -> None:
+        if subject not in self._warned:
+            self._warned.add(subject)
             warnings.warn(f"openai:{self._model} {problem}.", Notice, stacklevel=3)
 
 
@@ -306,10 +323,10 @@ def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]
     """Return the parameters of ``body`` that a server's rejection names."""
     if not _REJECTED.match(message):
         return frozenset()
-    return frozenset(name for name in REFUSABLE if name in body and re.search(rf"\b{name}\b", message))
+    return frozenset(name for name in REFUSABLE_PARAMETERS if name in body and re.search(rf"\b{name}\b", message))
 
 
-def _without(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
+def _without_refused(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
     """Return ``body`` without ``refused`` parameters, or with their replacements."""
-    names = {name: REFUSABLE.get(name) if name in refused else name for name in body}
+    names = {name: REFUSABLE_PARAMETERS.get(name) if name in refused else name for name in body}
     return {new: body[name] for name, new in names.items() if new is not None}

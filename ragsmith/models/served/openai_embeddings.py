@@ -47,7 +47,7 @@ class OpenAIEmbeddings(OpenAIModel):
 
     @property
     def id(self) -> str:
-        """Provider, model and options that shape a vector; never the URL or the key."""
+        """Provider, model and options that affect vectors; never the URL or the key."""
         document, query = self._prefixes
         return model_id(
             "openai", self._model, dimensions=self._dimensions, document_prefix=document, query_prefix=query
@@ -63,7 +63,7 @@ class OpenAIEmbeddings(OpenAIModel):
         return self._embed(texts, self._prefixes[0])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, as `embed` does texts."""
+        """Embed queries; see `embed`."""
         return self._embed(texts, self._prefixes[1])
 
     def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
@@ -90,7 +90,7 @@ def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
     """Return the ``n`` vectors of a reply in the order of their ``index``.
 
     Raises:
-        TransientFailure: there are too few, too many or repeated ones, of different lengths, or not of numbers.
+        TransientFailure: vectors are missing, surplus, repeated, of different lengths or not numeric.
     """
     vectors = values_by_index(data, "embedding", n, "vectors")
     lengths = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
@@ -101,5 +101,5 @@ def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
     except ValueError:  # lists within lists
         rows = np.asarray("")
     if rows.ndim != 2 or rows.dtype.kind not in "fi":
-        raise TransientFailure("the vectors hold something else than numbers")
+        raise TransientFailure("the vectors contain values that are not numbers")
     return rows.astype(np.float64)

@@ -22,11 +22,11 @@ class Policy:
     in_flight: int = 32
     """Attempts in flight, over all threads."""
     attempts: int = 5
-    """Attempts per request, apart from those after which the provider asked for a pause."""
+    """Attempts per request, not counting those after which the provider requested a pause."""
     replies: int = 3
-    """Unusable replies per request; fewer than ``attempts``, because at temperature 0 the next is likely the same."""
+    """Unusable replies per request; fewer than ``attempts``, because at temperature 0 the next one is likely equal."""
     pauses: int = 20
-    """Pauses per request that the provider may ask for."""
+    """Pauses per request that the provider may request."""
     deadline: float = 45.0
     """Total time of one attempt, up to the last byte of the reply."""
     pause: float = 1.0
@@ -34,7 +34,7 @@ class Policy:
     longest_pause: float = 30.0
     """Maximum pause between two attempts."""
     longest_wait: float = 60.0
-    """A provider that asks for a longer pause is unavailable: the run stops and can be resumed."""
+    """Longest pause that the provider may request; after a longer one, the run stops and can be resumed."""
     largest_response: int = 10 * 1024 * 1024
     """Bytes, after decompression."""
     failures_in_a_row: int = 5
@@ -43,19 +43,19 @@ class Policy:
     """Time without a success after which failures of several requests raise the same suspicion."""
     probe_deadline: float = 5.0
     """Total time of a probe."""
-    rest: float = 30.0
-    """Time during which a provider that is down gets no request, and one that answered a probe is not suspected."""
+    cooldown: float = 30.0
+    """Time without requests to a provider that is down, and without suspicion of one that answered a probe."""
 
     def back_off(self, failed: int, draw: random.Random) -> float:
-        """Return the pause after ``failed`` attempts: exponential, with jitter between half and the whole of it."""
+        """Return the pause after ``failed`` attempts: exponential, with jitter between 50% and 100%."""
         return min(self.longest_pause, self.pause * 2.0 ** (failed - 1)) * draw.uniform(0.5, 1.0)
 
 
 class AttemptFailed(Exception):
     """A failed attempt; messages append the reason ``problem`` to ``MODEL: ``.
 
-    ``usage`` is reported by the server: without tokens if the attempt may be billed and their number is unknown, and
-    None if there was no reply.
+    ``usage`` is reported by the server: without tokens if the attempt may be billed for an unknown number, and None if
+    there was no reply.
     """
 
     usage: Usage | None = None
@@ -67,7 +67,7 @@ class AttemptFailed(Exception):
 
 
 class TransientFailure(AttemptFailed):
-    """A failure that may pass: retried, after ``wait`` seconds if the provider asked for it.
+    """A temporary failure, which is retried, after ``wait`` seconds if the provider requested a pause.
 
     ``kind`` is the kind of failure, such as ``HTTP 503``, if ``problem`` is more specific.
     """
@@ -80,7 +80,7 @@ class TransientFailure(AttemptFailed):
 
 
 class UnusableReply(TransientFailure):
-    """A successful response that cannot be used: retried a few times. It does not suggest that the provider is down."""
+    """A successful response with an unusable reply, which is retried a few times. The provider is not down."""
 
     def __init__(self, problem: str, usage: Usage | None = None) -> None:
         super().__init__(problem, usage=usage or NO_USAGE)
@@ -99,53 +99,53 @@ class AccessRefused(AttemptFailed):
 
 
 class Limiter:
-    """Slots for attempts, and the end (``until``, of ``time.monotonic``) of the pause that the provider asked for.
+    """Slots for attempts, and the end (``until``, of ``time.monotonic``) of the pause that the provider requested.
 
     As in TCP's congestion control (Jacobson 1988), each pause halves the number of slots; each success adds one, up to
-    ``most``. Otherwise all requests would be sent again at the end of a pause, and most would have to wait until their
-    attempts are used up. To be used in the thread of one event loop.
+    ``max_slots``. Otherwise all requests would be repeated at the end of a pause, and most would be refused until their
+    attempts are exhausted. Not thread-safe.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_slots: int) -> None:
         self.until = 0.0
-        self.slots = most
-        self._most = most
+        self.slots = max_slots
+        self._max_slots = max_slots
         self._surplus = 0  # slots that are removed when they become free
-        self._free = asyncio.Semaphore(most)
-        self._narrowed = float("-inf")
+        self._free = asyncio.Semaphore(max_slots)
+        self._last_halved = float("-inf")
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a slot, first come, first served, and hold it."""
+        """Wait for a slot, first come, first served, and occupy it in the block."""
         await self._free.acquire()
         try:
             yield
         finally:
-            self._give_back()
+            self._release()
 
     def succeeded(self) -> None:
         """Add a slot after a success."""
-        if self.slots < self._most:
+        if self.slots < self._max_slots:
             self.slots += 1
-            self._give_back()
+            self._release()
 
-    def hold(self, seconds: float, *, sent: float, now: float) -> None:
+    def pause_for(self, seconds: float, *, sent: float, now: float) -> None:
         """Pause for ``seconds`` from ``now``, unless a longer pause is under way, after an attempt sent at ``sent``.
 
         Attempts that were in flight together halve the slots only once.
         """
         self.until = max(self.until, now + seconds)
-        if sent > self._narrowed:
-            self._narrowed = now
-            fewer = max(1, self.slots // 2)
-            self._surplus += self.slots - fewer
-            self.slots = fewer
+        if sent > self._last_halved:
+            self._last_halved = now
+            slots = max(1, self.slots // 2)
+            self._surplus += self.slots - slots
+            self.slots = slots
 
     def remaining(self, now: float) -> float:
         """Return the seconds left of the pause."""
         return max(0.0, self.until - now)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if self._surplus:
             self._surplus -= 1
         else:
@@ -153,15 +153,16 @@ class Limiter:
 
 
 MIN_FAILING_REQUESTS = 3
-"""Minimum number of failing requests before silence counts; a single unanswerable request must not stop others."""
+"""Minimum number of failing requests before silence counts, so that one unanswerable request stops no others."""
 MAX_SILENCE_RATIO = 2.0
-"""Maximum ratio of the silence, including pauses that the provider asked for, to `Policy.silence`."""
+"""Maximum ratio of the silence, including pauses that the provider requested, to `Policy.silence`."""
 
 
-class Breaker:
-    """Suspects a provider of being down after consecutive failed requests, or a time of failures only; single-threaded.
+class CircuitBreaker:
+    """Circuit breaker: suspects an outage after consecutive failed requests, or a period of failures only.
 
-    The caller resolves a ``suspicion`` with `open` or `clear_suspicion`. Times are seconds of one clock.
+    The caller resolves a ``suspicion`` with `open` or `clear_suspicion`. Times are seconds of one clock. Not
+    thread-safe.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -188,27 +189,27 @@ class Breaker:
     def record_failure(
         self, request: object, sent: float, now: float, pause: float = 0.0, *, alone: bool = True, kind: str = ""
     ) -> None:
-        """Record a failed attempt of ``request``, sent at ``sent``; the provider asked for a ``pause`` (seconds).
+        """Record a failed attempt of ``request``, sent at ``sent``; ``pause`` is the requested pause in seconds.
 
-        ``alone``: whether no other attempt is in flight. A request to pause arrives sooner than a reply, so it raises
+        ``alone`` is whether no other attempt is in flight. A request to pause arrives sooner than a reply, so it raises
         no suspicion while other attempts are in flight.
         """
         began = max(sent, self._last_answer)
         self._since = began if self._since is None else min(self._since, began)
         self.kind = kind
         self._failing.add(request)
-        silent = now - self._since
-        expected = min(silent, self._paused - max(0.0, self._pause_until - now))
+        silence = now - self._since
+        requested = min(silence, self._paused - max(0.0, self._pause_until - now))
         self._paused += max(0.0, now + pause - max(now, self._pause_until))  # pauses of several requests overlap
         self._pause_until = max(self._pause_until, now + pause)
-        least = self._policy.silence
-        in_vain = silent >= least and silent + pause >= MAX_SILENCE_RATIO * least
+        min_silence = self._policy.silence
+        exceeds_maximum = silence >= min_silence and silence + pause >= MAX_SILENCE_RATIO * min_silence
         if (
             len(self._failing) >= MIN_FAILING_REQUESTS
             and (alone or not pause)
-            and (silent - expected >= least or in_vain)
+            and (silence - requested >= min_silence or exceeds_maximum)
         ):
-            self._suspect(now, f"nothing but failures for {silent:.0f} s")
+            self._suspect(now, f"only failures for {silence:.0f} s")
 
     def record_failed_request(self, now: float) -> None:
         """Record that a request failed after all its attempts."""
@@ -217,8 +218,8 @@ class Breaker:
             self._suspect(now, f"{self._failed_requests} requests in a row failed")
 
     def clear_suspicion(self, now: float) -> None:
-        """Clear the suspicion, and raise no other for a while."""
-        self._trusted_until = now + self._policy.rest
+        """Clear the suspicion, and raise no other during the cooldown."""
+        self._trusted_until = now + self._policy.cooldown
         self.record_answer(now)
 
     def open(self, now: float, why: str) -> None:
@@ -226,9 +227,9 @@ class Breaker:
         if self.suspicion:
             self._opened, self._why, self.suspicion = now, why, ""
 
-    def why_open(self, now: float) -> str:
-        """Return why no request may be sent now, or ""; after a rest the provider is tried again."""
-        if self._opened is None or now < self._opened + self._policy.rest:
+    def open_reason(self, now: float) -> str:
+        """Return why no request may be sent now, or ""; after the cooldown the provider is tried again."""
+        if self._opened is None or now < self._opened + self._policy.cooldown:
             return self._why
         self._reset()
         return ""

@@ -19,7 +19,7 @@ from ragsmith.models.served.policy import (
     PROBE_USAGE,
     AccessRefused,
     AttemptFailed,
-    Breaker,
+    CircuitBreaker,
     Limiter,
     Policy,
     RequestRejected,
@@ -37,7 +37,7 @@ Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
 
 JITTER_SHARE = 0.1
-"""Share of a pause, at most 1 s, over which waiting requests are spread; sent together they would be refused again."""
+"""Share of a pause, at most 1 s, over which waiting requests are spread, as together they would be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,19 @@ class ProviderActivity:
 class Provider:
     """Sends requests. Thread-safe.
 
-    ``on_attempt`` is called before each attempt is sent, in the loop's thread, and must not block; a budget is reserved
-    there. If it raises, nothing is sent and the request fails with its exception. ``on_lost`` is called with the usage
-    of each failed attempt that may be billed, and of each probe before it is sent.
+    ``on_attempt`` is called before each attempt is sent, in the loop's thread, and must not block; it reserves
+    a budget. If it raises, nothing is sent and the request fails with its exception. ``on_billable_failure`` is called
+    with the usage of each failed attempt that may be billed, and of each probe before it is sent.
     """
 
     def __init__(self, name: str, policy: Policy | None = None) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[Usage], None] = lambda _: None
+        self.on_billable_failure: Callable[[Usage], None] = lambda _: None
         self._jitter = random.Random()  # not seeded: no result depends on it, and processes must differ
         self._limiter = Limiter(self.policy.in_flight)
-        self._breaker = Breaker(self.policy)
+        self._breaker = CircuitBreaker(self.policy)
         self._probe_lock = asyncio.Lock()
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
@@ -90,12 +90,12 @@ class Provider:
     def send(self, attempt: Callable[[], Awaitable[T]], *, what: str, probe: Probe | None = None) -> T:
         """Return the result of ``attempt``, with as many attempts as the policy allows.
 
-        ``what`` begins error messages. ``probe`` is sent to check that the provider is down when failures suggest it.
+        ``what`` begins error messages. ``probe`` is sent if failures suggest that the provider is down.
 
         Raises:
             ModelError: every attempt failed; `Unreadable` if replies were unusable, `RefusedContent` or `TooLong` if
                 the request was rejected.
-            ModelUnavailable: the provider refuses the key or the model, asks for too long a pause, or is down.
+            ModelUnavailable: the provider refuses the key or the model, requests too long a pause, or is down.
         """
         return self.send_all([attempt], what=what, probe=probe)[0]
 
@@ -122,8 +122,8 @@ class Provider:
     def close(self, *, patience: float = 0.0) -> None:
         """Close the connections; pending requests fail with `ModelUnavailable`.
 
-        Attempts in flight have ``patience`` seconds to end, unless the provider is down, since the request of
-        an abandoned reply is paid for again.
+        Attempts in flight have ``patience`` seconds to end, unless the provider is down, because a request whose reply
+        is abandoned would be paid for again.
         """
         self._closed = True
         try:
@@ -142,11 +142,16 @@ class Provider:
         """Like `send`, in the loop's thread."""
         policy, request, problem = self.policy, object(), ""
         n_attempts = failed = unusable = 0
-        lost = NO_USAGE
+        failed_usage = NO_USAGE
         wait: float | None = None
 
         def failure(kind: type[ModelError], message: str) -> ModelError:
-            return kind(message, calls=n_attempts, input_tokens=lost.input_tokens, output_tokens=lost.output_tokens)
+            return kind(
+                message,
+                calls=n_attempts,
+                input_tokens=failed_usage.input_tokens,
+                output_tokens=failed_usage.output_tokens,
+            )
 
         while failed < policy.attempts and unusable < policy.replies and n_attempts - failed < policy.pauses:
             if failed and not wait:
@@ -157,10 +162,10 @@ class Provider:
             except TransientFailure as failed_attempt:
                 problem, wait = redacted(failed_attempt.problem), failed_attempt.wait
                 unusable += isinstance(failed_attempt, UnusableReply)
-                lost += failed_attempt.usage or NO_USAGE
+                failed_usage += failed_attempt.usage or NO_USAGE
             except RequestRejected as failed_attempt:
                 n_attempts += 1
-                lost += failed_attempt.usage or NO_USAGE
+                failed_usage += failed_attempt.usage or NO_USAGE
                 error = failure(failed_attempt.error, f"{what}: {redacted(failed_attempt.problem)}")
             except AccessRefused as failed_attempt:
                 error = ModelUnavailable(f"{what}: {redacted(failed_attempt.problem)}")
@@ -184,9 +189,12 @@ class Provider:
         async with self._limiter.slot():
             await self._ready(what, problem)
             self.on_attempt()
-            now = self._activity
+            activity = self._activity
             self._activity = replace(
-                now, attempts=now.attempts + 1, retries=now.retries + retry, in_flight=now.in_flight + 1
+                activity,
+                attempts=activity.attempts + 1,
+                retries=activity.retries + retry,
+                in_flight=activity.in_flight + 1,
             )
             sent = time.monotonic()
             try:
@@ -194,7 +202,7 @@ class Provider:
             except AttemptFailed as failed_attempt:
                 self._record_failure(request, sent, failed_attempt)
                 if failed_attempt.usage is not None:
-                    self.on_lost(failed_attempt.usage)
+                    self.on_billable_failure(failed_attempt.usage)
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
@@ -209,7 +217,7 @@ class Provider:
             self._breaker.record_answer(now)
             return
         if failed_attempt.wait is not None:
-            self._limiter.hold(failed_attempt.wait, sent=sent, now=now)
+            self._limiter.pause_for(failed_attempt.wait, sent=sent, now=now)
             self._activity = replace(self._activity, waiting_until=self._limiter.until)
         alone = self._activity.in_flight == 1
         self._breaker.record_failure(request, sent, now, failed_attempt.wait or 0.0, alone=alone, kind=kind)
@@ -230,13 +238,13 @@ class Provider:
                 self._down.set()
 
     async def _probe(self, probe: Probe | None) -> str:
-        """Send ``probe``, which counts as an attempt, and return the kind of its failure, or "" if it is answered.
+        """Send ``probe``, which counts as an attempt, and return the kind of its failure, or "" for an answer.
 
         During a pause requested by the provider no probe is sent, and the kind of the last failure is returned.
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
-        self.on_lost(PROBE_USAGE)
+        self.on_billable_failure(PROBE_USAGE)
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
@@ -261,7 +269,7 @@ class Provider:
             self._check(what, problem)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for ``seconds``, but no longer than until the provider is down or closed."""
+        """Wait for ``seconds``, or until the provider is down or closed."""
         if self._closed:
             return
         try:
@@ -274,7 +282,7 @@ class Provider:
         """Raise `ModelUnavailable` if the provider is down or closed."""
         if self._closed:
             raise self._closed_error(what)
-        if why := self._breaker.why_open(time.monotonic()):
+        if why := self._breaker.open_reason(time.monotonic()):
             self._down.set()
             last = f"{problem}; " if problem else ""
             raise ModelUnavailable(f"{what}: {last}{self.name} seems to be down ({why}): run the same command later")

@@ -82,7 +82,7 @@ class RerankEndpoint(EndpointModel):
     @property
     def truncated(self) -> int:
         """Number of texts that were truncated."""
-        return self._window.cut
+        return self._window.truncated
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``, to six decimals.

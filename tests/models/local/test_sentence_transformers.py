@@ -150,7 +150,7 @@ def test_a_shorter_window_can_be_asked_for_and_no_impossible_one(bi_encoder: Pat
     same = short.embed(["salt bell wall", "salt bell wall court"])
     assert same[0].tobytes() == same[1].tobytes()
     assert short.truncated == 1
-    with pytest.raises(UsageError, match="context_window is 99, and the model reads 32 tokens"):
+    with pytest.raises(UsageError, match="context_window is 99, but the model has 32 positions"):
         SentenceTransformersEmbedder(str(bi_encoder), device="cpu", context_window=99).embed(["salt"])
 
 
@@ -166,7 +166,7 @@ def test_what_is_not_finite_is_an_error(bi_encoder: Path, tmp_path: Path) -> Non
     save_file(weights, file, metadata={"format": "pt"})
     broken = SentenceTransformersEmbedder(str(folder), device="cpu")
     assert broken.embed(["salt"]).any()
-    with pytest.raises(ModelError, match="no finite numbers for the text that begins 'the guilt'"):
+    with pytest.raises(ModelError, match="values that are not finite for the text that begins 'the guilt'"):
         broken.embed(["salt", "the guilt"])
 
 

@@ -18,15 +18,15 @@ from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import (
     MAX_CHARACTERS_PER_TOKEN,
+    CompletionRequest,
     OpenAIChat,
-    RequestedModel,
     is_same_model,
     read_reply,
 )
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, Policy, TransientFailure
 from ragsmith.models.usage import Usage
 
-ASKED = RequestedModel("tiny", "What is due?", 100)
+ASKED = CompletionRequest("tiny", "What is due?", 100)
 
 
 def reply(message: dict[str, Any] | str, finish: str = "stop", **more: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_a_thought_that_does_not_end_is_a_cut_whatever_the_server_says() -> None
 def test_a_count_that_can_be_true_is_believed(counts: dict[str, Any], read: int, written: int) -> None:
     found = read_reply(ASKED, usage(**counts), 0.5)
     assert (found.completion.usage.input_tokens, found.completion.usage.output_tokens) == (read, written)
-    assert found.odd == {}
+    assert found.anomalies == {}
 
 
 @pytest.mark.parametrize("stated", [None, {}, {"prompt_tokens": None}, "many", [1]])
@@ -132,17 +132,17 @@ def test_a_count_beyond_what_the_request_could_use_is_replaced_and_named(name: s
     found = read_reply(ASKED, usage(**{"prompt": 12, "completion": 3, name: count}), 0.5)
     assert found.completion.usage.input_tokens <= 12
     assert found.completion.usage.output_tokens <= 3
-    [said] = found.odd.values()
+    [said] = found.anomalies.values()
     assert f"{count:,}" in said or f"{count - 12:,}" in said
-    assert "estimated" in said
+    assert "an estimate is used" in said
 
 
 @pytest.mark.parametrize("counts", [{"prompt": 12, "completion": 0}, {"completion": 0}])
 def test_a_reply_of_no_tokens_is_counted_here_and_that_is_named(counts: dict[str, int]) -> None:
     found = read_reply(ASKED, usage(**counts), 0.5)
     assert found.completion.usage.output_tokens == 2  # "Four."
-    [said] = found.odd.values()
-    assert said.startswith("says of a reply of 5 characters that it wrote no tokens: such numbers are estimated here")
+    [said] = found.anomalies.values()
+    assert said.startswith("reports no output tokens for a reply of 5 characters: an estimate is used instead")
 
 
 # --- length ----------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_reply_of_no_tokens_is_counted_here_and_that_is_named(counts: dict[str
 def test_a_reply_longer_than_its_tokens_could_hold_is_refused() -> None:
     longest = 100 * MAX_CHARACTERS_PER_TOKEN
     assert len(read_reply(ASKED, reply("x" * longest), 0.5).completion.text) == longest
-    with pytest.raises(TransientFailure, match=r"12,801 characters, which 100 tokens cannot hold"):
+    with pytest.raises(TransientFailure, match=r"12,801 characters, more than 100 tokens can encode"):
         read_reply(ASKED, reply("x" * (longest + 1)), 0.5)
 
 
@@ -168,7 +168,7 @@ def test_a_dated_or_longer_name_is_the_same_model_and_another_one_is_not(asked: 
 
 @pytest.mark.parametrize("named", [None, 3, "", "tiny", ...])
 def test_a_server_that_names_no_model_is_believed(named: Any) -> None:
-    assert read_reply(ASKED, reply("Four.", **({} if named is ... else {"model": named})), 0.5).odd == {}
+    assert read_reply(ASKED, reply("Four.", **({} if named is ... else {"model": named})), 0.5).anomalies == {}
 
 
 def test_a_reply_by_another_model_is_refused_unless_it_is_accepted() -> None:
@@ -176,11 +176,11 @@ def test_a_reply_by_another_model_is_refused_unless_it_is_accepted() -> None:
     with pytest.raises(AccessRefused, match=r"by another model, 'large-2025-04-14': .* accept_model"):
         read_reply(ASKED, by_other, 0.5)
     for accepts in ("large", "any"):
-        found = read_reply(RequestedModel("tiny", "What is due?", 100, accepts), by_other, 0.5)
+        found = read_reply(CompletionRequest("tiny", "What is due?", 100, accepts), by_other, 0.5)
         assert found.completion.text == "Four."
-        assert "large-2025-04-14" in found.odd["model"]
+        assert "large-2025-04-14" in found.anomalies["model"]
     with pytest.raises(AccessRefused):
-        read_reply(RequestedModel("tiny", "What is due?", 100, "small"), by_other, 0.5)
+        read_reply(CompletionRequest("tiny", "What is due?", 100, "small"), by_other, 0.5)
 
 
 KEY = "sk-very-secret-0123456789"
@@ -260,7 +260,7 @@ def test_what_is_cut_is_thoughts_once_a_reply_has_ended_thoughts_that_it_had_not
 
 def test_odd_numbers_are_named_once(chat: OpenAIChat, server: FaultServer) -> None:
     server.answer = lambda path, body: {**completion("Four."), "usage": {"prompt_tokens": 9 * 10**18}}
-    with pytest.warns(Notice, match=r"openai:tiny says that a prompt of 12 characters had 9,000,.* estimated"):
+    with pytest.warns(Notice, match=r"openai:tiny reports 9,000,.* for a prompt of 12 characters: an estimate"):
         assert ask(chat).usage.input_tokens == 5
     assert ask(chat).usage.input_tokens == 5  # a second warning would be an error
 
@@ -277,7 +277,7 @@ def test_each_parameter_is_refused_once_however_many_ask(
     with ThinkingServer("usage", refuses=REFUSED, latency=0.05) as server:
         first = OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK))
         kept: list[ModelCapabilities] = []
-        first.learner.keep = kept.append
+        first.learner.on_change = kept.append
         with ThreadPoolExecutor(64) as pool:
             replies = list(pool.map(lambda n: first.complete(f"Question {n}", max_tokens=4096, sample=0), range(128)))
         assert all(reply.text and not reply.cut_at for reply in replies)

@@ -113,7 +113,7 @@ def test_a_pause_that_is_too_long_ends_the_run(provider: Provider) -> None:
 
 
 def test_no_request_is_sent_to_a_provider_that_is_down() -> None:
-    provider = Provider("host", Policy(attempts=2, pause=0.0, failures_in_a_row=3, rest=0.2))
+    provider = Provider("host", Policy(attempts=2, pause=0.0, failures_in_a_row=3, cooldown=0.2))
     attempts = Attempts(*failures(6))
     for _ in range(2):
         with pytest.raises(ModelError):
@@ -153,7 +153,7 @@ def test_what_replies_of_no_use_cost_goes_with_the_error(
 ) -> None:
     provider = Provider("host", Policy(pause=0.0))
     lost: list[Usage] = []
-    provider.on_lost = lost.append
+    provider.on_billable_failure = lost.append
     attempts = Attempts(UnusableReply("no text", Usage(1, 0, 0, 3, 1)), UnusableReply("no JSON"), last)
     with pytest.raises(error) as raised:
         provider.send(attempts, what="m")
@@ -287,11 +287,11 @@ def test_what_must_be_reserved_is_reserved_before_sending(provider: Provider) ->
     def reserve() -> None:
         nonlocal left
         if left == 0:
-            raise LookupError("the budget is spent")
+            raise LookupError("the budget is exhausted")
         left -= 1
 
     provider.on_attempt = reserve
     attempts = Attempts(*failures(9))
-    with pytest.raises(LookupError, match="the budget is spent"):
+    with pytest.raises(LookupError, match="the budget is exhausted"):
         provider.send(attempts, what="m")
     assert len(attempts.sent) == 2

@@ -38,7 +38,7 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._ensure_running())
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Call in the loop's thread; see `asyncio.loop.call_soon_threadsafe`."""
+        """Schedule ``call`` in the loop's thread; see `asyncio.loop.call_soon_threadsafe`."""
         self._ensure_running().call_soon_threadsafe(call)
 
     def close_at_exit(self, client: Closable) -> None:
@@ -47,7 +47,7 @@ class BackgroundLoop:
             self._clients.add(client)
 
     def close(self, client: Closable, *, wait: bool = True) -> None:
-        """Close ``client``; without a running loop it has no connections."""
+        """Close ``client``; it has no connections if the loop is not running."""
         with self._lock:
             self._clients.discard(client)
             loop = self._loop

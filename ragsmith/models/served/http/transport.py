@@ -38,14 +38,14 @@ QUOTA_EXHAUSTED = re.compile(r"insufficient_quota|credit balance is too low|budg
 """Messages of an exhausted quota, which is permanent: OpenAI sends them with 429, Anthropic and LiteLLM with 400."""
 CONTENT_REFUSED_STATUSES = frozenset({400, 422, 451})
 """HTTP statuses for refused content; other rejections concern how or where a request was sent."""
-TOO_LARGE = 413
+CONTENT_TOO_LARGE_STATUS = 413
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
     r"|max_(completion_|output_|new_)?tokens\b(?!.*\b(instead|unsupported|not supported)\b)"
     r".*(too (large|high|big)|at most|maximum|less than|greater than|range|exceed|<=|> ?\d)",
     re.IGNORECASE,
 )
-"""Messages about too long a prompt or token limit: OpenAI, vLLM, llama.cpp, Anthropic, Cohere, DeepSeek."""
+"""Messages about a prompt or token limit that is too long: OpenAI, vLLM, llama.cpp, Anthropic, Cohere, DeepSeek."""
 
 redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
 
@@ -134,7 +134,7 @@ def classify_response(status: int, headers: Mapping[str, str], body: bytes) -> A
         return RequestRejected(
             f"{problem}: the server redirects, which is not followed: check the base URL", ModelError
         )
-    too_long = status == TOO_LARGE or TOO_LONG.search(message)
+    too_long = status == CONTENT_TOO_LARGE_STATUS or TOO_LONG.search(message)
     error = TooLong if too_long else RefusedContent if status in CONTENT_REFUSED_STATUSES else ModelError
     return RequestRejected(f"{problem}: the server refuses the request", error)
 
@@ -166,13 +166,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             continue
         if math.isfinite(seconds):
             return max(0.0, seconds)
-    until, now = _instant(headers.get("retry-after")), _instant(headers.get("date"))
+    until, now = _timestamp(headers.get("retry-after")), _timestamp(headers.get("date"))
     if until is None:
         return None
     return max(0.0, until - (time.time() if now is None else now))
 
 
-def _instant(date: str | None) -> float | None:
+def _timestamp(date: str | None) -> float | None:
     """Return the seconds since 1970 of an HTTP date."""
     try:
         return parsedate_to_datetime(date).timestamp() if date else None
