@@ -26,7 +26,7 @@ from ragsmith.datasets.ingest.readers.part import FilePart, reader
 
 @reader("subtitles", suffixes=(".srt",))
 def read_subtitles(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Subtitles: what is said, without times."""
+    """Read the text of subtitles, without times."""
     lines = [line for line in data.decode().splitlines() if line and not re.match(r"[0-9:,> -]+$", line)]
     return (FilePart("\\n".join(lines) + "\\n"),)
 '''
