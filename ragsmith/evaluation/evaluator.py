@@ -69,10 +69,12 @@ class Evaluator:
         clock: Clock = perf_counter,
         memory: int | None = None,
         cluster: Cluster | None = None,
+        on_results: Callable[[], None] | None = None,
     ) -> None:
         """``memory`` limits the bytes of all processes together; by default it is the available memory of the machine.
 
-        The actors of ``cluster``, if given, compute missing results instead of ``workers``.
+        The actors of ``cluster``, if given, compute missing results instead of ``workers``. ``on_results`` is called
+        while results are computed; an exception that it raises ends the evaluation, after they are stored.
         """
         self._setup = setup
         self._cluster = cluster
@@ -84,6 +86,7 @@ class Evaluator:
         self._workers = workers
         self._memory = Memory(memory_per_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
+        self._on_results = on_results or (lambda: None)
         self._runner: Runner | None = None
         self._engine: Engine | None = None
         self._stack = ExitStack()
@@ -94,6 +97,7 @@ class Evaluator:
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the sets of questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         self.computed = 0
+        self.computed_rankings = 0
         self.reused = 0
         self.timings = 0
 
@@ -299,10 +303,14 @@ class Evaluator:
                 if counts:
                     self.computed += len(batch)
                     self._progress(done, len(jobs))
+                else:
+                    self.computed_rankings += len(batch)
                 if self._clock() - stored >= REPORT_SECONDS:
                     rows, ended = ended, []
                     self._store_rows(rows)
                     stored = self._clock()
+                if done < len(jobs):
+                    self._on_results()
         finally:
             self._store_rows(ended)
 

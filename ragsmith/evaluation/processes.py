@@ -148,9 +148,14 @@ class ProcessRunner(Runner):
         return sum([*self._earlier_work, *self._collect_work()], start=super().work())
 
     def _collect_work(self) -> list[ComputedWork]:
-        """Return the work of each worker."""
+        """Return the work of each worker, which ends the evaluation that it is at; results not read are dropped."""
         self._send_all(_account)
-        return [_receive(connection) for _, connection in self._workers]
+        each: list[ComputedWork] = []
+        for _, connection in self._workers:
+            while isinstance(received := _receive(connection), list):
+                pass
+            each.append(received)
+        return each
 
     def _send_all(self, *message: Any) -> None:
         for _, connection in self._workers:
@@ -181,7 +186,11 @@ class ProcessRunner(Runner):
             connection = self._workers[worker][1]
             _send(connection, (_evaluate, candidates, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
-        yield from _collect(waiting)
+        try:
+            yield from _collect(waiting)
+        except GeneratorExit:  # the caller stopped early
+            self._collect_work()
+            raise
 
     def _evaluate_first_jobs(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part
@@ -385,6 +394,8 @@ def _evaluate(
     sent = monotonic()
     try:
         for question, positions in share.items():
+            if connection.poll():  # the parent wants something else
+                break
             for position in positions:
                 ended.append(evaluate_job(*prepared[position], candidates[position], (position, question), part))
             if monotonic() - sent >= SEND_SECONDS:

@@ -418,7 +418,8 @@ class _Simulator:
             shared=self._engine,
         )
         latency_of = partial(self._latency_of, simulated.searching(self._space.settings))
-        settings, execution = replace(self._settings, control=control), Execution(latency_of=latency_of)
+        settings = replace(self._settings, control=control, time_limit=None)
+        execution = Execution(latency_of=latency_of)
         outcome = Run(simulated, self._space, self._scratch, settings, execution=execution).go()
         counts = dict(self._counts)
         self._counts.clear()

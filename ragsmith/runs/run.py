@@ -37,7 +37,16 @@ from ragsmith.records.record import (
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
 from ragsmith.runs.final_comparison import diagnose, run_final_comparison
-from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
+from ragsmith.runs.run_context import (
+    TIME_LIMIT_REACHED,
+    Callbacks,
+    Latencies,
+    RunContext,
+    Start,
+    Step,
+    run_key,
+    timestamp,
+)
 from ragsmith.runs.search import run_search
 from ragsmith.runs.search_loop import finished_evaluations
 from ragsmith.store.store import RunRow, RunState, Store
@@ -142,6 +151,7 @@ class Run:
             clock=execution.clock,
             memory=execution.memory,
             cluster=execution.cluster,
+            on_results=self._check_time,
         )
         self._context = RunContext(
             self.key,
@@ -162,11 +172,16 @@ class Run:
         """Whether there is any answer to report."""
         return self._evaluator.computed + self._evaluator.reused > 0
 
+    def _check_time(self) -> None:
+        if self._context.is_late():
+            raise BudgetExhausted(TIME_LIMIT_REACHED)
+
     def go(self) -> RunOutcome:
         """Run to the end or to a limit, from the stored results on.
 
         Raises:
-            BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call resumes.
+            BudgetExhausted: the budget was spent, or the time limit reached, before any pipeline of the search was
+                evaluated; another call resumes.
             RagsmithError: a provider or the cache cannot be used any more; computed results stay stored.
         """
         setup = self._context.setup

@@ -120,7 +120,8 @@ class RunContext:
         Replaying stored results does not count: with a limit shorter than the replay, a run would never end.
         """
         limit = self.settings.time_limit
-        has_computed = self.evaluator.computed + self.evaluator.timings > 0
+        evaluator = self.evaluator
+        has_computed = evaluator.computed + evaluator.computed_rankings + evaluator.timings > 0
         return limit is not None and self.now() - self.started >= limit and has_computed
 
 

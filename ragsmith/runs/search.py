@@ -35,7 +35,8 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
     Return the candidates that may win, the random ones, and the prior.
 
     Raises:
-        BudgetExhausted: the budget was spent before the first batch of the strategy was evaluated.
+        BudgetExhausted: the budget was spent before the first batch of the strategy was evaluated, or the time limit
+            reached before the warm start was.
     """
     settings = context.settings
     known = _warm_start(context)
@@ -130,7 +131,7 @@ def _race(
                 context.stopped = TIME_LIMIT_REACHED
                 break
     except BudgetExhausted as stop:
-        if not proposed and not control:
+        if not (proposed or control or (context.is_late() and known)):
             raise
         context.stopped = str(stop)
     if not control:

@@ -87,7 +87,7 @@ def test_a_time_limit_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     paused = ragsmith(*search_arguments("--workers", 1, "--time-limit", 0.000001))
-    assert paused.code == 0
+    assert paused.code == 130
     assert "the same command resumes the search" in paused.err
     whole = ragsmith(*search_arguments("--workers", 1))
     assert whole.code == 0

@@ -81,6 +81,23 @@ def test_processes_give_the_same_records(
     assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
 
 
+def test_processes_that_are_left_early_go_on_with_what_is_asked_next(
+    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
+) -> None:
+    jobs = [(position, question) for position in range(len(candidates)) for question in tiny_setup.examples]
+    with ProcessRunner(tiny_setup, tiny_setup.engine(), 2) as runner:
+        for left in ("closed", "not closed"):
+            batches = runner.run(candidates, jobs)
+            assert next(batches) is not None
+            if left == "closed":
+                batches.close()  # type: ignore[attr-defined]
+            assert runner.work().stages_requested > 0
+            del batches
+            assert everything(runner, candidates[:2], tiny_setup) == {
+                job: done for job, done in expected.items() if job[0] < 2
+            }
+
+
 class Unavailable:
     """Sees the answers of all questions but one, whose model is unavailable."""
 

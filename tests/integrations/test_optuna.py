@@ -25,7 +25,7 @@ import optuna
 import pytest
 from optuna.storages._rdb import models
 from optuna.trial import TrialState
-from stored import put_call
+from stored import StepClock, put_call
 
 from ragsmith.errors import Notice, StoreError, UsageError
 from ragsmith.evaluation.experiment import Experiment
@@ -33,6 +33,7 @@ from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run, study_t
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
+from ragsmith.runs.run_context import Callbacks
 from ragsmith.store.schema import APPLICATION_ID, FORMAT
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
@@ -174,9 +175,10 @@ def test_equal_runs_have_equal_studies(cache: Path, tmp_path: Path) -> None:
 
 def test_a_run_that_goes_on_adds_to_its_study(tmp_path: Path, tiny_setup: Experiment, space: Space) -> None:
     path = tmp_path / "cache.sqlite"
-    clock = itertools.count()
+    clock = StepClock()
+    callbacks = Callbacks(on_step=clock.tick)
     with Store.open(path) as store:
-        begun = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=2), now=lambda: float(next(clock))).go()
+        begun = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=2), now=clock, callbacks=callbacks).go()
         assert begun.state == "interrupted"
         first = mirror_run(store)
         assert 0 < first.written == first.trials

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from stored import recorded
+from stored import go_on, recorded
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -181,16 +181,11 @@ def test_it_goes_on_after_pauses_to_the_same_front(
     finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
     store, outcome = finished
-    states = []
+    ticks, short = itertools.count(), replace(SETTINGS, time_limit=100.0)
     with Store.open(tmp_path / "paused.sqlite") as other:
-        while "finished" not in states:
-            ticks = itertools.count()
-            paused = Run(
-                tiny_setup, space, other, replace(SETTINGS, time_limit=0.5), now=lambda t=ticks: float(next(t))
-            ).go()
-            states.append(paused.state)
-        assert len(states) > 2
-        assert end(other, paused, tiny_setup) == end(store, outcome, tiny_setup)
+        resumed, starts = go_on(lambda: Run(tiny_setup, space, other, short, now=lambda: float(next(ticks))).go())
+        assert starts > 2
+        assert end(other, resumed, tiny_setup) == end(store, outcome, tiny_setup)
 
 
 def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, RunOutcome]) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from fault_replies import chat_reply
 from served import grouped
-from stored import recorded
+from stored import go_on, recorded
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
@@ -215,14 +215,11 @@ def test_a_search_that_goes_on_reads_what_was_measured_and_goes_the_same_way(
     assert (again.key, again.computed) == (outcome.key, 0)
     assert end(store, again) == end(store, outcome)
     with Store.open(tmp_path / "paused.sqlite") as other:
-        ticks = iter(range(10**6))
-        short = replace(SETTINGS, time_limit=0.5)
-        states = []
-        while "finished" not in states:
-            paused = searched(world, space, other, short, now=lambda: float(next(ticks)))
-            states.append(paused.state)
-        assert len(states) > 2
-        assert end(other, paused) == end(store, outcome)
+        ticks = itertools.count()
+        short = replace(SETTINGS, time_limit=30.0)
+        resumed, starts = go_on(lambda: searched(world, space, other, short, now=lambda: float(next(ticks))))
+        assert starts > 2
+        assert end(other, resumed) == end(store, outcome)
 
 
 def test_another_machine_is_another_search(finished: tuple[Store, RunOutcome, World], space: Space) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from learned_ranking import SIGNALS, weighing
-from stored import recorded
+from stored import StepClock, recorded
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.overlap import sample_shingles
@@ -34,7 +33,7 @@ from ragsmith.plugins import Count
 from ragsmith.records.record import RunSettings
 from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.runs.run import Run, RunOutcome
-from ragsmith.runs.run_context import run_key
+from ragsmith.runs.run_context import Callbacks, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import retrieval
@@ -95,12 +94,12 @@ def left(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
 def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(
     tiny_setup: Experiment, tmp_path: Path, space_with: Callable[[str], Space]
 ) -> None:
-    space, ticks = space_with("listnet"), itertools.count()
+    space, clock = space_with("listnet"), StepClock()
     with Store.open(tmp_path / "whole.sqlite") as store:
         whole = left(store, Run(tiny_setup, space, store, SETTINGS).go())
     with Store.open(tmp_path / "paused.sqlite") as store:
-        limited = replace(SETTINGS, time_limit=1.5)
-        paused = Run(tiny_setup, space, store, limited, now=lambda: float(next(ticks))).go()
+        limited, callbacks = replace(SETTINGS, time_limit=2.0), Callbacks(on_step=clock.tick)
+        paused = Run(tiny_setup, space, store, limited, now=clock, callbacks=callbacks).go()
         assert paused.state == "interrupted"
         assert left(store, Run(tiny_setup, space, store, SETTINGS).go()) == whole
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import recorded
+from stored import StepClock, go_on, recorded
 
 from ragsmith.diagnosis.ablation import load_ablation
 from ragsmith.errors import UsageError
@@ -34,16 +33,6 @@ GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="rand
 SETTINGS = RunSettings(genetic=GENETIC, seed=7, control="random")
 
 Finished = tuple[Store, RunOutcome, list[Step]]
-
-
-class Clock:
-    """Seconds that pass by one with every look."""
-
-    def __init__(self) -> None:
-        self._ticks = itertools.count()
-
-    def __call__(self) -> float:
-        return float(next(self._ticks))
 
 
 def proposals(store: Store, outcome: RunOutcome) -> list[tuple[int, int, tuple[int, ...], str, Any]]:
@@ -237,32 +226,47 @@ def test_a_limit_of_evaluations_is_kept(tiny_setup: Experiment, space: Space, st
     assert len(behaviours) <= 5 <= len(keys)  # one that turns out to do what another did does not count
 
 
-def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
+def test_a_time_limit_pauses_after_an_answer_and_the_same_command_ends_as_if_there_was_none(
     finished: Finished, store: Store, tiny_setup: Experiment, space: Space
 ) -> None:
+    """A second is the time of an answer."""
     whole_store, whole, _ = finished
-    paused = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock()).go()
-    assert paused.state == "interrupted"
-    assert 0 < len(proposals(store, paused)) < len(proposals(whole_store, whole))
-    run = store.run(paused.key)
-    assert run is not None
-    assert run.state == "interrupted"
-    assert not RunRecord.from_dict(run.value).test
-    resumed = Run(tiny_setup, space, store, SETTINGS).go()
-    assert resumed.state == "finished"
+    limit = whole.computed // 8
+    computed: list[float] = []
+    proposed: list[int] = []
+
+    def start() -> RunOutcome:
+        clock = StepClock()
+        callbacks = Callbacks(on_progress=clock.tick)
+        try:
+            run = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=limit), now=clock, callbacks=callbacks)
+            return run.go()
+        finally:
+            computed.append(clock.seconds)
+            stored = store.run(whole.key)
+            assert stored is not None
+            proposed.append(len(store.proposals(whole.key)))
+            if clock.seconds >= limit:
+                assert stored.state == "interrupted"
+                assert not RunRecord.from_dict(stored.value).test
+
+    resumed, starts = go_on(start)
+    assert starts == len(computed) >= 8
+    assert all(limit <= seconds <= limit + 1 for seconds in computed[:-1])
+    assert proposed[0] == 0 < len(set(proposed)) - 1
+    assert sum(computed) == whole.computed
     assert resumed.key == whole.key
     assert resumed.winner == whole.winner
     assert proposals(store, resumed) == proposals(whole_store, whole)
-    assert paused.computed + resumed.computed == whole.computed
 
 
-def test_a_short_time_limit_comes_to_the_end_in_the_long_run(
-    tiny_setup: Experiment, space: Space, store: Store
-) -> None:
-    settings = replace(SETTINGS, time_limit=1.5)
-    states = [Run(tiny_setup, space, store, settings, now=Clock()).go().state for _ in range(20)]
-    assert states[0] == "interrupted"
-    assert states[-1] == "finished"
+def test_a_pause_after_the_warm_start_has_a_winner(tiny_setup: Experiment, space: Space, store: Store) -> None:
+    clock = StepClock()
+    callbacks = Callbacks(on_step=clock.tick)
+    paused = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=1.0), now=clock, callbacks=callbacks).go()
+    assert (paused.state, "time limit" in paused.why) == ("interrupted", True)
+    assert paused.winner is not None
+    assert not store.proposals(paused.key)
 
 
 def test_an_interrupt_leaves_a_run_that_can_go_on(

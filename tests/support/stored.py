@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
-from ragsmith.errors import StoreError
+from ragsmith.errors import BudgetExhausted, StoreError
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
 from ragsmith.records.record import RunRecord, read_record
@@ -23,6 +25,30 @@ def recorded(store: Store, run: RunOutcome | str) -> RunRecord:
 def put_call(store: Store, key: str, model: str, task: str, value: Any, **cost: Any) -> None:
     """Store a reply as if ``model`` had just given it."""
     store.put_calls([StoredCall(key, model, task, value, **cost)])
+
+
+def go_on(start: Callable[[], RunOutcome]) -> tuple[RunOutcome, int]:
+    """Start a run until it is finished: its outcome, and the number of starts."""
+    for starts in count(1):  # pragma: no branch
+        with suppress(BudgetExhausted):
+            outcome = start()
+            if outcome.state == "finished":
+                return outcome, starts
+    raise AssertionError
+
+
+class StepClock:
+    """Seconds that pass by one with every step or answer of a run."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def tick(self, *_: object) -> None:
+        """A step or an answer is done."""
+        self.seconds += 1
 
 
 class Locked:
