@@ -19,7 +19,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment, ordered, prepare
 from ragsmith.evaluation.scoring import scored
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.measures.agreement import agreement
+from ragsmith.measures.agreement import score_agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.engine import Engine
@@ -43,10 +43,10 @@ def marks() -> None:
         assert isinstance(model, ExtractiveModel)
         for example in ordered([one for one in setup.split.search if one.evidence]):
             gold = " ".join(setup.corpus.text(span) for span in example.evidence)
-            right.append(agreement(model, example.question, example.answer, gold))
+            right.append(score_agreement(model, example.question, example.answer, gold))
             context = number_blocks(_without_gold(setup, engine, example))
             answer, _ = answer_offline(model, sample=0, question=example.question, context=context)
-            wrong.append(agreement(model, example.question, example.answer, answer))
+            wrong.append(score_agreement(model, example.question, example.answer, answer))
     print(f"{len(right)} search questions; share of marks from a level on:")
     for level in (0.05, 0.1, 0.15, 0.2, MIN_GOOD_AGREEMENT, 0.3, 0.4):
         shares = [100 * np.mean([mark >= level for mark in found]) for found in (right, wrong)]

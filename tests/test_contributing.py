@@ -16,7 +16,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.measures.registry import REGISTERED as REGISTERED_MEASURES
+from ragsmith.measures.registry import REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import REGISTRY
 from ragsmith.pipelines.genes import Gene

@@ -17,7 +17,7 @@ from fault_replies import chat_reply, vector
 from fault_server import FaultServer
 
 import ragsmith
-from ragsmith.measures.faithfulness import supporting
+from ragsmith.measures.faithfulness import support_task
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.post_generation.reflection_revising import make_revision_task
@@ -56,7 +56,8 @@ def tasks() -> list[Task[Any]]:
     names = [m.name for m in pkgutil.walk_packages(ragsmith.__path__, "ragsmith.") if not m.name.startswith(NO_TASKS)]
     found = {v for name in names for v in vars(importlib.import_module(name)).values() if isinstance(v, Task)}
     return sorted(
-        found | {answer_task(2), make_revision_task(2), make_ranking_task(2), supporting(2)}, key=lambda task: task.name
+        found | {answer_task(2), make_revision_task(2), make_ranking_task(2), support_task(2)},
+        key=lambda task: task.name,
     )
 
 

@@ -105,7 +105,7 @@ def check(
 
 def _checks_json(checks: Sequence[ModelCheck]) -> list[dict[str, Any]]:
     return [
-        {**asdict(result), "calibrated": [its.plain() for its in result.calibrated], "ok": result.ok}
+        {**asdict(result), "calibrated": [its.to_dict() for its in result.calibrated], "ok": result.ok}
         for result in checks
     ]
 
@@ -121,14 +121,14 @@ def _print_checks(checks: Sequence[ModelCheck]) -> None:
 
 def _print_calibration(checked: ModelCheck) -> None:
     """Print the accuracy of the judge on each data set: classification and order of right and wrong answers."""
-    from ragsmith.measures.judge_calibration import pooled
+    from ragsmith.measures.judge_calibration import pool_results
 
     each = checked.calibrated
     if not each:
         return
     print_line()
     rows = []
-    for result in (*each, *([pooled(each)] if len(each) > 1 else [])):
+    for result in (*each, *([pool_results(each)] if len(each) > 1 else [])):
         for name, shares in (("classified correctly", result.accuracy), ("scored below the right one", result.ordered)):
             cells = []
             for kind in result.accuracy:
@@ -137,7 +137,7 @@ def _print_calibration(checked: ModelCheck) -> None:
                 value = numbers.plain(its.value if its else None, 2)
                 cells.append(f"{value} {numbers.interval(low, high, digits=2)}".strip())
             rows.append([result.dataset, name, *cells])
-    counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pooled(each).accuracy.items())
+    counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pool_results(each).accuracy.items())
     print_rows(
         rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy)))
     )

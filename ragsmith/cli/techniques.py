@@ -64,17 +64,18 @@ def measures(
     as_json: JsonOption = False,
 ) -> None:
     """List the measures that a fitness may use, or explain one."""
-    from ragsmith.measures.registry import measure_named
+    from ragsmith.measures.registry import get_measure
     from ragsmith.measures.registry import measures as registered_measures
 
-    every = [measure_named(name)] if name is not None else list(registered_measures().values())
+    every = [get_measure(name)] if name is not None else list(registered_measures().values())
     if as_json:
-        print_json([measure.plain() for measure in every])
+        print_json([measure.to_dict() for measure in every])
     elif name is None:
         rows = [[measure.subject, measure.name, measure.label, measure.summary] for measure in every]
         print_rows(rows, ["of the", "measure", "label", "definition"])
     else:
-        listed = {field: ", ".join(map(str, v)) if isinstance(v, list) else v for field, v in every[0].plain().items()}
+        fields = every[0].to_dict().items()
+        listed = {field: ", ".join(map(str, v)) if isinstance(v, list) else v for field, v in fields}
         print_lines(f"{name}: {every[0].heading}", "", *str(inspect.getdoc(every[0].fn)).splitlines(), "")
         print_lines(*(f"{field:<10} {value}" for field, value in listed.items()))
 

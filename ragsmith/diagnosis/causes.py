@@ -26,7 +26,7 @@ from ragsmith.diagnosis.evidence_coverage import (
     truncate_passages,
 )
 from ragsmith.gateway.prompts_and_vectors import render_prompt
-from ragsmith.measures.agreement import contradiction
+from ragsmith.measures.agreement import score_contradiction
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import TRUNCATION_MARK
 from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
@@ -176,7 +176,7 @@ class QuestionTrace:
     contradicts: bool = False
 
     @property
-    def read(self) -> int:
+    def analyse(self) -> int:
         """The number of gold passages that reached the generator."""
         return sum(gold_trace.lost is None for gold_trace in self.gold_traces)
 
@@ -199,7 +199,9 @@ def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: 
     declined = declines(answer)
     is_read = all(gold_trace.lost is None for gold_trace in gold_traces)
     compared = is_read and not declined and example.answer
-    contradicts = bool(compared) and contradiction(analyse(example.answer), analyse(answer)) > CONTRADICTION_THRESHOLD
+    contradicts = (
+        bool(compared) and score_contradiction(analyse(example.answer), analyse(answer)) > CONTRADICTION_THRESHOLD
+    )
     return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts)
 
 

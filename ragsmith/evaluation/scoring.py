@@ -115,7 +115,7 @@ def _stages(trace: Trace) -> dict[str, str]:
 REMEMBERED_CASES = 1 << 14
 """Maximum number of memoized cases, of less than 1 KB each."""
 
-_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant", "answerable", "has"))
+_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant", "answerable", "satisfies"))
 """Attributes with the same value in all cases of a question."""
 _MADE_BY = {
     "hits": ("passage_filter",),
@@ -193,8 +193,8 @@ class _Noting(Case):
             self.noted.update(_MADE_BY.get(name, _ALL_STAGES))
         return getattr(self._case, name)
 
-    def once(self, compute: Callable[..., T], *tools: Any) -> T:
-        """See `Case.once`; a measure that uses the result depends on what it was computed from."""
+    def memoize(self, compute: Callable[..., T], *tools: Any) -> T:
+        """See `Case.memoize`; a measure that uses the result depends on what it was computed from."""
         if compute not in self._found:
             outside, self.noted = self.noted, set()
             self._found[compute] = compute(self, *tools), self.noted
@@ -205,4 +205,4 @@ class _Noting(Case):
         return found
 
 
-_OWN = frozenset(("_case", "_found", "noted", "once"))
+_OWN = frozenset(("_case", "_found", "noted", "memoize"))

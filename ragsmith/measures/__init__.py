@@ -1,5 +1,5 @@
-"""Measures score one answer, ranking or set of passages; each is a pure function of a `ragsmith.measures.case.Case`.
+"""Measures of answers, rankings and passages: pure functions of a `ragsmith.measures.case.Case`.
 
-A formula is next to its declaration (`ragsmith.measures.registry.measure`), and only the composite values of
+Measures are registered by `ragsmith.measures.registry.measure`. Only the composite values of
 `ragsmith.evaluation.fitness` refer to measures by name.
 """

@@ -1,4 +1,4 @@
-"""What a measure may read: one question, what a pipeline found and answered, and what is right."""
+"""The input of a measure: a question with gold labels, and the output of a pipeline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One question as one pipeline answered it.
+    """A question and the result of a pipeline for it.
 
-    ``reference`` is the reference answer; the documents have one where the question is ``answerable``. ``hits`` passed
-    the filter, best first; ``pool`` is what the query expansion found before reranking and filter. ``prompt`` is the
-    text that the generator read, made of ``passages``. ``evidence`` holds the gold spans, and ``relevance`` the chunks
-    that have them.
+    ``reference`` is the reference answer, which exists if the question is ``answerable``. ``hits`` are the filtered
+    hits, best first; ``pool`` are the hits of query expansion, before reranking and filter. ``prompt`` is the context
+    of the generator, composed of ``passages``. ``evidence`` are the gold spans, and ``relevance`` the chunks that
+    overlap with them.
     """
 
     question: str = ""
@@ -32,37 +32,37 @@ class Case:
     relevance: Relevance = field(default_factory=lambda: Relevance({}))
     answerable: bool = True
 
-    def has(self, needed: str) -> bool:
-        """Whether the question has the ``evidence`` or ``reference`` that is needed, or is ``answerable`` or not."""
-        if needed == "evidence":
+    def satisfies(self, requirement: str) -> bool:
+        """Whether the question has ``evidence`` or a ``reference``, or is ``answerable`` or ``unanswerable``."""
+        if requirement == "evidence":
             return bool(self.evidence or self.relevance.relevant)
-        if needed == "reference":
+        if requirement == "reference":
             return self.answerable
-        return self.answerable == (needed == "answerable")
+        return self.answerable == (requirement == "answerable")
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """What passed the filter, each once, best first: ids of chunks, or of what they count as."""
+        """The distinct ids of the filtered hits, best first; see `units`."""
         return self.units(self.hits)
 
     @cached_property
     def relevant(self) -> frozenset[str]:
-        """What is relevant, in the same terms: ids of chunks, unless there is coarse gold."""
+        """The relevant ids; see `units`."""
         return frozenset(self.relevance.units)
 
     def units(self, hits: Hits) -> tuple[str, ...]:
-        """Return the units that the chunks of ``hits`` count as, each once, best first; see `Relevance.unit`."""
+        """Return the distinct units of ``hits``, best first: chunk ids, or `Relevance.unit` with coarse gold."""
         if not self.relevance.coarse:
             return tuple(dict.fromkeys(get_ids(hits)))
         return tuple(dict.fromkeys(map(self.relevance.unit, get_ids(hits))))
 
-    def once(self, compute: Callable[..., T], *tools: Any) -> T:
-        """Return ``compute(self, *tools)``, computed once for this case."""
-        if compute not in self._computed:
-            self._computed[compute] = compute(self, *tools)
-        found: T = self._computed[compute]
-        return found
+    def memoize(self, compute: Callable[..., T], *tools: Any) -> T:
+        """Return ``compute(self, *tools)``, which is cached for this case."""
+        if compute not in self._cache:
+            self._cache[compute] = compute(self, *tools)
+        value: T = self._cache[compute]
+        return value
 
     @cached_property
-    def _computed(self) -> dict[Callable[..., Any], Any]:
+    def _cache(self) -> dict[Callable[..., Any], Any]:
         return {}

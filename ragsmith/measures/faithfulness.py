@@ -1,8 +1,8 @@
-"""Faithfulness: the share of an answer's claims that the passages it was made from support.
+"""Faithfulness: the share of the claims of an answer that are supported by the passages in the prompt.
 
 An answer is split into atomic claims (Min et al. 2023, FActScore, arXiv 2305.14251), and each is checked against the
-passages that were shown (Es et al. 2023, RAGAS, arXiv 2309.15217): supported claims / claims. It compares an answer
-with what was read, not with what is right: a wrong passage, faithfully repeated, scores 1.
+passages (Es et al. 2023, RAGAS, arXiv 2309.15217): supported claims / claims. The measure is independent of the
+reference answer: an answer that repeats a wrong passage scores 1.
 """
 
 import re
@@ -52,72 +52,72 @@ supported), like this:
 """
 
 Claims = tuple[str, ...]
-Supported = tuple[bool, ...]
+SupportVerdicts = tuple[bool, ...]
 
 # --- for chat models -------------------------------------------------------------------------------------------------
 
 _NONE = re.compile(r"\W*none(?:\W*|\W*[.:;,(–—\n].*|\s+-\s.*)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"\W*(?:statement|claim)\s*\d*\W*?[:.)][*_]*\s+", re.IGNORECASE)
-_TALK = re.compile(
+_CHAT_PHRASE = re.compile(
     r"let me know\b|(?:i )?hope (?:this|these)\b|(?:these|this) (?:are|is) (?:all )?the\b.*\bstatements?\b", re.I
 )
-_CHECKED = re.compile(
+_SUPPORT_LINE = re.compile(
     r"\W*(?:(?:statement|claim)\s*)?(\d+)\W+(yes|no|not supported|unsupported|supported)\b(?!\s*(?:/|or\b|and no\b)).*",
     re.IGNORECASE | re.DOTALL,
 )
 _YES = frozenset(("yes", "supported"))
 
 
-def claims_of(reply: str) -> Claims:
-    """Read one statement a line; ``NONE`` is no statement.
+def parse_claims(reply: str) -> Claims:
+    """Parse statements, one per line; ``NONE`` stands for an empty list.
 
     Raises:
         ValueError: the reply is blank or a refusal.
     """
     if _NONE.fullmatch(clean_reply(reply)):
         return ()
-    claims = [_NUMBER.sub("", line) for line in parse_lines(reply) if not _TALK.match(line)]
+    claims = [_NUMBER.sub("", line) for line in parse_lines(reply) if not _CHAT_PHRASE.match(line)]
     parse_search_text(reply)
     if not claims:
         raise ValueError(f"the reply has no statement: {reply.strip()[:100]!r}")
     return tuple(dict.fromkeys(claims))
 
 
-def support_of(reply: str, n: int) -> Supported:
-    """Read ``1: yes`` and ``2: no`` for each of ``n`` statements.
+def parse_support(reply: str, n: int) -> SupportVerdicts:
+    """Parse the verdicts ``1: yes`` or ``1: no`` on ``n`` statements.
 
     Raises:
-        ValueError: a statement has no verdict, or two different ones, or there is one too many.
+        ValueError: a statement has no verdict or contradictory ones, or there is a verdict on another number.
     """
-    found: dict[int, bool] = {}
+    verdicts: dict[int, bool] = {}
     for line in clean_reply(reply).splitlines():
-        if match := _CHECKED.fullmatch(line.strip()):
+        if match := _SUPPORT_LINE.fullmatch(line.strip()):
             number, supported = int(match[1]), match[2].lower() in _YES
-            if found.setdefault(number, supported) != supported:
+            if verdicts.setdefault(number, supported) != supported:
                 raise ValueError(f"statement {number} has two verdicts; expected one line for each")
-    if set(found) != set(range(1, n + 1)):
-        raise ValueError(f"verdicts for the statements {sorted(found)}; expected one for each from 1 to {n}")
-    return tuple(found[number] for number in range(1, n + 1))
+    if set(verdicts) != set(range(1, n + 1)):
+        raise ValueError(f"verdicts for the statements {sorted(verdicts)}; expected one for each from 1 to {n}")
+    return tuple(verdicts[number] for number in range(1, n + 1))
 
 
-# --- the classical method --------------------------------------------------------------------------------------------
+# --- for the embedded model ------------------------------------------------------------------------------------------
 
-COVERED = 0.6
-"""Share of a claim's content words, by inverse document frequency, that a place in a passage has to have.
+MIN_COVERAGE = 0.6
+"""Minimum share of a claim's content words, weighted by inverse document frequency, in a supporting text.
 
-On the bundled law data this finds support for 68 % of the claims of reference answers, which are paraphrases, in their
-gold passages, for 1 % in other passages of the same document, and for 1 % after a number was changed.
+On the bundled law data, this finds support for 68 % of the claims of reference answers, which are paraphrases, in their
+gold passages, for 1 % in other passages of the same document, and for 1 % after changing a number.
 """
 
-FEWEST_WORDS = 4
-"""Shorter parts of a sentence are no clauses: members of a list, for the most part."""
+MIN_CLAUSE_WORDS = 4
+"""Minimum number of words of a clause; shorter parts of a sentence are usually items of a list."""
 
-_SAYS_NOTHING = frozenset(("yes",))  # "no" is a function word, and they are no terms
-_JOINT = re.compile(r";\s+|,?\s+(?:but|yet)\s+|,\s+(?:and|or|nor|so)\s+")
+_EMPTY_CLAIMS = frozenset(("yes",))  # "no" is a function word and therefore not a term
+_CLAUSE_BOUNDARY = re.compile(r";\s+|,?\s+(?:but|yet)\s+|,\s+(?:and|or|nor|so)\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class _AnswerStatement:
+class _StatementContent:
     """What is compared of a claim, or of a place in a passage."""
 
     terms: frozenset[str]
@@ -125,104 +125,106 @@ class _AnswerStatement:
     denies: bool
 
     @classmethod
-    def joined(cls, a: "_AnswerStatement", b: "_AnswerStatement") -> "_AnswerStatement":
+    def joined(cls, a: "_StatementContent", b: "_StatementContent") -> "_StatementContent":
         """Return the joint statement of two sentences."""
         return cls(a.terms | b.terms, a.numbers | b.numbers, a.denies or b.denies)
 
 
 def claims_offline(model: OfflineModel, *, sample: int, question: str, answer: str) -> Claims:
-    """Return sentences, cut into clauses at semicolons and coordinating conjunctions; none that only says yes or no."""
-    found = (clause for sentence in model.sentences(answer) for clause in _clauses(sentence))
-    return tuple(claim for claim in dict.fromkeys(found) if not _SAYS_NOTHING.issuperset(terms(claim)))
+    """Split an answer into clauses at semicolons and coordinating conjunctions; omit a bare yes or no."""
+    clauses = (clause for sentence in model.sentences(answer) for clause in _split_clauses(sentence))
+    return tuple(claim for claim in dict.fromkeys(clauses) if not _EMPTY_CLAIMS.issuperset(terms(claim)))
 
 
-def support_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], claims: Claims) -> Supported:
-    """Decide whether one place in a passage covers each claim: a clause, a sentence, or two that follow each other.
+def support_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], claims: Claims) -> SupportVerdicts:
+    """Decide for each claim whether a clause, a sentence or two consecutive sentences of a passage support it.
 
-    It has to have most of the claim's content words, weighted by inverse document frequency (`COVERED`), and all its
-    numbers, and to deny something if and only if the claim does. That is a test of words, not of entailment: it does
-    not understand a paraphrase, nor notice words put in another order.
+    A supporting text has most of the claim's content words, weighted by inverse document frequency (`MIN_COVERAGE`),
+    all its numbers, and a negation if and only if the claim has one. This is a lexical test, not entailment: it ignores
+    paraphrases and word order.
     """
     return tuple(_is_supported(model, claim, passages) for claim in claims)
 
 
 def _is_supported(model: OfflineModel, claim: str, passages: Sequence[str]) -> bool:
-    if any(claim in _texts(passage) for passage in passages):  # word for word, as an extractive model answers
+    if any(claim in _split_texts(passage) for passage in passages):  # verbatim, as in answers of an extractive model
         return True
-    wanted = _statement(claim)
+    wanted = _analyse_statement(claim)
     weights = {term: model.idf(term) for term in sorted(wanted.terms)}
-    needed = COVERED * sum(weights.values())
+    needed = MIN_COVERAGE * sum(weights.values())
     return any(
-        wanted.denies == given.denies
-        and wanted.numbers <= given.numbers
-        and sum([weight for term, weight in weights.items() if term in given.terms]) >= needed
+        wanted.denies == statement.denies
+        and wanted.numbers <= statement.numbers
+        and sum([weight for term, weight in weights.items() if term in statement.terms]) >= needed
         for passage in passages
-        for given in _places(passage)
+        for statement in _passage_statements(passage)
     )
 
 
-# The same passages are shown by thousands of pipelines, and the same sentences in thousands of passages.
+# Thousands of pipelines use the same passages, and thousands of passages contain the same sentences.
 
 
 @bounded_cache(1 << 12, key="a passage")
-def _texts(passage: str) -> frozenset[str]:
-    """Return the sentences of a passage, and their clauses."""
-    cut = _sentences(passage)
-    return frozenset([*cut, *(clause for sentence in cut for clause in _clauses(sentence))])
+def _split_texts(passage: str) -> frozenset[str]:
+    """Return the sentences of a passage and their clauses."""
+    whole = _split_sentences(passage)
+    return frozenset([*whole, *(clause for sentence in whole for clause in _split_clauses(sentence))])
 
 
 @bounded_cache(1 << 12, key="a passage")
-def _places(passage: str) -> tuple[_AnswerStatement, ...]:
-    """Return the statements of a passage: of its sentences, their clauses, and sentences with the one that follows."""
-    cut = _sentences(passage)
-    whole = [_statement(sentence) for sentence in cut]
-    parts = [_statement(clause) for sentence in cut for clause in _clauses(sentence) if clause != sentence]
-    return (*whole, *parts, *(_AnswerStatement.joined(*two) for two in pairwise(whole)))
+def _passage_statements(passage: str) -> tuple[_StatementContent, ...]:
+    """Return the statements of a passage: sentences, clauses, and pairs of consecutive sentences."""
+    texts = _split_sentences(passage)
+    whole = [_analyse_statement(sentence) for sentence in texts]
+    parts = [
+        _analyse_statement(clause) for sentence in texts for clause in _split_clauses(sentence) if clause != sentence
+    ]
+    return (*whole, *parts, *(_StatementContent.joined(*two) for two in pairwise(whole)))
 
 
 @bounded_cache(1 << 14, key="a sentence")
-def _statement(text: str) -> _AnswerStatement:
-    return _AnswerStatement(frozenset(terms(text)), find_numbers(text), denies(text))
+def _analyse_statement(text: str) -> _StatementContent:
+    return _StatementContent(frozenset(terms(text)), find_numbers(text), denies(text))
 
 
 @bounded_cache(1 << 14, key="a sentence")
-def _clauses(sentence: str) -> tuple[str, ...]:
-    """Cut a sentence where both parts are long enough to say something; the joint itself is left out."""
-    found, start = [], 0
-    joints = list(_JOINT.finditer(sentence))
-    ends = [*(joint.start() for joint in joints), len(sentence)][1:]
-    for joint, end in zip(joints, ends, strict=True):
-        before, after = sentence[start : joint.start()], sentence[joint.end() : end]
-        if min(len(before.split()), len(after.split())) >= FEWEST_WORDS:
-            found.append(before)
-            start = joint.end()
-    return (*found, sentence[start:])
+def _split_clauses(sentence: str) -> tuple[str, ...]:
+    """Split a sentence at boundaries with at least `MIN_CLAUSE_WORDS` words on both sides."""
+    clauses, start = [], 0
+    boundaries = list(_CLAUSE_BOUNDARY.finditer(sentence))
+    ends = [*(boundary.start() for boundary in boundaries), len(sentence)][1:]
+    for boundary, end in zip(boundaries, ends, strict=True):
+        before, after = sentence[start : boundary.start()], sentence[boundary.end() : end]
+        if min(len(before.split()), len(after.split())) >= MIN_CLAUSE_WORDS:
+            clauses.append(before)
+            start = boundary.end()
+    return (*clauses, sentence[start:])
 
 
-def _sentences(passage: str) -> list[str]:
+def _split_sentences(passage: str) -> list[str]:
     return [passage[start:end] for start, end in sentences(passage)]
 
 
 # --- the tasks -------------------------------------------------------------------------------------------------------
 
-CLAIMS = Task(name="claims", prompt=CLAIMS_PROMPT, parse=claims_of, offline=claims_offline, max_tokens=1024)
+CLAIMS = Task(name="claims", prompt=CLAIMS_PROMPT, parse=parse_claims, offline=claims_offline, max_tokens=1024)
 
 
 @cache
-def supporting(n: int) -> Task[Supported]:
-    """Return the task of checking ``n`` claims: its parser has to know how many there are."""
-    parse = partial(support_of, n=n)
+def support_task(n: int) -> Task[SupportVerdicts]:
+    """Return the task of checking ``n`` claims, a number that its parser checks."""
+    parse = partial(parse_support, n=n)
     return Task(name="support", prompt=SUPPORT_PROMPT, parse=parse, offline=support_offline, max_tokens=16 * n + 256)
 
 
 @measure(label="Faithfulness", subject="answer", paper="https://arxiv.org/abs/2309.15217", costly=True)
 def faithfulness(case: Case, language_model: LanguageModel) -> float | None:
-    """The share of the answer's claims that the passages shown support, by the judge; None when it claims nothing.
+    """The share of the answer's claims that the passages support, by the judge; None for an answer without claims.
 
-    Two calls of the model at most.
+    Costs up to two calls of the model.
 
     Raises:
-        ModelError: the model gave no claims, or no verdicts, that can be read.
+        ModelError: the claims or the verdicts of the model cannot be parsed.
     """
     if declines(case.answer):
         return None
@@ -232,5 +234,5 @@ def faithfulness(case: Case, language_model: LanguageModel) -> float | None:
     passages = tuple(passage.text for passage in case.passages)
     if not passages:
         return 0.0
-    supported = language_model.run(supporting(len(claims)), passages=passages, claims=claims)
+    supported = language_model.run(support_task(len(claims)), passages=passages, claims=claims)
     return sum(supported) / len(claims)

@@ -1,6 +1,6 @@
-"""The judge: how well an answer agrees with the reference answer (in the manner of Zheng et al. 2023).
+"""The judge: agreement of an answer with the reference answer by a language model (after Zheng et al. 2023).
 
-The judge scores answers; techniques cannot use it.
+Techniques cannot use the judge.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.measures.agreement import agreement
+from ragsmith.measures.agreement import score_agreement
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
@@ -40,7 +40,10 @@ Score: 3
 """
 
 LOWEST, HIGHEST = 1, 5
+"""Ends of the scale of the judge."""
+
 CONCURRENT_CALLS = 32
+"""Number of requests to the judge at the same time."""
 
 _NUMBER = r"[\s*_`\[]*(-?\d+)[*_`\]]*(?:\s*(?:/|out of)\s*5\b)?[*_`\]]*"
 _REASON = r"(?:(?:\s*[–—;:]|\s+-|\.)\s+|\s*\()(?!\s|\d|or\b|to\b).*"
@@ -52,12 +55,12 @@ _BARE = re.compile(rf"{_NUMBER}\.?")
 _LABELLED = re.compile(r"\bscore\b(?:\W|is\b)*\d", re.IGNORECASE)
 
 
-def read_score(reply: str) -> float:
-    """Read ``Score: n`` on the anchored scale and return (n - 1) / 4.
+def parse_score(reply: str) -> float:
+    """Parse ``Score: n`` on the anchored scale and return (n - 1) / 4.
 
     Raises:
-        ValueError: no line gives a score, lines give different ones, or it is no whole number from 1 to 5. A verdict
-            that cannot be read is a failure; it is neither guessed nor moved into the range.
+        ValueError: there is no score, there are different ones, or the score is not a whole number from 1 to 5. Scores
+            are neither guessed nor clipped to the range.
     """
     cleaned = clean_reply(reply)
     lines = [line.strip() for line in cleaned.splitlines() if _LABELLED.search(line)]
@@ -72,16 +75,16 @@ def read_score(reply: str) -> float:
 
 
 def judge_offline(model: OfflineModel, *, sample: int, question: str, reference: str, answer: str) -> float:
-    """Compare by words: see `ragsmith.measures.agreement`."""
-    return agreement(model, question, reference, unquote(answer))
+    """Return the lexical agreement; see `ragsmith.measures.agreement`."""
+    return score_agreement(model, question, reference, unquote(answer))
 
 
 def unquote(text: str) -> str:
-    """Return the text that was `quote_lines`, up to the kind of its line breaks."""
+    """Return the inverse of `quote_lines`, up to the type of line breaks."""
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
 
-JUDGE = Task(name="judge", prompt=PROMPT, parse=read_score, offline=judge_offline, max_tokens=256)
+JUDGE = Task(name="judge", prompt=PROMPT, parse=parse_score, offline=judge_offline, max_tokens=256)
 
 
 @measure(label="Agreement", subject="answer", paper="https://arxiv.org/abs/2306.05685")
@@ -89,7 +92,7 @@ def judge(case: Case, language_model: LanguageModel) -> float:
     """Agreement of the answer with the reference by the judge: 1 is full agreement, 0 none or a contradiction.
 
     Raises:
-        ModelError: the verdict of the judge cannot be read.
+        ModelError: the verdict of the judge cannot be parsed.
     """
     answer = quote_lines(case.answer)
     return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=answer)
@@ -99,7 +102,7 @@ def collect_scores(model: LanguageModel, requests: Iterable[tuple[int, Mapping[s
     """Return the scores of ``model`` for ``requests``, the samples and inputs of `JUDGE`; None after an error.
 
     Raises:
-        ModelUnavailable: the server refuses the model, or is down.
+        ModelUnavailable: the server rejects the model or is down.
     """
 
     def score(sample_and_inputs: tuple[int, Mapping[str, Input]]) -> float | None:

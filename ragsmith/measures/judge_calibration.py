@@ -1,4 +1,4 @@
-"""A judge held against answers known to be right or wrong: the paraphrases and wrong answers of annotations."""
+"""Calibration of a judge on right and wrong answers: the paraphrases and wrong answers of annotations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,19 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quote_lines
 from ragsmith.types import Dataset
 
-MIDDLE = 0.5
-"""An answer that is marked above the middle of the scale, 4 or 5 of 5, is taken for right."""
+RIGHT_THRESHOLD = 0.5
+"""Score above which an answer counts as right: 4 or 5 of 5."""
 
 RIGHT = "right"
-"""The name of a paraphrase among the kinds of wrong answers."""
+"""The kind of paraphrases, next to the kinds of wrong answers."""
 
-NORMAL_95 = 1.959963984540054
+Z_95 = 1.959963984540054
+"""97.5th percentile of the standard normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationCase:
-    """An answer to be marked: ``kind`` is `RIGHT`, or how it is wrong."""
+    """An answer to score: ``kind`` is `RIGHT` or the kind of a wrong answer."""
 
     id: str
     kind: str
@@ -35,69 +36,69 @@ class CalibrationCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """``hits`` of ``n``, and the 95 % interval of their share (Wilson 1927); without any n there is neither."""
+class Proportion:
+    """A proportion ``hits / n`` with its 95 % Wilson interval (Wilson 1927); both are None if ``n`` is 0."""
 
     hits: int
     n: int
 
     @property
     def value(self) -> float | None:
-        """The share."""
+        """The proportion, or None."""
         return self.hits / self.n if self.n else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Both ends, from 0 to 1."""
+        """The ends of the interval, or None."""
         if not self.n:
             return None
-        z2 = NORMAL_95**2
+        z2 = Z_95**2
         middle = (self.hits + z2 / 2) / (self.n + z2)
-        half = NORMAL_95 / (self.n + z2) * math.sqrt(self.hits * (self.n - self.hits) / self.n + z2 / 4)
+        half = Z_95 / (self.n + z2) * math.sqrt(self.hits * (self.n - self.hits) / self.n + z2 / 4)
         return max(0.0, middle - half), min(1.0, middle + half)
 
-    def plain(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as JSON types."""
         return {"hits": self.hits, "n": self.n, "share": self.value, "interval": self.interval}
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """How a judge did on the answers of a data set.
+    """The accuracy of a judge on the answers of a data set.
 
-    ``accuracy`` says, by `RIGHT` and by how answers are wrong, how many were taken for what they are; ``ordered`` by
-    the latter, of how many questions the right answer was marked above the wrong one. ``unread`` verdicts could not be
-    had, and count nowhere.
+    ``accuracy`` is the proportion of correctly classified answers by kind; ``ordered`` is, by kind of wrong answer, the
+    proportion of questions whose right answer scored above the wrong one. ``unread`` is the number of failed verdicts,
+    which are excluded.
     """
 
     dataset: str
-    accuracy: Mapping[str, Share]
-    ordered: Mapping[str, Share]
+    accuracy: Mapping[str, Proportion]
+    ordered: Mapping[str, Proportion]
     unread: int = 0
 
-    def plain(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as JSON types."""
-        shares = {"accuracy": self.accuracy, "ordered": self.ordered}
+        proportions = {"accuracy": self.accuracy, "ordered": self.ordered}
         return {
             "dataset": self.dataset,
-            **{name: {kind: one.plain() for kind, one in its.items()} for name, its in shares.items()},
+            **{name: {kind: each.to_dict() for kind, each in by_kind.items()} for name, by_kind in proportions.items()},
             "unread": self.unread,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A data set whose questions are annotated, and the answers to mark: two for each question that is answerable."""
+    """An annotated data set, and the answers to score: two for each annotated answerable question."""
 
     dataset: Dataset
     cases: tuple[CalibrationCase, ...]
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> "Calibration":
-        """Read a data set with its annotations, by its folder or its bundled name.
+        """Read a data set with its annotations; ``name_or_path`` is a folder or the name of a bundled data set.
 
         Raises:
-            UsageError: the data set or its annotations cannot be read, or there are none.
+            UsageError: the data set or its annotations cannot be read or are missing.
         """
         data = load_dataset(name_or_path)
         notes = read_annotations(folder := bundled_path("datasets", name_or_path))
@@ -113,40 +114,43 @@ class Calibration:
             )
         return cls(data, cases)
 
-    def of(self, model: LanguageModel) -> CalibrationResult:
-        """Have ``model`` mark the answers.
+    def evaluate(self, model: LanguageModel) -> CalibrationResult:
+        """Score the answers by ``model``.
 
         Raises:
-            ModelUnavailable: its server refuses it, or is down. Other failures count as verdicts that could not be had.
+            ModelUnavailable: the server rejects the model or is down. Other failures count as failed verdicts.
         """
-        asked = [
-            (0, {"question": one.question, "reference": one.reference, "answer": quote_lines(one.answer)})
-            for one in self.cases
+        requests = [
+            (0, {"question": case.question, "reference": case.reference, "answer": quote_lines(case.answer)})
+            for case in self.cases
         ]
-        return summed(self.dataset.name, self.cases, collect_scores(model, asked))
+        return summarize_scores(self.dataset.name, self.cases, collect_scores(model, requests))
 
 
-def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float | None]) -> CalibrationResult:
-    """Summarise ``marks`` from 0 to 1; None is a verdict that could not be had."""
-    marked = [(case, mark) for case, mark in zip(cases, marks, strict=True) if mark is not None]
-    right = {case.id: mark for case, mark in marked if case.kind == RIGHT}
-    accuracy = {RIGHT: Share(sum(mark > MIDDLE for mark in right.values()), len(right))}
+def summarize_scores(
+    dataset: str, cases: Sequence[CalibrationCase], scores: Sequence[float | None]
+) -> CalibrationResult:
+    """Summarise ``scores`` from 0 to 1; None is a failed verdict."""
+    scored = [(case, score) for case, score in zip(cases, scores, strict=True) if score is not None]
+    right = {case.id: score for case, score in scored if case.kind == RIGHT}
+    accuracy = {RIGHT: Proportion(sum(score > RIGHT_THRESHOLD for score in right.values()), len(right))}
     ordered = {}
     for kind in WRONG_KINDS:
-        wrong = {case.id: mark for case, mark in marked if case.kind == kind}
-        accuracy[kind] = Share(sum(mark <= MIDDLE for mark in wrong.values()), len(wrong))
+        wrong = {case.id: score for case, score in scored if case.kind == kind}
+        accuracy[kind] = Proportion(sum(score <= RIGHT_THRESHOLD for score in wrong.values()), len(wrong))
         both = wrong.keys() & right.keys()
-        ordered[kind] = Share(sum(right[one] > wrong[one] for one in both), len(both))
-    return CalibrationResult(dataset, accuracy, ordered, len(marks) - len(marked))
+        ordered[kind] = Proportion(sum(right[id_] > wrong[id_] for id_ in both), len(both))
+    return CalibrationResult(dataset, accuracy, ordered, len(scores) - len(scored))
 
 
-def pooled(each: Sequence[CalibrationResult]) -> CalibrationResult:
-    """Pool several data sets."""
+def pool_results(results: Sequence[CalibrationResult]) -> CalibrationResult:
+    """Pool the results on several data sets."""
 
-    def together(shares: Sequence[Mapping[str, Share]]) -> dict[str, Share]:
+    def pool(proportions: Sequence[Mapping[str, Proportion]]) -> dict[str, Proportion]:
         return {
-            kind: Share(sum(one[kind].hits for one in shares), sum(one[kind].n for one in shares)) for kind in shares[0]
+            kind: Proportion(sum(each[kind].hits for each in proportions), sum(each[kind].n for each in proportions))
+            for kind in proportions[0]
         }
 
-    accuracy, ordered = together([one.accuracy for one in each]), together([one.ordered for one in each])
-    return CalibrationResult("all of them", accuracy, ordered, sum(one.unread for one in each))
+    accuracy, ordered = pool([result.accuracy for result in results]), pool([result.ordered for result in results])
+    return CalibrationResult("all data sets", accuracy, ordered, sum(result.unread for result in results))

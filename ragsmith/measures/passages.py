@@ -1,7 +1,7 @@
-"""Measures of the passages that the generator reads: their length, what of it is gold, and how much they repeat.
+"""Measures of the passages in the prompt: length, precision and redundancy.
 
-Measures of rankings cannot rise when something is dropped from the end: to see what reading costs, a measure has to
-look at what is read for nothing. Redundancy depends on the embedder: report it alongside.
+Unlike most measures of rankings, they improve when irrelevant passages are removed. Redundancy depends on the embedder,
+so that both should be reported.
 """
 
 import math
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.measures.case import Case
-from ragsmith.measures.rankings import CLEVERDON, covered
+from ragsmith.measures.rankings import CLEVERDON, count_covered
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import Embedder
 from ragsmith.types import get_chunks
@@ -21,32 +21,30 @@ ZIEGLER = "https://doi.org/10.1145/1060745.1060754"
 
 @measure(label="Prompt, characters", subject="passages", range=(0.0, math.inf), direction=None)
 def context_chars(case: Case) -> float:
-    """The characters of the prompt's passages, as the generator reads them."""
+    """The number of characters of the passages in the prompt."""
     return float(len(case.prompt))
 
 
 @measure(label="Context precision", subject="passages", paper=CLEVERDON, needs="evidence")
 def context_precision(case: Case) -> float:
-    """The characters of gold evidence that the passages come from, as a share of the characters shown; at most 1.
+    """The share of gold evidence in the context: characters of gold in the sources / characters of the passages.
 
-    Text around a hit, repetitions and text without gold count as shown; of a summary all gold that it was made of
-    counts.
+    It is at most 1. The sources of a summary are those of the summarised texts.
     """
-    shown = sum(len(passage.text) for passage in case.passages)
+    total = sum(len(passage.text) for passage in case.passages)
     sources = {span for passage in case.passages for span in passage.sources}
-    gold = sum(covered(span, sources) for span in dict.fromkeys(case.evidence))
-    return min(1.0, gold / shown) if shown else 0.0
+    gold = sum(count_covered(span, sources) for span in dict.fromkeys(case.evidence))
+    return min(1.0, gold / total) if total else 0.0
 
 
-ALIKE = 0.85
-"""Two passages with a cosine above it are alike."""
+REDUNDANCY_THRESHOLD = 0.85
+"""Cosine above which two passages count as redundant."""
 
 
-def pair_cosines(vectors: ArrayLike) -> list[float]:
+def pairwise_cosines(vectors: ArrayLike) -> list[float]:
     """Return the cosine of each pair of ``vectors``, of shape ``(n, dimensions)``; none for fewer than two.
 
-    A vector of zeros has cosine 0 with everything. Six decimals, so that the last bits of a cosine, which differ
-    between machines, decide nothing.
+    A zero vector has cosine 0. Cosines are rounded to six decimals, as their last bits differ between machines.
     """
     matrix = np.asarray(vectors, dtype=np.float64)
     if len(matrix) < 2:
@@ -54,32 +52,32 @@ def pair_cosines(vectors: ArrayLike) -> list[float]:
     products = matrix @ matrix.T
     lengths = np.sqrt(products.diagonal())
     lengths[lengths == 0] = np.inf
-    cosines: list[float] = np.round(products / lengths / lengths[:, np.newaxis], 6)[_pairs(len(matrix))].tolist()
+    cosines: list[float] = np.round(products / lengths / lengths[:, np.newaxis], 6)[_pair_indices(len(matrix))].tolist()
     return cosines
 
 
 @bounded_cache(256, key="a number of passages")
-def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the positions above the diagonal of an ``n`` × ``n`` matrix: each pair once."""
+def _pair_indices(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of the upper triangle of an ``n`` × ``n`` matrix, without the diagonal."""
     rows, columns = np.triu_indices(n, 1)
     return rows, columns
 
 
-def _cosines(case: Case, embedder: Embedder) -> list[float]:
-    """Return the cosine of each pair of chunks that passed the filter; embeds those that no index has embedded."""
+def _hit_cosines(case: Case, embedder: Embedder) -> list[float]:
+    """Return the cosine of each pair of distinct chunks of the filtered hits."""
     texts = list({chunk.id: chunk.text for chunk in get_chunks(case.hits)}.values())
-    return pair_cosines(embedder.embed(texts)) if len(texts) > 1 else []
+    return pairwise_cosines(embedder.embed(texts)) if len(texts) > 1 else []
 
 
 @measure(label="Redundancy ratio", subject="passages", paper=ZIEGLER, direction="lower")
 def redundancy_ratio(case: Case, embedder: Embedder) -> float | None:
-    """The share of the pairs of chunks that passed the filter with a cosine above 0.85; it needs two chunks."""
-    cosines = case.once(_cosines, embedder)
-    return round(sum([cosine > ALIKE for cosine in cosines]) / len(cosines), 6) if cosines else None
+    """The share of pairs of filtered chunks with a cosine above 0.85; None for fewer than two chunks."""
+    cosines = case.memoize(_hit_cosines, embedder)
+    return round(sum([cosine > REDUNDANCY_THRESHOLD for cosine in cosines]) / len(cosines), 6) if cosines else None
 
 
 @measure(label="Mean cosine", subject="passages", paper=ZIEGLER, range=(-1.0, 1.0), direction="lower")
 def mean_pairwise_cosine(case: Case, embedder: Embedder) -> float | None:
-    """The mean cosine of all pairs of chunks that passed the filter; it needs two chunks."""
-    cosines = case.once(_cosines, embedder)
+    """The mean cosine of the pairs of filtered chunks; None for fewer than two chunks."""
+    cosines = case.memoize(_hit_cosines, embedder)
     return round(math.fsum(cosines) / len(cosines), 6) if cosines else None

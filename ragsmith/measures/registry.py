@@ -1,4 +1,4 @@
-"""How a function becomes a measure. Everything known about one is read from its own file."""
+"""Registration of measures: decorated functions with their declarations."""
 
 import inspect
 import math
@@ -16,31 +16,31 @@ from ragsmith.text.suggest import did_you_mean
 
 Subject = Literal["ranking", "passages", "answer"]
 Needs = Literal["evidence", "reference", "answerable", "unanswerable"]
-"""What a question must have, or be, for a measure to be about it."""
+"""The requirement of a measure on questions."""
 M = TypeVar("M", bound=Callable[..., float | None])
 
 TOOLS: Mapping[Any, str] = {LanguageModel: "judge", Embedder: "embedder"}
-"""Argument types of the models that a measure gets besides its case, and the role of each."""
+"""Roles of the models of a measure by the type of the argument."""
 
 COMPOSITES_AND_COSTS = frozenset(
     {"fitness", "retrieval", "generation", "calls", "texts_embedded", "pairs_scored", "input_tokens", "output_tokens"}
 )
-COLUMNS = frozenset(
+COLUMN_NAMES = frozenset(
     {"question", "split", "type", "modality", "state", "answer", "retrieved", "error", "pipeline", "place", "name"}
 )
-"""Columns of tables that have a column for each measure as well."""
-RESERVED = COMPOSITES_AND_COSTS | COLUMNS
-"""What something else in a report is called; no measure may have such a name."""
+"""Other columns of tables with a column for each measure."""
+RESERVED_NAMES = COMPOSITES_AND_COSTS | COLUMN_NAMES
+"""Names that are not available for measures because reports use them otherwise."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A registered function, and what its file declares about it.
+    """A registered function with its declaration.
 
-    ``subject`` is what it judges. ``range`` holds the lowest and highest possible value, ``direction`` says which of
-    two values is better, and is None where neither is. A ``costly`` measure asks the judge more than once for an
-    answer: it is computed where the judge costs nothing, and elsewhere only when it is asked for. Of a question that
-    has not what it ``needs`` it has no value.
+    ``subject`` is the object of the measure. ``range`` is the minimum and maximum value; ``direction`` states which
+    values are better, or is None. A ``costly`` measure calls the judge several times per answer: it is computed if the
+    judge is free of charge, otherwise on request only. The measure is undefined for questions that do not meet the
+    requirement ``needs``.
     """
 
     name: str
@@ -55,25 +55,25 @@ class Measure:
 
     @property
     def heading(self) -> str:
-        """The label, and which way is better where that is down."""
+        """The label, with a note if lower is better."""
         return f"{self.label} (lower is better)" if self.direction == "lower" else self.label
 
     @property
     def summary(self) -> str:
-        """First line of the docstring."""
+        """The first line of the docstring."""
         return (inspect.getdoc(self.fn) or "").split("\n", 1)[0]
 
     @cached_property
     def tools(self) -> dict[str, str]:
-        """Argument names and the roles of their models."""
+        """Roles of the models by argument name."""
         return tools_of(self.fn, TOOLS)
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What stored values of this measure depend on: its name, and the code of its function."""
+        """The name and the fingerprint of the code, on which stored values depend."""
         return self.name, fingerprint(self.fn.__module__, self.fn.__name__)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the declaration as JSON types; an infinite bound is None."""
         return {
             "name": self.name,
@@ -89,12 +89,12 @@ class Measure:
         }
 
     def __call__(self, case: Case, models: Mapping[str, Any]) -> float | None:
-        """Measure ``case``; ``models`` has a model for each role that ``tools`` names. None: nothing to measure.
+        """Return the value for ``case``, or None if it is undefined; ``models`` has a model for each role in ``tools``.
 
         Raises:
             ValueError: the value is not a finite number.
         """
-        if self.needs and not case.has(self.needs):
+        if self.needs and not case.satisfies(self.needs):
             return None
         tools = self.tools
         value = self.fn(case, **{name: models[role] for name, role in tools.items()}) if tools else self.fn(case)
@@ -103,11 +103,11 @@ class Measure:
         return None if value is None else float(value)
 
 
-REGISTERED: dict[str, Measure] = {}
-"""Every measure by name, in the order in which their files were read."""
+REGISTERED_MEASURES: dict[str, Measure] = {}
+"""Measures by name, in the order of registration."""
 
-
-USUAL_NEEDS: Mapping[str, Needs] = {"ranking": "evidence", "answer": "reference"}
+DEFAULT_NEEDS: Mapping[str, Needs] = {"ranking": "evidence", "answer": "reference"}
+"""Default requirements by subject."""
 
 
 def measure(
@@ -115,45 +115,45 @@ def measure(
     label: str,
     subject: Subject,
     paper: str = "",
-    range: tuple[float, float] = (0.0, 1.0),  # noqa: A002  the word for it, and the built-in is not used here
+    range: tuple[float, float] = (0.0, 1.0),  # noqa: A002  the built-in is not used here
     direction: Literal["higher", "lower"] | None = "higher",
     costly: bool = False,
     needs: Needs | Literal["nothing"] | None = None,
     name: str | None = None,
 ) -> Callable[[M], M]:
-    """Register the decorated function; see `Measure`. Its own name is the measure's unless ``name`` is given.
+    """Register the decorated function; see `Measure` for the arguments.
 
-    Unless it says what it ``needs``, a measure of rankings is of questions with evidence, and one of answers of those
-    with a reference answer.
+    ``name`` defaults to that of the function. By default, measures of rankings need questions with evidence, and
+    measures of answers need a reference answer.
     """
 
     def register(fn: M) -> M:
         called = name or fn.__name__
         if subject not in get_args(Subject):
             raise ValueError(f"the subject of {called} is {subject!r}: it is one of {', '.join(get_args(Subject))}")
-        if called in REGISTERED or called in RESERVED:
-            raise ValueError(f"the measure {called} is registered twice, or has the name of something else")
-        wanted = needs or USUAL_NEEDS.get(subject)
-        known = None if wanted == "nothing" else wanted
-        REGISTERED[called] = Measure(called, fn, label, subject, paper, range, direction, costly, known)
+        if called in REGISTERED_MEASURES or called in RESERVED_NAMES:
+            raise ValueError(f"the measure {called} is registered twice, or its name is reserved")
+        requirement = needs or DEFAULT_NEEDS.get(subject)
+        required = None if requirement == "nothing" else requirement
+        REGISTERED_MEASURES[called] = Measure(called, fn, label, subject, paper, range, direction, costly, required)
         return fn
 
     return register
 
 
 def measures() -> dict[str, Measure]:
-    """Return every measure by name: those of rankings, of passages and of answers, each in the order of their files."""
+    """Return all measures by name, sorted by subject (rankings, passages, answers) and module."""
     load_plugins("ragsmith.measures")
     order = get_args(Subject)
-    found = sorted(REGISTERED.values(), key=lambda known: (order.index(known.subject), known.fn.__module__))
-    return {known.name: known for known in found}
+    ordered = sorted(REGISTERED_MEASURES.values(), key=lambda each: (order.index(each.subject), each.fn.__module__))
+    return {each.name: each for each in ordered}
 
 
-def measure_named(name: str) -> Measure:
+def get_measure(name: str) -> Measure:
     """Return the measure called ``name``.
 
     Raises:
-        UsageError: there is none; the message names the known ones.
+        UsageError: there is no such measure.
     """
     known = measures()
     if name not in known:

@@ -11,7 +11,7 @@ from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND as INTERVENTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.measures.judge_check import judge_checked
+from ragsmith.measures.judge_check import get_judge_accuracy
 from ragsmith.records.objectives import stored_latencies, stored_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, list_searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold_evaluations
@@ -80,7 +80,7 @@ class RunData:
         self.proposals = kept.proposals
         self.keys = kept.keys
         runs = (other for other in list_searches(store) if other.dataset == about.digest)
-        self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
+        self.judged = get_judge_accuracy(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.from_dict(other.value).test) for other in runs)
         self.dropped = kept.dropped
         self.ablation = kept_ablation(store, record.winner) if record.winner else None

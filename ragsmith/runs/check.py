@@ -26,7 +26,7 @@ from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
 from ragsmith.measures.judge_check import JudgeAccuracy, check_judge
-from ragsmith.measures.judge_check import list_judge_questions as verdicts
+from ragsmith.measures.judge_check import list_judge_requests as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
 from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
@@ -259,7 +259,7 @@ class _ModelChecker:
             for calibration in self._calibrations:
                 loader = self._loader(model_in_role, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
                 with closing(loader):
-                    calibrated.append(self._judge_through_store(loader.model(model_in_role.role), calibration.of))
+                    calibrated.append(self._judge_through_store(loader.model(model_in_role.role), calibration.evaluate))
         except ModelUnavailable as error:
             missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []
             missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]

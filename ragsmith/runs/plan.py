@@ -29,7 +29,7 @@ from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus
-from ragsmith.measures.faithfulness import CLAIMS, supporting
+from ragsmith.measures.faithfulness import CLAIMS, support_task
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import StoredCall, is_chat_model, is_costly
 from ragsmith.models.names import ModelNames
@@ -559,7 +559,7 @@ def _optional_costs(
             parts.append((family.purpose, f"--without {family.name}", requests))
     if is_chat_model(setup.loaded_models.judge):
         parts.append(("the judge", "--judge extractive", {JUDGE.name}))
-        parts.append(("claims checked", "--no-faithfulness", {CLAIMS.name, supporting(1).name}))
+        parts.append(("claims checked", "--no-faithfulness", {CLAIMS.name, support_task(1).name}))
     for what, flag, requests in parts:
         if own := [line for line in lines if line.request in requests and line.calls]:
             sums: dict[str, Any] = {name: value for name, value in _totals(own).items() if name in RANGED_TOTALS}

@@ -121,8 +121,8 @@ def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
 
     setup = replace(tiny_setup)
     vars(setup)["measures"] = (
-        known("one", lambda case: case.once(found)),
-        known("other", lambda case: case.once(found)),
+        known("one", lambda case: case.memoize(found)),
+        known("other", lambda case: case.memoize(found)),
         known("both", lambda case: (case.ranking, case.answer)),
         known("pool", lambda case: case.pool),
         known("shown", lambda case: case.prompt),

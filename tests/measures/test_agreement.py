@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragsmith.measures.agreement import ASKED, agreement, contradiction
+from ragsmith.measures.agreement import QUESTION_WORD_WEIGHT, score_agreement, score_contradiction
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
@@ -12,7 +12,7 @@ MODEL = ExtractiveModel([chunk.text for chunk in example_chunks()], WordLlamaEmb
 
 
 def score(reference, answer, question="?"):
-    return agreement(MODEL, question, reference, answer)
+    return score_agreement(MODEL, question, reference, answer)
 
 
 def test_it_is_f1_of_words_weighted_by_idf():
@@ -26,7 +26,7 @@ def test_it_is_f1_of_words_weighted_by_idf():
 
 def test_words_of_the_question_count_a_quarter():
     idf = {term: MODEL.idf(term) for term in ("guild", "sell", "salt", "stone")}
-    shared = ASKED * (idf["guild"] + idf["sell"])
+    shared = QUESTION_WORD_WEIGHT * (idf["guild"] + idf["sell"])
     f1 = 2 * shared / (2 * shared + idf["salt"] + idf["stone"])
     assert score("The guild sells salt.", "The guild sells stone.", "What does the guild sell?") == pytest.approx(f1)
 
@@ -79,7 +79,7 @@ def test_a_missing_number_costs_half_at_most_and_another_one_in_its_place_nearly
 
 
 def test_a_denial_that_moved_by_a_word_is_the_same():
-    assert contradiction(analyse("The clerk need not hurry."), analyse("The clerk does not need to hurry.")) == 0
+    assert score_contradiction(analyse("The clerk need not hurry."), analyse("The clerk does not need to hurry.")) == 0
 
 
 def test_what_it_cannot_see_is_known():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.judge import JUDGE, judge, judge_offline, read_score, unquote
+from ragsmith.measures.judge import JUDGE, judge, judge_offline, parse_score, unquote
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import ScriptedModel, example_chunks
@@ -29,7 +29,7 @@ MODEL = ExtractiveModel([chunk.text for chunk in example_chunks()], EMBEDDER)
     ],
 )
 def test_reads_the_anchored_scale(reply, score):
-    assert read_score(reply) == score
+    assert parse_score(reply) == score
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_reads_the_anchored_scale(reply, score):
 )
 def test_an_unreadable_verdict_is_a_failure(reply):
     with pytest.raises(ValueError, match="verdict"):
-        read_score(reply)
+        parse_score(reply)
 
 
 def test_shows_the_answer_as_data():

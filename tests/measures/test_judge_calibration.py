@@ -14,9 +14,9 @@ from ragsmith.measures.judge_calibration import (
     Calibration,
     CalibrationCase,
     CalibrationResult,
-    Share,
-    pooled,
-    summed,
+    Proportion,
+    pool_results,
+    summarize_scores,
 )
 from ragsmith.text.blocks import quote_lines
 
@@ -24,11 +24,11 @@ from ragsmith.text.blocks import quote_lines
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_interval_is_wilsons(counted):
     hits, n = counted
-    assert Share(hits, n).interval == pytest.approx(proportion_confint(hits, n, method="wilson"), abs=1e-12)
+    assert Proportion(hits, n).interval == pytest.approx(proportion_confint(hits, n, method="wilson"), abs=1e-12)
 
 
 def test_of_nothing_nothing_is_said():
-    assert (Share(0, 0).value, Share(0, 0).interval) == (None, None)
+    assert (Proportion(0, 0).value, Proportion(0, 0).interval) == (None, None)
 
 
 def case(id_, kind):
@@ -56,20 +56,23 @@ def test_marks_are_counted(
     ordered,
     unread,
 ):
-    found = summed("set", CASES, marks)
-    assert found.accuracy[RIGHT] == Share(*right)
-    assert found.accuracy["number"] == Share(*number)
-    assert found.ordered["number"] == Share(*ordered)
-    assert found.accuracy["confusion"] == Share(0, 0)
+    found = summarize_scores("set", CASES, marks)
+    assert found.accuracy[RIGHT] == Proportion(*right)
+    assert found.accuracy["number"] == Proportion(*number)
+    assert found.ordered["number"] == Proportion(*ordered)
+    assert found.accuracy["confusion"] == Proportion(0, 0)
     assert found.unread == unread
 
 
 def test_several_are_added():
-    one, other = summed("one", CASES, [1, 0, 1, 0, 1, 0]), summed("other", CASES, [1, 1, 0, 0, 1, None])
-    both = pooled([one, other])
-    assert both.accuracy[RIGHT] == Share(5, 6)
-    assert both.accuracy["number"] == Share(3, 4)
-    assert both.ordered["negation"] == Share(1, 1)
+    one, other = (
+        summarize_scores("one", CASES, [1, 0, 1, 0, 1, 0]),
+        summarize_scores("other", CASES, [1, 1, 0, 0, 1, None]),
+    )
+    both = pool_results([one, other])
+    assert both.accuracy[RIGHT] == Proportion(5, 6)
+    assert both.accuracy["number"] == Proportion(3, 4)
+    assert both.ordered["negation"] == Proportion(1, 1)
     assert both.unread == 1
 
 
@@ -115,11 +118,16 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
         ("ferry-2", "number", "An hour."),
     ]
     judge = Marks({quote_lines(one.answer): float(one.kind == RIGHT) for one in found.cases})
-    marked = found.of(judge)
+    marked = found.evaluate(judge)
     assert marked == CalibrationResult(
         "island",
-        {RIGHT: Share(2, 2), "number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
-        {"number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
+        {
+            RIGHT: Proportion(2, 2),
+            "number": Proportion(2, 2),
+            "negation": Proportion(0, 0),
+            "confusion": Proportion(0, 0),
+        },
+        {"number": Proportion(2, 2), "negation": Proportion(0, 0), "confusion": Proportion(0, 0)},
     )
     assert {one["question"]: one["reference"] for one in judge.asked} == {
         "When does the ferry to Marrow leave?": "At seven in the morning.",
@@ -130,9 +138,9 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
 def test_a_verdict_that_cannot_be_had_is_counted_and_a_judge_that_is_down_is_said(folder):
     found = Calibration.read(folder)
     known = {quote_lines(one.answer): 1.0 for one in found.cases}
-    assert found.of(Marks({**known, quote_lines("At nine."): Unreadable("?")})).unread == 1
+    assert found.evaluate(Marks({**known, quote_lines("At nine."): Unreadable("?")})).unread == 1
     with pytest.raises(ModelUnavailable):
-        found.of(Marks({**known, quote_lines("At nine."): ModelUnavailable("down")}))
+        found.evaluate(Marks({**known, quote_lines("At nine."): ModelUnavailable("down")}))
 
 
 def test_a_data_set_without_annotations_is_refused(tiny_folder):

@@ -4,12 +4,19 @@ import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
-from ragsmith.measures.judge_check import INJECTED, TWICE, check_judge, judge_cases, judge_checked, list_judge_questions
+from ragsmith.measures.judge_check import (
+    INJECTED,
+    REPEATED_KINDS,
+    check_judge,
+    get_judge_accuracy,
+    list_judge_requests,
+    load_judge_cases,
+)
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quote_lines
 
-PLACES = {(one.sample, *one.inputs.values()): one for one in list_judge_questions()}
+PLACES = {(one.sample, *one.inputs.values()): one for one in list_judge_requests()}
 WRONG = {"negated", "wrong number", "unrelated", "injected"}
 
 
@@ -29,7 +36,7 @@ def fair(one):
     return 0.25 if one.kind in WRONG else 0.75
 
 
-@pytest.mark.parametrize("case", judge_cases())
+@pytest.mark.parametrize("case", load_judge_cases())
 def test_a_case_has_one_place_for_each_change(case):
     for old, new in (case.denial, case.number):
         assert case.reference.count(old) == 1
@@ -37,7 +44,7 @@ def test_a_case_has_one_place_for_each_change(case):
 
 
 def test_every_verdict_is_another_request():
-    assert len(PLACES) == len(list_judge_questions()) == 9 * len(judge_cases()) == 180
+    assert len(PLACES) == len(list_judge_requests()) == 9 * len(load_judge_cases()) == 180
 
 
 def test_a_fair_judge_never_errs():
@@ -70,7 +77,7 @@ def test_a_verdict_that_cannot_be_had_counts_nowhere():
 
     checked = check_judge(Judge(silent))
     assert (checked.compared, checked.unread) == (20 * 4 * 2, 20)
-    assert "20 verdicts could not be had" in str(checked)
+    assert "20 verdicts failed" in str(checked)
 
 
 def test_a_judge_whose_server_is_down_is_not_asked_to_the_end():
@@ -84,7 +91,7 @@ def test_a_judge_whose_server_is_down_is_not_asked_to_the_end():
 def kept(of):
     """Replies of a chat model as they are kept."""
     found = {}
-    for one in list_judge_questions():
+    for one in list_judge_requests():
         key = completion_key("chat", JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample)
         found[key] = StoredCall(key, "chat", "judge", of(one))
     return found
@@ -92,11 +99,11 @@ def kept(of):
 
 def test_what_is_kept_of_a_chat_model_is_read_again():
     def reply(one):
-        return "hm" if one.kind in TWICE else f"Score: {1 + 4 * (one.kind not in WRONG)}"
+        return "hm" if one.kind in REPEATED_KINDS else f"Score: {1 + 4 * (one.kind not in WRONG)}"
 
     calls = kept(reply)
 
-    checked = judge_checked("chat", lambda keys: {key: calls[key] for key in keys if key in calls})
+    checked = get_judge_accuracy("chat", lambda keys: {key: calls[key] for key in keys if key in calls})
     assert checked is not None
     assert (checked.compared, sum(checked.errors.values()), checked.repeated, checked.unread) == (240, 0, 0, 40)
-    assert judge_checked("other", lambda keys: {key: calls[key] for key in keys if key in calls}) is None
+    assert get_judge_accuracy("other", lambda keys: {key: calls[key] for key in keys if key in calls}) is None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.passages import mean_pairwise_cosine, pair_cosines, redundancy_ratio
+from ragsmith.measures.passages import mean_pairwise_cosine, pairwise_cosines, redundancy_ratio
 from ragsmith.testing import example_chunks
 from ragsmith.types import Hit, Scale
 
@@ -57,7 +57,7 @@ def test_two_chunks_of_the_same_text_are_alike():
 @given(st.integers(2, 8), st.integers(0, 1000))
 def test_cosines_agree_with_one_pair_at_a_time(n, seed):
     vectors = np.random.default_rng(seed).normal(0.5, 1, (n, 3))
-    assert pair_cosines(vectors) == pytest.approx(cosines(vectors), abs=1e-6)
+    assert pairwise_cosines(vectors) == pytest.approx(cosines(vectors), abs=1e-6)
 
 
 def cosines(vectors):
@@ -69,4 +69,4 @@ def cosines(vectors):
 
 @pytest.mark.parametrize("vectors", [[], [[1.0, 0.0]], np.empty((0, 3))])
 def test_fewer_than_two_vectors_have_no_pair(vectors):
-    assert pair_cosines(vectors) == []
+    assert pairwise_cosines(vectors) == []

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.registry import REGISTERED, Measure, measure, measures
+from ragsmith.measures.registry import REGISTERED_MEASURES, Measure, measure, measures
 from ragsmith.plugins import load_file
 
 OWN = '''
@@ -32,7 +32,7 @@ def own(tmp_path):
     path.write_text(OWN)
     load_file(path)
     yield path
-    del REGISTERED["answer_words"]
+    del REGISTERED_MEASURES["answer_words"]
 
 
 def test_a_measure_in_a_file_is_in_record_report_csv_and_winner(
@@ -75,7 +75,7 @@ def test_every_measure_says_what_it_is():
 
 @pytest.mark.parametrize("name", ["recall", "fitness", "calls", "question", "place"])
 def test_a_name_that_is_taken_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} is registered twice, or has the name of something else"):
+    with pytest.raises(ValueError, match=f"{name} is registered twice, or its name is reserved"):
         measure(label="Taken", subject="answer", name=name)(lambda case: 1.0)
 
 

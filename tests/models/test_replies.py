@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import ragsmith
 from ragsmith.index.relations import EXTRACT_RELATIONS
 from ragsmith.labelling.drafting.checks import CLOSED_BOOK, ROUND_TRIP
-from ragsmith.measures.faithfulness import CLAIMS, supporting
+from ragsmith.measures.faithfulness import CLAIMS, support_task
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.tasks import Input, Task
 from ragsmith.serving.conversation import SELF_CONTAINED
@@ -45,7 +45,7 @@ from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import make_ranking_task
 from ragsmith.text.blocks import number_blocks
 
-ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), supporting(2)
+ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), support_task(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW_TASK, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE_PASSAGE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),

@@ -22,7 +22,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import winner_yaml
-from ragsmith.measures.registry import REGISTERED, Measure
+from ragsmith.measures.registry import REGISTERED_MEASURES, Measure
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import GENES
 from ragsmith.pipelines.space import Space
@@ -276,7 +276,7 @@ def measures_that_ask(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mea
     path = tmp_path_factory.mktemp("measures") / "measures_that_ask.py"
     path.write_text(MEASURES)
     load_file(path)
-    return {name: REGISTERED.pop(name) for name in ("embedded_ranking", "judged_ranking")}
+    return {name: REGISTERED_MEASURES.pop(name) for name in ("embedded_ranking", "judged_ranking")}
 
 
 def keys_where(setup: Experiment, **first: str) -> dict[str, str]:
@@ -306,11 +306,11 @@ def test_a_model_that_marks_is_in_the_keys_of_what_it_marks(tiny_setup: Experime
 def test_a_measure_of_rankings_that_asks_a_model_has_it_in_its_keys(
     tiny_setup: Experiment, measures_that_ask: dict[str, Measure], measured: str, asked: str
 ) -> None:
-    REGISTERED[measured] = measures_that_ask[measured]
+    REGISTERED_MEASURES[measured] = measures_that_ask[measured]
     try:
         changed = {role: changed_keys(tiny_setup, **{role: "openai:other"}) for role in ("embedder", "judge")}
     finally:
-        del REGISTERED[measured]
+        del REGISTERED_MEASURES[measured]
     assert changed.pop(asked) == {"answers", "rankings"}
     assert list(changed.values()) == [{"answers"}]
 
