@@ -48,7 +48,7 @@ from scipy.stats import kendalltau
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset
-from ragsmith.evaluation.baselines import baseline, probes_of
+from ragsmith.evaluation.baselines import baseline, list_probes
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
@@ -184,7 +184,7 @@ def pipelines(setup: Experiment, count: int, seed: int) -> dict[str, Candidate]:
     assert recommended is not None
     named = {"naive RAG": baseline("naive"), "BM25": baseline("bm25"), "recommended": recommended, "winner": winner}
     found = {name: _ranking(candidate, space) for name, candidate in named.items()}
-    for probe in probes_of(space):
+    for probe in list_probes(space):
         if probe.gene.technique.family == "retrieval":
             found.setdefault(label(probe.candidate), probe.candidate)
     unique = {candidate: name for name, candidate in reversed(found.items())}  # the first name of each
@@ -226,7 +226,7 @@ def measure(law: Dataset, documents: Sequence[Document], candidates: Sequence[Ca
     split = setup.split
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "cache.sqlite")
-        with Evaluator(setup, store, 1, ranks=True) as evaluator:
+        with Evaluator(setup, store, 1, ranking_only=True) as evaluator:
             found = [evaluator.evaluate(candidates, part) for part in (split.search, split.test)]
     for one in (one for part in found for one in part if one.failures):
         raise RuntimeError(f"{label(one.candidate)}: {next(iter(one.failures.values()))['error']}")

@@ -16,8 +16,8 @@ from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, Cause, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.experiment import Experiment, ordered, prepare
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.experiment import Experiment, prepare_experiment, sort_examples
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.measures.agreement import score_agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -38,10 +38,10 @@ def marks() -> None:
     right: list[float] = []
     wrong: list[float] = []
     for name in ("law", "workshop"):
-        setup = prepare(name, ModelNames(), 900)
+        setup = prepare_experiment(name, ModelNames(), 900)
         engine, model = setup.engine(), setup.loaded_models.language_model
         assert isinstance(model, ExtractiveModel)
-        for example in ordered([one for one in setup.split.search if one.evidence]):
+        for example in sort_examples([one for one in setup.split.search if one.evidence]):
             gold = " ".join(setup.corpus.text(span) for span in example.evidence)
             right.append(score_agreement(model, example.question, example.answer, gold))
             context = number_blocks(_without_gold(setup, engine, example))
@@ -81,10 +81,10 @@ def causes(name: str, path: str) -> None:
 
 
 def _causes(setup: Experiment, engine: Engine, candidate: Candidate) -> Iterator[tuple[str, Cause]]:
-    for example in ordered(setup.dataset.examples):
+    for example in sort_examples(setup.dataset.examples):
         able = facing(candidate, example.question)
         trace = engine.answer(able, Question(example.question))
-        measures = scored(engine, setup, trace, example)["measures"]
+        measures = score_answer(engine, setup, trace, example)["measures"]
         seen = EvidenceTracer()(engine, setup, able, trace, example)
         yield example.id, make_diagnosis(seen, example, measures, good_score_threshold(engine.models.judge)).cause
 

@@ -21,7 +21,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from ragsmith.comparison.difference import chance
+from ragsmith.comparison.difference import compute_power
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARE = 0.1
@@ -157,7 +157,7 @@ def predicted(
         for values in members.values()
     )
     error = math.sqrt(groups / (groups - 1) * squares) / n
-    return -mean, chance(mean, error, groups, LEVEL)
+    return -mean, compute_power(mean, error, groups, LEVEL)
 
 
 def main() -> None:

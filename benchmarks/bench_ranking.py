@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from effects import BUNDLED, DOMAINS, corpora, published, with_all_questions
 from weights import learn_weights
 
-from ragsmith.comparison.difference import interval
+from ragsmith.comparison.difference import cluster_interval
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
@@ -174,7 +174,9 @@ def answers(setups: Sequence[Experiment], store: Store) -> None:
         with Evaluator(setup, store, 2) as evaluator:
             first, second = (found.values("fitness") for found in evaluator.evaluate([now, before], asked))
         gains = (np.array(first) - np.array(second)).tolist()
-        low, high = interval(gains, Clusters.of(data, asked).numbers(sorted(one.id for one in asked)))
+        low, high = cluster_interval(
+            gains, Clusters.from_examples(data, asked).group_numbers(sorted(one.id for one in asked))
+        )
         means.append(float(np.mean(gains)))
         errors.append((high - low) / (2 * 1.96))
         print(f"{data.name}: {label(now)}: {means[-1]:+.4f} [{low:+.4f}, {high:+.4f}]", flush=True)

@@ -32,7 +32,7 @@ from commands import ragsmith
 from numpy.typing import NDArray
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.evaluation.experiment import Experiment, prepare
+from ragsmith.evaluation.experiment import Experiment, prepare_experiment
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.loading import ModelNames
 from ragsmith.models.usage import Meter
@@ -218,7 +218,7 @@ def main() -> None:
         write_dataset(data, folder / "law")
         spaces = {"100": space_file(folder, "all", RETRIEVALS, FILTERS), "10": space_file(folder, "some", *SOME)}
         space = load_space(spaces["100"])
-        setup = prepare(folder / "law", ModelNames(), 900)
+        setup = prepare_experiment(folder / "law", ModelNames(), 900)
         order = {(str(r), str(f)): i for i, (r, f) in enumerate(product(space.options[2], space.options[4]))}
         candidates = [space.candidate(genome) for genome in product(*map(range, space.sizes))]
         assert len(candidates) == len(order) == len(RETRIEVALS) * len(FILTERS)

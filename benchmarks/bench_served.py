@@ -17,7 +17,7 @@ from pathlib import Path
 from commands import ragsmith
 from served_runs import asked, environment, serving
 
-from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare
+from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare_experiment
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
@@ -58,7 +58,7 @@ def compare_with_waiting(latency: float, space: str) -> None:
 
 def count_calls() -> None:
     """Print calls needed and made, and what each candidate alone would have cost."""
-    setup = prepare("law", ModelNames(), CHUNK_SIZE)
+    setup = prepare_experiment("law", ModelNames(), CHUNK_SIZE)
     needed = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "cache.sqlite") as store:

@@ -34,9 +34,9 @@ from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
 from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
+from ragsmith.evaluation.baselines import BASELINES, baseline, list_probes
 from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
-from ragsmith.evaluation.statistics import holm, paired
+from ragsmith.evaluation.statistics import holm, paired_test
 from ragsmith.strategies import PRESETS, Genome, Observation, Prior, SteppedSearch, make_strategy
 
 MARKS = (25, 50, 100, 200)
@@ -84,7 +84,7 @@ class World:
     def first(self) -> list[Genome]:
         """The baselines and single options that are in the space, as a run evaluates them."""
         space = self._landscape.space
-        probes = (candidate for probe in probes_of(space) for candidate in (probe.candidate, probe.reference))
+        probes = (candidate for probe in list_probes(space) for candidate in (probe.candidate, probe.reference))
         found: dict[Genome, None] = {}
         for candidate in (*map(baseline, BASELINES), *probes):
             try:
@@ -177,15 +177,15 @@ class Race:
         told: dict[Genome, Observation] = {}
         asked = 0
         running = {number: self._standing(genome, 0) for number, genome in enumerate(batch)}
-        for number in self._track.futile(running):
-            told[batch[number]] = self._track.prune(running.pop(number), 0)
+        for number in self._track.find_futile(running):
+            told[batch[number]] = self._track.estimate_pruned(running.pop(number), 0)
         for answered in self._racing.looks(self._questions):
             running = {number: self._standing(batch[number], answered) for number in running}
-            for number in self._track.behind(answered, running):
-                told[batch[number]] = self._track.prune(running.pop(number), answered)
+            for number in self._track.find_behind(answered, running):
+                told[batch[number]] = self._track.estimate_pruned(running.pop(number), answered)
                 asked += answered
         for number, standing in running.items():
-            self._track.finish(standing)
+            self._track.add(standing)
             told[batch[number]] = standing.value()
             asked += self._questions
         return told, asked
@@ -275,7 +275,7 @@ def compare_fronts(world: Trades, seeds: int) -> None:
         cells = [f"{statistics.fmean(at):.2f} ({min(at):.2f})" for at in zip(*runs, strict=True)]
         final[name] = [run[-1] for run in runs]
         print(f"{name:<10}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
-    found = paired(final["nsga2"], final["random"])
+    found = paired_test(final["nsga2"], final["random"])
     print(f"nsga2 above random: {found.mean_difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}], p {found.p:.2g}")
 
 
@@ -304,7 +304,7 @@ def compare(world: World, seeds: int) -> None:
         asked = f"{answers:,.0f}" if entrant.raced else "-"
         print(f"{entrant.name:<26}{row} {used:6.0f} {asked:>7} {seconds:6.2f}", flush=True)
     rivals = [name for name in final if not name.startswith("default")]
-    comparisons = [paired(final[rival], final["default"]) for rival in rivals]
+    comparisons = [paired_test(final[rival], final["default"]) for rival in rivals]
     adjusted = holm([comparison.p for comparison in comparisons])
     print(f"regret above the default's after {BUDGET}, 95 % interval, p by Holm")
     for rival, found, p in zip(rivals, comparisons, adjusted, strict=True):

@@ -37,7 +37,7 @@ from statistics import fmean, median
 
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison.difference import POWER, chance, difference, smallest
+from ragsmith.comparison.difference import POWER, compute_difference, compute_power, smallest_detectable
 from ragsmith.comparison.questions import ALPHA, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.datasets.bundled import domains
@@ -51,7 +51,7 @@ from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.reporting.facts import compare, drop_duplicates
+from ragsmith.reporting.facts import compare_finalists, drop_duplicates
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
@@ -125,7 +125,9 @@ def replayed(
         tested = {name: found for name, key in kept.test.items() if (found := material.on_test(key))}
         look = kept.look.number if kept.look else 1
         terms = material.terms_of_test
-        return compare(drop_duplicates(tested), terms, len(kept.random), clusters=kept.split.groups, look=look), look
+        return compare_finalists(
+            drop_duplicates(tested), terms, len(kept.random), clusters=kept.split.groups, look=look
+        ), look
 
 
 def made_up(seed: int) -> Dataset:
@@ -270,7 +272,9 @@ def power(worlds: int = 300) -> None:
             found = compare_two(*pairs(groups, "normal", 0.05, world))
             shown += found.verdict is Verdict.BETTER
             assert found.difference is not None
-            expected.append(chance(0.05, found.difference.error, groups, ALPHA, effective=found.difference.effective))
+            expected.append(
+                compute_power(0.05, found.difference.error, groups, ALPHA, effective=found.difference.effective)
+            )
         print(
             f"power with {groups} groups: +0.05 shown in {shown / worlds:.3f}, predicted {fmean(expected):.3f}",
             flush=True,
@@ -382,7 +386,7 @@ def grouped(differences: Mapping[str, float], clusters: Clusters) -> Groups:
     """Differences less their mean, in the groups of their questions."""
     mean = fmean(differences.values())
     found: dict[int, list[float]] = {}
-    for question, number in zip(differences, clusters.numbers(list(differences)), strict=True):
+    for question, number in zip(differences, clusters.group_numbers(list(differences)), strict=True):
         found.setdefault(number, []).append(differences[question] - mean)
     return list(found.values())
 
@@ -396,7 +400,7 @@ def drawn_world(groups: Groups, draw: random.Random) -> tuple[list[float], list[
 
 def shows(values: Sequence[float], numbers: Sequence[int], true: float) -> bool:
     """Whether a test calls a pipeline better that is so by ``true`` on each question."""
-    found = difference([value + true for value in values], [0.0] * len(values), numbers)
+    found = compute_difference([value + true for value in values], [0.0] * len(values), numbers)
     return found.mean_difference > 0 and found.p <= ALPHA
 
 
@@ -421,7 +425,9 @@ def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float |
     """Search a domain, and print and return what its test could show, by rival: predicted, and simulated."""
     result = ragsmith.search(name, cache=cache)
     tested = set(result.run_report.about.record.tested)
-    clusters = Clusters.of(result.setup.dataset, [one for one in result.setup.dataset.examples if one.id in tested])
+    clusters = Clusters.from_examples(
+        result.setup.dataset, [one for one in result.setup.dataset.examples if one.id in tested]
+    )
     won, found = by_question(result, "winner"), []
     for rival, title in RIVALS.items():
         other = by_question(result, rival)
@@ -430,8 +436,8 @@ def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float |
         if not any(differences.values()):
             continue  # it is the winner, or answers alike
         groups = grouped(differences, clusters)
-        seen = difference(list(differences.values()), [0.0] * len(both), clusters.numbers(both))
-        predicted = smallest(seen.error, seen.groups, ALPHA, effective=seen.effective)
+        seen = compute_difference(list(differences.values()), [0.0] * len(both), clusters.group_numbers(both))
+        predicted = smallest_detectable(seen.error, seen.groups, ALPHA, effective=seen.effective)
         of_worlds = simulated(groups, worlds, WORLD_SEED)
         print(
             f"| {name} | {title} | {len(both)} | {len(groups)} | {seen.mean_difference:+.3f} | "

@@ -35,7 +35,7 @@ from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.statistics import differences_of, paired, resampled_means
+from ragsmith.evaluation.statistics import paired_differences, paired_test, resampled_means
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import refuse_missing_answers
 from ragsmith.pipelines.genes import Candidate, label
@@ -147,7 +147,7 @@ def recentred_bootstrap(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, 
     differences that are not zero it is too small, where `sign_flip` is exact: this is for comparing with studies that
     tested so.
     """
-    differences = differences_of(a, b, "recentred_bootstrap")
+    differences = paired_differences(a, b, "recentred_bootstrap")
     if not differences.any():
         return 1.0
     means = resampled_means(differences, resamples, seed)
@@ -184,7 +184,7 @@ def _tested(numbers: PerQuery, full: str, other: str, split: str, measure: str, 
     ours, theirs = numbers.of(full, split, measure), numbers.of(other, split, measure)
     both, left_out = _shared(ours, theirs)
     pair = [ours[query] for query in both], [theirs[query] for query in both]
-    found = paired(*pair, resamples=resamples, seed=seed)
+    found = paired_test(*pair, resamples=resamples, seed=seed)
     p = recentred_bootstrap(*pair, resamples=resamples, seed=seed)
     return Tested(found.n, left_out, found.mean_difference, found.low, found.high, p, found.p, found.nonzero)
 

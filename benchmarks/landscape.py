@@ -36,7 +36,7 @@ from ragsmith.datasets.groups import iter_groupings
 from ragsmith.datasets.splits import split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import SpaceError, StageFailed, UsageError
-from ragsmith.evaluation.baselines import baseline, probes_of
+from ragsmith.evaluation.baselines import baseline, list_probes
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, composite
 from ragsmith.evaluation.fitting import Fitter
@@ -84,7 +84,7 @@ class Task:
         if self.sample is None or self.sample >= space.feasible_size:
             return list(space.genomes())
         chosen: dict[Genome, None] = {}
-        for candidate in (baseline("naive"), baseline("bm25"), *(probe.candidate for probe in probes_of(space))):
+        for candidate in (baseline("naive"), baseline("bm25"), *(probe.candidate for probe in list_probes(space))):
             with contextlib.suppress(SpaceError):  # it is not in this space
                 chosen[space.genome(candidate)] = None
         wanted = min(len(chosen) + self.sample, space.feasible_size)

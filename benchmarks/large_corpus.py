@@ -16,7 +16,7 @@ from statistics import median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.general_weights import shipped
+from ragsmith.evaluation.general_weights import load_shipped_weights
 from ragsmith.index.index import Index
 from ragsmith.techniques.listwise import solve
 from ragsmith.techniques.pre_embedding.none import none
@@ -49,7 +49,7 @@ def large_index() -> tuple[Index, tuple[str, ...]]:
 
 def general_weights(technique: str) -> Fitted:
     """The general weights of a technique, named as ``family.name``."""
-    return Fitted(solve([], general=shipped().general(technique), without=""))
+    return Fitted(solve([], general=load_shipped_weights().general(technique), without=""))
 
 
 def timed(

@@ -33,17 +33,17 @@ VERSION = 1
 """Part of every digest: raise it when the canonical form changes, and every key misses once."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-_ATOMS = frozenset({str, int, bool, type(None)})
-_NUMBERS_AND_ATOMS = _ATOMS | {float}
+_SCALARS = frozenset({str, int, bool, type(None)})
+_SCALARS_AND_FLOATS = _SCALARS | {float}
 _CONTAINERS = frozenset({dict, list, tuple})
 _TEXT = frozenset({str})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-_Place = tuple["_Place", int | str] | None
+_Path = tuple["_Path", int | str] | None
 """Path to a nested value: the path of its parent, and its position or key."""
 
 
-def canonical(value: object) -> str:
+def to_canonical_json(value: object) -> str:
     """Return ``value`` as JSON with sorted keys, no white space and floats by their shortest exact ``repr``.
 
     Allowed are None, bool, int, float, str, list and tuple (the same array), mappings with text keys, and frozen
@@ -54,9 +54,9 @@ def canonical(value: object) -> str:
     """
     try:
         try:
-            text = _ENCODER.encode(value if _is_plain(value) else _plain(value, None))
+            text = _ENCODER.encode(value if _is_json_encodable(value) else _to_json_types(value, None))
         except ValueError:  # a number that is not finite, which has a place
-            text = _ENCODER.encode(_plain(value, None))
+            text = _ENCODER.encode(_to_json_types(value, None))
     except RecursionError:
         raise ValueError("value is nested too deeply or contains itself: pass a flatter value") from None
     try:
@@ -69,12 +69,12 @@ def canonical(value: object) -> str:
 def digest(*parts: object) -> str:
     """Return 32 hexadecimal digits (BLAKE2b, 16 bytes) over the version and the canonical form of ``parts``.
 
-    The borders between parts count: ``digest("ab", "c") != digest("a", "bc")``. Raises as `canonical` does.
+    The borders between parts count: ``digest("ab", "c") != digest("a", "bc")``. Raises as `to_canonical_json` does.
     """
-    return blake2b(f"ragsmith/{VERSION}:{canonical(parts)}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"ragsmith/{VERSION}:{to_canonical_json(parts)}".encode(), digest_size=16).hexdigest()
 
 
-def _is_plain(value: object) -> bool:
+def _is_json_encodable(value: object) -> bool:
     """Whether the encoder alone encodes ``value``: only JSON's own types and text keys.
 
     It raises itself for numbers that are not finite.
@@ -82,63 +82,65 @@ def _is_plain(value: object) -> bool:
     kind = type(value)
     if kind is dict:
         mapping: Mapping[object, object] = value  # type: ignore[assignment]
-        return _TEXT.issuperset(map(type, mapping)) and _all_plain(mapping.values())
+        return _TEXT.issuperset(map(type, mapping)) and _are_json_encodable(mapping.values())
     if kind is list or kind is tuple:
         sequence: Collection[object] = value  # type: ignore[assignment]
-        return _all_plain(sequence)
-    return kind in _NUMBERS_AND_ATOMS
+        return _are_json_encodable(sequence)
+    return kind in _SCALARS_AND_FLOATS
 
 
-def _all_plain(values: Collection[object]) -> bool:
-    further = set(map(type, values)) - _NUMBERS_AND_ATOMS
+def _are_json_encodable(values: Collection[object]) -> bool:
+    further = set(map(type, values)) - _SCALARS_AND_FLOATS
     if not further:
         return True
-    return further <= _CONTAINERS and all(_is_plain(v) for v in values if type(v) in _CONTAINERS)
+    return further <= _CONTAINERS and all(_is_json_encodable(v) for v in values if type(v) in _CONTAINERS)
 
 
-def _plain(value: object, path: _Place) -> object:
+def _to_json_types(value: object, path: _Path) -> object:
     """Convert ``value`` to the types of JSON; ``path`` is only needed for errors."""
     kind: type = type(value)
-    if kind in _ATOMS:
+    if kind in _SCALARS:
         return value
     if isinstance(value, list | tuple):
-        return [_plain(item, (path, position)) for position, item in enumerate(value)]
+        return [_to_json_types(item, (path, position)) for position, item in enumerate(value)]
     if isinstance(value, float | str | int):
-        return _atom(value, path)
+        return _convert_scalar(value, path)
     if isinstance(value, Mapping):
-        return {_text_key(key, path): _plain(item, (path, key)) for key, item in value.items()}
-    names = _frozen_fields(kind)
+        return {_check_key(key, path): _to_json_types(item, (path, key)) for key, item in value.items()}
+    names = _compared_fields(kind)
     if names is None:
-        raise TypeError(f"{_place(path)} is a {kind.__name__}, which has no canonical JSON form: convert it first")
-    return {name: _plain(getattr(value, name), (path, name)) for name in names}
+        raise TypeError(
+            f"{_format_path(path)} is a {kind.__name__}, which has no canonical JSON form: convert it first"
+        )
+    return {name: _to_json_types(getattr(value, name), (path, name)) for name in names}
 
 
-def _atom(value: float | str, path: _Place) -> float | str:
+def _convert_scalar(value: float | str, path: _Path) -> float | str:
     """Return a finite float, or the plain value of a subclass of an atom (a ``StrEnum``, a ``numpy.float64``)."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
     if not math.isfinite(value):
-        raise ValueError(f"{_place(path)} is {float(value)}: a missing number is None, never NaN or an infinity")
+        raise ValueError(f"{_format_path(path)} is {float(value)}: a missing number is None, never NaN or an infinity")
     return float(value)
 
 
-def _text_key(key: object, path: _Place) -> str:
+def _check_key(key: object, path: _Path) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"{_place(path)} has the key {key!r} of type {type(key).__name__}: use text keys")
+        raise TypeError(f"{_format_path(path)} has the key {key!r} of type {type(key).__name__}: use text keys")
     return str.__str__(key)
 
 
 @cache
-def _frozen_fields(kind: type) -> tuple[str, ...] | None:
+def _compared_fields(kind: type) -> tuple[str, ...] | None:
     """Return the names of the compared fields of a frozen dataclass; None for other types."""
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return None
     return tuple(field.name for field in fields(kind) if field.compare)
 
 
-def _place(path: _Place) -> str:
+def _format_path(path: _Path) -> str:
     """Format a path with positions and keys in brackets, as in ``value[0]['scores']['f1']``."""
     steps: list[str] = []
     while path is not None:
@@ -149,7 +151,7 @@ def _place(path: _Place) -> str:
 
 # --- code ------------------------------------------------------------------------------------------------------------
 
-DECLARATIVE = frozenset(
+DECLARATIVE_MODULES = frozenset(
     {
         "ragsmith",
         "ragsmith.caches",
@@ -169,7 +171,7 @@ DECLARATIVE = frozenset(
 T = TypeVar("T")
 
 
-def decides_no_value(method: T) -> T:
+def not_fingerprinted(method: T) -> T:
     """Mark a method of a class of this package that cannot change a stored result.
 
     `fingerprint` ignores it, and the code that only it uses.
@@ -177,14 +179,14 @@ def decides_no_value(method: T) -> T:
     return method
 
 
-_MARK = "ragsmith.digest", decides_no_value.__name__
+_MARK = "ragsmith.digest", not_fingerprinted.__name__
 _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE.parent
-_USES_DEEP = 3
+_REFINEMENT_DEPTH = 3
 """Depth to which uses are followed to distinguish two statements with the same text."""
 
 
-class _Use(NamedTuple):
+class _NameUse(NamedTuple):
     """A name in a statement: its ``label`` there, and what it refers to.
 
     That is ``attribute`` of ``name`` of ``module``; "" for no attribute, for the whole module, and for the module of
@@ -202,7 +204,7 @@ class _Statement(NamedTuple):
 
     defines: list[str]
     text: str
-    uses: list[_Use]
+    uses: list[_NameUse]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +222,13 @@ class _Module:
 
     @property
     def is_declarative(self) -> bool:
-        """Whether it is one of `DECLARATIVE`."""
-        return self.name in DECLARATIVE and self.is_ours
+        """Whether it is one of `DECLARATIVE_MODULES`."""
+        return self.name in DECLARATIVE_MODULES and self.is_ours
 
     @cached_property
     def outline(self) -> list[_Statement]:
         """Its statements."""
-        return _outline(self.path, self.is_ours)
+        return _load_outline(self.path, self.is_ours)
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
@@ -258,7 +260,7 @@ class _Module:
         return self.places.get("", [])
 
 
-DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "umap": "umap-learn", "yaml": "PyYAML"}
+DISTRIBUTION_NAMES = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "umap": "umap-learn", "yaml": "PyYAML"}
 """The names of installed packages that are imported by another name."""
 
 _Node = tuple[_Module, int]
@@ -272,7 +274,7 @@ def fingerprint(module: str, name: str = "") -> str:
 
     These are the statement that defines it and those it uses by name, directly or not, in whatever file, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
-    names and places of modules, the wording of errors that are raised and methods under `decides_no_value` do not
+    names and places of modules, the wording of errors that are raised and methods under `not_fingerprinted` do not
     count; constants such as prompts do,
     and so does the order of statements that do something, or define a name once more.
     Of a module outside this package, with those it imports from next to it or from another folder on Python's path that
@@ -282,22 +284,25 @@ def fingerprint(module: str, name: str = "") -> str:
         UsageError: the code is in the script that is run, which other processes cannot import.
         ModuleNotFoundError: there is no source of it.
     """
-    roots = _roots(module, name)
-    reached = _reached(roots)
-    libraries = {library for node in reached for library in _libraries(node)}
-    parts = [_colour(roots, _USES_DEEP), *sorted({_colour(frozenset([node]), _USES_DEEP) for node in reached})]
-    parts += sorted(_sequences(reached))
+    roots = _find_roots(module, name)
+    reached = _find_reachable(roots)
+    libraries = {library for node in reached for library in _list_libraries(node)}
+    parts = [
+        _compute_colour(roots, _REFINEMENT_DEPTH),
+        *sorted({_compute_colour(frozenset([node]), _REFINEMENT_DEPTH) for node in reached}),
+    ]
+    parts += sorted(_hash_ordered_statements(reached))
     _store_outlines(_MIN_NEW_FILES)
-    return _hash(parts + [f"{library} {_version(library)}" for library in sorted(libraries)], 8)
+    return _hash(parts + [f"{library} {_installed_version(library)}" for library in sorted(libraries)], 8)
 
 
-def closure(module: str, name: str = "") -> frozenset[str]:
+def list_dependencies(module: str, name: str = "") -> frozenset[str]:
     """Return the modules with a statement that counts in the fingerprint of ``name`` of ``module``."""
-    return frozenset(node[0].name for node in _reached(_roots(module, name)))
+    return frozenset(node[0].name for node in _find_reachable(_find_roots(module, name)))
 
 
 @cache
-def program() -> str:
+def program_digest() -> str:
     """Return the digest of every line of this package and of the versions of its requirements; 16 hex digits.
 
     `fingerprint` covers what may change a result; this covers everything.
@@ -307,27 +312,27 @@ def program() -> str:
     with suppress(PackageNotFoundError):  # used without installation
         needed = [line for line in requires("ragsmith") or () if "extra ==" not in line]
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
-    return _hash([*code, sys.version, *(f"{name} {_version(name)}" for name in sorted(names))], 8)
+    return _hash([*code, sys.version, *(f"{name} {_installed_version(name)}" for name in sorted(names))], 8)
 
 
 def _hash(parts: Iterable[str], size: int = 16) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
 
 
-def _roots(module: str, name: str) -> frozenset[_Node]:
+def _find_roots(module: str, name: str) -> frozenset[_Node]:
     if module == "__main__":
         raise UsageError("a technique in the script that is run cannot be fingerprinted: put it in a module of its own")
-    found = _module(module)
+    found = _find_module(module)
     if found is None:
         raise ModuleNotFoundError(f"no source for {module}")
-    return _definitions(found, name)
+    return _find_definitions(found, name)
 
 
 @cache
-def _module(name: str) -> _Module | None:
+def _find_module(name: str) -> _Module | None:
     """Return a module by its dotted name; modules of this package are found without an import."""
     if name.partition(".")[0] == "ragsmith":
-        return _in_folder(_HOME, name)
+        return _find_in_folder(_HOME, name)
     origin = getattr(sys.modules.get(name), "__file__", None)
     if origin is None:
         spec = importlib.util.find_spec(name)
@@ -343,7 +348,7 @@ def _module(name: str) -> _Module | None:
 
 
 @cache
-def _in_folder(base: Path, name: str) -> _Module | None:
+def _find_in_folder(base: Path, name: str) -> _Module | None:
     """Return the module ``name``, whose first part is in the folder ``base``."""
     place = base.joinpath(*name.split("."))
     files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
@@ -351,24 +356,24 @@ def _in_folder(base: Path, name: str) -> _Module | None:
 
 
 @cache
-def _imported(name: str, by: _Module) -> _Module | None:
+def _resolve_import(name: str, by: _Module) -> _Module | None:
     """Return the module that ``by`` imports as ``name``; None for a library, which counts by its version."""
     if name.startswith("."):
         package = by.name if by.path.stem == "__init__" else by.name.rpartition(".")[0]
         name = importlib.util.resolve_name(name, package or by.name)
     top = name.partition(".")[0]
     if top == "ragsmith":
-        return _in_folder(_HOME, name)
+        return _find_in_folder(_HOME, name)
     if _is_installed(by.base):
-        return _in_folder(by.base, name) if top == by.name.partition(".")[0] else None
-    return _in_folder(by.base, name) or (None if by.is_ours else _on_path(name))
+        return _find_in_folder(by.base, name) if top == by.name.partition(".")[0] else None
+    return _find_in_folder(by.base, name) or (None if by.is_ours else _find_on_path(name))
 
 
 def _is_installed(folder: Path) -> bool:
     return not {"site-packages", "dist-packages"}.isdisjoint(folder.parts)
 
 
-def _on_path(name: str) -> _Module | None:
+def _find_on_path(name: str) -> _Module | None:
     """Return the module ``name`` in a folder of the user on Python's path; None for a library."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
@@ -379,12 +384,12 @@ def _on_path(name: str) -> _Module | None:
     if spec is None or not (spec.has_location or spec.submodule_search_locations):
         return None
     folders = [Path(place).parent for place in spec.submodule_search_locations or [str(spec.origin)]]
-    found = (_in_folder(folder, name) for folder in folders if not _is_installed(folder))
+    found = (_find_in_folder(folder, name) for folder in folders if not _is_installed(folder))
     return next((module for module in found if module is not None), None)
 
 
 @cache
-def _definitions(module: _Module, name: str) -> frozenset[_Node]:
+def _find_definitions(module: _Module, name: str) -> frozenset[_Node]:
     """Return the statements that define ``name``; all statements of the module if there are none."""
     if module.is_declarative:
         return frozenset()
@@ -393,37 +398,39 @@ def _definitions(module: _Module, name: str) -> frozenset[_Node]:
 
 
 @cache
-def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
+def _resolve_uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
     """Return the names that a statement uses: their labels, and the statements that define them."""
     by = node[0]
     found = []
-    for use in _statement(node).uses:
+    for use in _get_statement(node).uses:
         if not use.module:
-            found.append((use.label, _definitions(by, use.name)))
-        elif submodule := use.name and _imported(_below(use.module, use.name), by):
-            found.append((f"{use.label}.{use.attribute}", _definitions(submodule, use.attribute)))
-        elif module := _imported(use.module, by):
-            found.append((use.label, _definitions(module, use.name or use.attribute)))
+            found.append((use.label, _find_definitions(by, use.name)))
+        elif submodule := use.name and _resolve_import(_join_module_name(use.module, use.name), by):
+            found.append((f"{use.label}.{use.attribute}", _find_definitions(submodule, use.attribute)))
+        elif module := _resolve_import(use.module, by):
+            found.append((use.label, _find_definitions(module, use.name or use.attribute)))
         else:
             found.append((f"{use.label} {use.module} {use.name}", frozenset()))
     return tuple(found)
 
 
-def _libraries(node: _Node) -> set[str]:
+def _list_libraries(node: _Node) -> set[str]:
     """Return the installed packages that a statement uses."""
-    modules = {use.module for use in _statement(node).uses if use.module and not _imported(use.module, node[0])}
+    modules = {
+        use.module for use in _get_statement(node).uses if use.module and not _resolve_import(use.module, node[0])
+    }
     return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
 
 
-def _below(module: str, name: str) -> str:
+def _join_module_name(module: str, name: str) -> str:
     return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
 
 
 @cache
-def _version(library: str) -> str:
+def _installed_version(library: str) -> str:
     """Return the version of the package imported as ``library``; "" if it is not installed."""
     with suppress(PackageNotFoundError):
-        return version(DISTRIBUTIONS.get(library, library))
+        return version(DISTRIBUTION_NAMES.get(library, library))
     if importlib.util.find_spec(library) is None:
         return ""
     return " ".join(
@@ -431,11 +438,11 @@ def _version(library: str) -> str:
     )  # takes 0.3 s, so it is the last resort
 
 
-def _statement(node: _Node) -> _Statement:
+def _get_statement(node: _Node) -> _Statement:
     return node[0].outline[node[1]]
 
 
-def _reached(roots: Iterable[_Node]) -> set[_Node]:
+def _find_reachable(roots: Iterable[_Node]) -> set[_Node]:
     """Return ``roots``, the statements that they use, and the effects of importing their modules."""
     seen: set[_Node] = set()
     waiting = list(roots)
@@ -443,74 +450,79 @@ def _reached(roots: Iterable[_Node]) -> set[_Node]:
         node = waiting.pop()
         if node not in seen:
             seen.add(node)
-            waiting.extend(_effects(node[0]))
-            waiting.extend(target for _, targets in _uses(node) for target in targets)
+            waiting.extend(_find_side_effects(node[0]))
+            waiting.extend(target for _, targets in _resolve_uses(node) for target in targets)
     return seen
 
 
 @cache
-def _effects(module: _Module) -> frozenset[_Node]:
+def _find_side_effects(module: _Module) -> frozenset[_Node]:
     """Return the statements of ``module`` and its imports that do something besides defining names."""
     seen = {module}
     waiting = [module]
     while waiting:
-        new = _imports(waiting.pop()) - seen
+        new = _list_imports(waiting.pop()) - seen
         seen |= new
         waiting.extend(new)
     return frozenset((by, at) for by in seen for at in by.effects)
 
 
 @cache
-def _imports(module: _Module) -> frozenset[_Module]:
+def _list_imports(module: _Module) -> frozenset[_Module]:
     """Return the modules that ``module`` imports at its top level."""
     uses = [use for statement in module.outline if not statement.text for use in statement.uses]
-    names = {name for use in uses for name in (_below(use.module, use.name), use.module)}
-    found = {_imported(name, module) for name in names}
+    names = {name for use in uses for name in (_join_module_name(use.module, use.name), use.module)}
+    found = {_resolve_import(name, module) for name in names}
     return frozenset(other for other in found if other is not None and not other.is_declarative)
 
 
-def _sequences(nodes: Iterable[_Node]) -> Iterable[str]:
+def _hash_ordered_statements(nodes: Iterable[_Node]) -> Iterable[str]:
     """Yield for each module a digest of the statements among ``nodes`` whose order counts."""
     ordered: dict[_Module, list[int]] = {}
     for module, at in nodes:
         if at in module.in_order:
             ordered.setdefault(module, []).append(at)
     for module, places in ordered.items():
-        yield _hash(_colour(frozenset([(module, at)]), _USES_DEEP) for at in sorted(places))
+        yield _hash(_compute_colour(frozenset([(module, at)]), _REFINEMENT_DEPTH) for at in sorted(places))
 
 
 @cache
-def _colour(nodes: frozenset[_Node], deep: int) -> str:
+def _compute_colour(nodes: frozenset[_Node], deep: int) -> str:
     """Return a digest of statements and of the statements that they use, to a depth of ``deep`` uses."""
     colours = []
     for node in nodes:
-        uses = sorted(f"{label}={_colour(targets, deep - 1)}" for label, targets in _uses(node)) if deep else []
-        colours.append(_hash([_statement(node).text, *uses]))
+        uses = (
+            sorted(f"{label}={_compute_colour(targets, deep - 1)}" for label, targets in _resolve_uses(node))
+            if deep
+            else []
+        )
+        colours.append(_hash([_get_statement(node).text, *uses]))
     return _hash(sorted(colours))
 
 
 # --- code, statement by statement ------------------------------------------------------------------------------------
 
 
-def _parse(source: str, is_ours: bool) -> list[_Statement]:
+def _parse_statements(source: str, is_ours: bool) -> list[_Statement]:
     """Return the statements of a module in normal form; docstrings and messages count if it is not ours."""
-    body = [statement for block in ast.parse(source).body for statement in _executed(block)]
+    body = [statement for block in ast.parse(source).body for statement in _runtime_statements(block)]
     imports: dict[str, tuple[str, str]] = {}
     own: set[str] = set()
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            imports.update((bound, (module, name)) for bound, module, name in _bindings(node))
+            imports.update((bound, (module, name)) for bound, module, name in _list_bindings(node))
         else:
-            own.update(name for name in _defined(node) if name)
+            own.update(name for name in _list_defined_names(node) if name)
     keeps_docstrings = not is_ours or "__doc__" in source or "getdoc" in source
     statements = []
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             statements += [
-                _Statement([bound], "", [_Use("", module, name, "")]) for bound, module, name in _bindings(node)
+                _Statement([bound], "", [_NameUse("", module, name, "")])
+                for bound, module, name in _list_bindings(node)
             ]
             continue
-        names = _defined(node)
+        names = _list_defined_names(node)
         reader = _StatementReader(imports, own, keeps_docstrings, keeps_wording=not is_ours)
         read = reader.visit(node)
         if read is not None:
@@ -518,14 +530,14 @@ def _parse(source: str, is_ours: bool) -> list[_Statement]:
     return statements
 
 
-def _executed(node: ast.stmt) -> list[ast.stmt]:
+def _runtime_statements(node: ast.stmt) -> list[ast.stmt]:
     """Return ``node``, or the executed statements of a block for type checkers."""
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-        return [inner for statement in node.orelse for inner in _executed(statement)]
+        return [inner for statement in node.orelse for inner in _runtime_statements(statement)]
     return [node]
 
 
-def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str]]:
+def _list_bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str]]:
     """Yield each name that an import binds, the module, and the name there; "" for ``*`` and for a whole module."""
     for alias in node.names:
         if isinstance(node, ast.Import):
@@ -535,7 +547,7 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str
             yield ("", module, "") if alias.name == "*" else (alias.asname or alias.name, module, alias.name)
 
 
-def _defined(node: ast.stmt) -> list[str]:
+def _list_defined_names(node: ast.stmt) -> list[str]:
     """Return the names that a statement defines, and "" if it does anything else."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
@@ -547,7 +559,7 @@ def _defined(node: ast.stmt) -> list[str]:
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.append(inner.name)
         elif isinstance(inner, ast.Import | ast.ImportFrom):
-            found.extend(bound for bound, _, _ in _bindings(inner))
+            found.extend(bound for bound, _, _ in _list_bindings(inner))
     return ["", *found]
 
 
@@ -562,7 +574,7 @@ class _StatementReader(ast.NodeTransformer):
         *,
         keeps_wording: bool,
     ) -> None:
-        self.uses: dict[_Use, None] = {}
+        self.uses: dict[_NameUse, None] = {}
         self._imports = dict(imports)
         self._own = own
         self._keeps_docstrings = keeps_docstrings
@@ -581,7 +593,7 @@ class _StatementReader(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _is_marked(self, node: ast.stmt) -> bool:
-        """Whether ``node`` is a method under `decides_no_value`."""
+        """Whether ``node`` is a method under `not_fingerprinted`."""
         return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
             isinstance(decorator, ast.Name) and self._imports.get(decorator.id) == _MARK
             for decorator in node.decorator_list
@@ -592,16 +604,16 @@ class _StatementReader(ast.NodeTransformer):
         return None if is_docstring and not self._keeps_docstrings else self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
-        executed = _executed(node)
+        executed = _runtime_statements(node)
         if executed == [node]:
             return self.generic_visit(node)
         return [read for inner in executed if (read := self.visit(inner)) is not None]
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> ast.Expr:
         label = f"<import {len(self.uses)}>"  # in the text, so that swapping two imports is a change
-        for bound, module, name in _bindings(node):
+        for bound, module, name in _list_bindings(node):
             self._imports[bound] = module, name
-            self.uses[_Use(label, module, name, "")] = None
+            self.uses[_NameUse(label, module, name, "")] = None
         return ast.Expr(ast.Name(label, ast.Load()))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.Expr:
@@ -609,7 +621,7 @@ class _StatementReader(ast.NodeTransformer):
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         if isinstance(node.exc, ast.Call) and not self._keeps_wording:
-            _Wordless().visit(node.exc)
+            _MessageRemover().visit(node.exc)
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -623,15 +635,15 @@ class _StatementReader(ast.NodeTransformer):
 
     def _read(self, node: ast.Name, attribute: str) -> ast.Name:
         if node.id in self._own:
-            self.uses[_Use(node.id, "", node.id, "")] = None
+            self.uses[_NameUse(node.id, "", node.id, "")] = None
         if node.id not in self._imports:
             return node
         label = self._labels.setdefault(node.id, f"<{len(self._labels)}>")
-        self.uses[_Use(label, *self._imports[node.id], attribute)] = None
+        self.uses[_NameUse(label, *self._imports[node.id], attribute)] = None
         return ast.Name(label, node.ctx)
 
 
-class _Wordless(ast.NodeTransformer):
+class _MessageRemover(ast.NodeTransformer):
     """Removes the words from the arguments of an error."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
@@ -656,25 +668,25 @@ _StoredOutlines = dict[str, Any]
 The ctime is included, as tools can set the mtime.
 """
 
-_new: _StoredOutlines = {}
+_unsaved_outlines: _StoredOutlines = {}
 
 
 @cache
-def _outline(path: Path, is_ours: bool) -> list[_Statement]:
-    """Return the statements of a file, parsed only if it has changed since they were stored; see `_parse`."""
+def _load_outline(path: Path, is_ours: bool) -> list[_Statement]:
+    """Return the statements of a file, parsed only if it has changed since they were stored."""
     now = path.stat()
     state = [now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size]
     known, statements = _stored_outlines().get(str(path), (None, ()))
     if known == state:
-        return [_Statement(defines, text, [_Use(*use) for use in uses]) for defines, text, uses in statements]
-    read = _parse(path.read_text(encoding="utf-8"), is_ours)
+        return [_Statement(defines, text, [_NameUse(*use) for use in uses]) for defines, text, uses in statements]
+    read = _parse_statements(path.read_text(encoding="utf-8"), is_ours)
     hashed = [statement._replace(text=statement.text and _hash([statement.text])) for statement in read]
     if time.time_ns() - now.st_mtime_ns > _RECENT_NS:
-        _new[str(path)] = state, hashed
+        _unsaved_outlines[str(path)] = state, hashed
     return hashed
 
 
-def _outline_file() -> Path:
+def _outline_path() -> Path:
     """Return the file of outlines of this installation."""
     from platformdirs import user_cache_path  # noqa: PLC0415  only needed for fingerprints
 
@@ -683,7 +695,7 @@ def _outline_file() -> Path:
 
 
 @cache
-def _own_digest() -> str:
+def _parser_digest() -> str:
     """Return the digest of this file, as other versions may parse code differently."""
     return _hash([Path(__file__).read_text(encoding="utf-8")])
 
@@ -691,8 +703,8 @@ def _own_digest() -> str:
 def _read_outlines() -> _StoredOutlines:
     """Return the stored outlines; none if the file is damaged or cannot be read."""
     with suppress(OSError, RuntimeError, ValueError):
-        checksum, _, text = _outline_file().read_text(encoding="utf-8").partition("\n")
-        if checksum == _hash([_own_digest(), text]):
+        checksum, _, text = _outline_path().read_text(encoding="utf-8").partition("\n")
+        if checksum == _hash([_parser_digest(), text]):
             found: _StoredOutlines = json.loads(text)
             return found
     return {}
@@ -703,16 +715,16 @@ _stored_outlines = cache(_read_outlines)
 
 def _store_outlines(at_least: int = 1) -> None:
     """Store the outlines parsed by this process atomically, if they are of ``at_least`` that many files."""
-    if len(_new) < at_least:
+    if len(_unsaved_outlines) < at_least:
         return
-    known = {path: entry for path, entry in {**_read_outlines(), **_new}.items() if Path(path).is_file()}
-    _new.clear()
+    known = {path: entry for path, entry in {**_read_outlines(), **_unsaved_outlines}.items() if Path(path).is_file()}
+    _unsaved_outlines.clear()
     text = json.dumps(known, separators=(",", ":"))
     with suppress(OSError, RuntimeError):
-        place = _outline_file()
+        place = _outline_path()
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_name(f"{place.name}.{os.getpid()}")
-        draft.write_text(f"{_hash([_own_digest(), text])}\n{text}", encoding="utf-8")
+        draft.write_text(f"{_hash([_parser_digest(), text])}\n{text}", encoding="utf-8")
         draft.replace(place)
         for other in place.parent.glob("code.*"):
             if time.time() - other.stat().st_mtime > _EXPIRY_SECONDS:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.digest import closure
-from ragsmith.evaluation.keys import CODE
+from ragsmith.digest import list_dependencies
+from ragsmith.evaluation.keys import FINGERPRINTED_CODE
 from ragsmith.measures.registry import measures
 from ragsmith.runs.run_context import DECIDING_CODE
 from ragsmith.strategies import STRATEGIES
@@ -43,8 +43,8 @@ CLOSURES = {
         *("pipelines.trace", "techniques.generation", "text.declining"),
     },
     "pipelines.genes:facing": set(),
-    "evaluation.scoring:scored": SCORED,
-    "evaluation.scoring:scored_ranking": SCORED,
+    "evaluation.scoring:score_answer": SCORED,
+    "evaluation.scoring:score_ranking": SCORED,
     "gateway.prompts_and_vectors:render_prompt": ASKED | {"models.usage"},
     "gateway.prompts_and_vectors:complete_until_parsed": ASKED | {"models.calls", "models.usage"},
     "gateway.prompts_and_vectors:parse_reply": ASKED,
@@ -67,25 +67,25 @@ CLOSURES = {
 @pytest.mark.parametrize("place", CLOSURES)
 def test_a_result_depends_on_these_modules_and_on_no_other(place: str) -> None:
     module, _, name = place.partition(":")
-    found = {counted.removeprefix("ragsmith.") for counted in closure(f"ragsmith.{module}", name)}
+    found = {counted.removeprefix("ragsmith.") for counted in list_dependencies(f"ragsmith.{module}", name)}
     assert found - {module} == CLOSURES[place]
 
 
 def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> None:
     functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
-    found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
+    found = {counted.removeprefix("ragsmith.") for place in functions for counted in list_dependencies(*place)}
     beside = {name for name in found if not name.startswith("measures.")}
     assert beside == TASK | WORDS | {"datasets.relevance", "text.declining", "text.content_words", "types"}
 
 
 def test_everything_in_the_key_is_listed() -> None:
-    assert {f"{module.removeprefix('ragsmith.')}:{name}" for module, name in CODE} <= set(CLOSURES)
+    assert {f"{module.removeprefix('ragsmith.')}:{name}" for module, name in FINGERPRINTED_CODE} <= set(CLOSURES)
 
 
 def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_only_carries_it_out() -> None:
     """A finished run that gets another key is run again, and looks at its test questions once more."""
     decides = [*DECIDING_CODE, *((known.fn.__module__, known.fn.__name__) for known in STRATEGIES)]
-    rooms = {name.split(".")[1] for part in decides for name in closure(*part)}
+    rooms = {name.split(".")[1] for part in decides for name in list_dependencies(*part)}
     assert rooms <= {
         "strategies",
         "records",  # what is on the front, and what a pipeline costs
@@ -102,8 +102,10 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
         "models",  # the protocols, by annotations
         "types",
     }
-    assert "ragsmith.models.calls" in closure("ragsmith.evaluation.racing", "Races")  # which models cost something
-    modules = {name for part in decides for name in closure(*part)}
+    assert "ragsmith.models.calls" in list_dependencies(
+        "ragsmith.evaluation.racing", "Races"
+    )  # which models cost something
+    modules = {name for part in decides for name in list_dependencies(*part)}
     assert not [name for name in modules if name.startswith(("ragsmith.models.served", "ragsmith.runs.run"))]
 
 
@@ -121,5 +123,5 @@ def test_a_changed_file_of_one_strategy_changes_the_runs_of_those_that_use_it_al
     changed: str, strategies: set[str]
 ) -> None:
     module = f"ragsmith.strategies.{changed}"
-    assert {s.name for s in STRATEGIES if module in closure(s.fn.__module__, s.fn.__name__)} == strategies
-    assert not [part for part in DECIDING_CODE if module in closure(*part)]
+    assert {s.name for s in STRATEGIES if module in list_dependencies(s.fn.__module__, s.fn.__name__)} == strategies
+    assert not [part for part in DECIDING_CODE if module in list_dependencies(*part)]

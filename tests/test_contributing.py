@@ -14,7 +14,7 @@ import ragsmith
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.experiment import Experiment, prepare
+from ragsmith.evaluation.experiment import Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.registry import REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
@@ -92,7 +92,7 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
         examples = setup.dataset.examples[:3]
         with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
             [found] = evaluator.evaluate([baseline("bm25")], examples)
-        careful = Fitness.of(f"{fitness}:careful")
+        careful = Fitness.from_spec(f"{fitness}:careful")
     finally:
         del REGISTERED_MEASURES["precision"]
     assert found.complete
@@ -105,7 +105,7 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
 def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:
     loaded("A provider of models", tmp_path)
     try:
-        setup = prepare("law", ModelNames(embedder="hashing"), 900)
+        setup = prepare_experiment("law", ModelNames(embedder="hashing"), 900)
         trace = setup.engine().answer(baseline("naive"), Question(setup.dataset.examples[0].question))
         embedder = setup.loaded_models.embedder
     finally:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.digest import canonical, digest
+from ragsmith.digest import digest, to_canonical_json
 from ragsmith.types import Hit, Scale, Span
 
 JSON = st.recursive(
@@ -56,39 +56,39 @@ def same(a: Any, b: Any) -> bool:
     ],
 )
 def test_the_form(value: object, text: str) -> None:
-    assert canonical(value) == text
-    assert json.loads(text) == json.loads(canonical(json.loads(text)))
+    assert to_canonical_json(value) == text
+    assert json.loads(text) == json.loads(to_canonical_json(json.loads(text)))
 
 
 @settings(max_examples=60, deadline=None)
 @given(JSON)
 def test_a_json_value_comes_back_as_it_was(value: Any) -> None:
-    assert same(json.loads(canonical(value)), value)
+    assert same(json.loads(to_canonical_json(value)), value)
 
 
 @settings(max_examples=60, deadline=None)
 @given(JSON, JSON)
 def test_different_values_have_different_forms(a: Any, b: Any) -> None:
-    assert (canonical(a) == canonical(b)) == same(a, b)
+    assert (to_canonical_json(a) == to_canonical_json(b)) == same(a, b)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.text(), JSON, max_size=6))
 def test_the_order_of_keys_does_not_count(mapping: dict[str, Any]) -> None:
-    assert canonical(dict(reversed(mapping.items()))) == canonical(mapping)
+    assert to_canonical_json(dict(reversed(mapping.items()))) == to_canonical_json(mapping)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(codec=None, categories=("Cs", "L", "P")), max_size=6))
 def test_any_text_can_be_encoded_and_is_told_apart(text: str) -> None:
-    form = canonical(text)
+    form = to_canonical_json(text)
     assert form.encode().decode() == form
     escaped = text.replace("\ud83d", "\\ud83d")
-    assert escaped == text or canonical(escaped) != form
+    assert escaped == text or to_canonical_json(escaped) != form
 
 
 def test_two_halves_of_a_character_are_not_the_character() -> None:
-    assert canonical("\ud83d\ude00") != canonical("\N{GRINNING FACE}")
+    assert to_canonical_json("\ud83d\ude00") != to_canonical_json("\N{GRINNING FACE}")
 
 
 class Plain(Enum):
@@ -118,13 +118,13 @@ class Mutable:
 )
 def test_what_json_cannot_say_is_refused_by_place(value: object, place: str) -> None:
     with pytest.raises(TypeError, match=f"^{place}"):
-        canonical(value)
+        to_canonical_json(value)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, np.float64("nan")])
 def test_a_number_that_is_none_is_refused_by_place(number: float) -> None:
     with pytest.raises(ValueError, match=r"^value\['hits'\]\[0\]\['score'\] is -?(nan|inf)"):
-        canonical({"hits": [{"score": number}]})
+        to_canonical_json({"hits": [{"score": number}]})
     with pytest.raises(ValueError, match=r"^value\[1\]\['score'\]"):
         digest("hits", Hit(chunk=None, score=number, scale=Scale.RRF))  # type: ignore[arg-type]
 
@@ -133,7 +133,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     loop: list[object] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="too deeply"):
-        canonical(loop)
+        to_canonical_json(loop)
 
 
 def test_the_digest_knows_where_parts_end() -> None:

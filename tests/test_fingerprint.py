@@ -18,7 +18,7 @@ import pytest
 
 import ragsmith.digest
 import ragsmith.errors
-from ragsmith.digest import DISTRIBUTIONS, fingerprint
+from ragsmith.digest import DISTRIBUTION_NAMES, fingerprint
 from ragsmith.plugins import load_file
 
 FUSING = '''\
@@ -459,13 +459,13 @@ def test_what_is_imported_from_a_folder_on_the_path_of_python_counts_as_source(
 
 def test_libraries_that_are_imported_under_another_name_are_those_that_are_installed() -> None:
     installed = packages_distributions()
-    here = {name: [package] for name, package in DISTRIBUTIONS.items() if name in installed}
+    here = {name: [package] for name, package in DISTRIBUTION_NAMES.items() if name in installed}
     assert here
     assert here == {name: installed[name] for name in here}
 
 
 INDEX = """\
-from ragsmith.digest import decides_no_value
+from ragsmith.digest import not_fingerprinted
 from ragsmith.sending import pack
 
 
@@ -477,7 +477,7 @@ class Index:
         return self.kept[query]
 """
 MARKED = """
-    @decides_no_value
+    @not_fingerprinted
     def send(self):
         return pack(self.kept)
 """
@@ -488,7 +488,7 @@ def of_index(take: Callable[..., str], index: str, pack: str = "zip") -> str:
     return take(index, of="ragsmith.index", name="Index", index=index, sending=sending)
 
 
-def test_a_method_that_decides_no_value_does_not_count_nor_what_it_alone_uses(take: Callable[..., str]) -> None:
+def test_a_method_that_not_fingerprinted_does_not_count_nor_what_it_alone_uses(take: Callable[..., str]) -> None:
     without = of_index(take, INDEX)
     assert of_index(take, INDEX + MARKED) == without
     assert of_index(take, INDEX + MARKED.replace("self.kept", "dict(self.kept)")) == without
@@ -496,13 +496,13 @@ def test_a_method_that_decides_no_value_does_not_count_nor_what_it_alone_uses(ta
 
 
 def test_a_method_without_the_mark_counts_and_so_does_marking_one_that_counts(take: Callable[..., str]) -> None:
-    unmarked = MARKED.replace("    @decides_no_value\n", "")
+    unmarked = MARKED.replace("    @not_fingerprinted\n", "")
     different = {
         of_index(take, INDEX),
         of_index(take, INDEX + unmarked),
         of_index(take, INDEX + unmarked, pack="list"),
         of_index(take, INDEX + unmarked.replace("self.kept", "dict(self.kept)")),
-        of_index(take, INDEX.replace("    def search", "    @decides_no_value\n    def search")),
+        of_index(take, INDEX.replace("    def search", "    @not_fingerprinted\n    def search")),
     }
     assert len(different) == 5
 

@@ -21,7 +21,7 @@ import growth
 import scale
 
 from ragsmith.cli.techniques import technique_to_dict
-from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, NAMED, Fitness
+from ragsmith.evaluation.fitness import BUILTIN_FITNESSES, COMPOSITES, HEADLINE, Fitness
 from ragsmith.measures.registry import Measure, Subject
 from ragsmith.measures.registry import measures as registered_measures
 from ragsmith.pipelines.space_file import load_space
@@ -98,7 +98,8 @@ def measures() -> Iterator[str]:
     made["fitness"] = f"the {Fitness().formula}, unless a search is given another"
     yield "\n".join(f"- `{name}`, {HEADLINE[name]}: {formula}" for name, formula in made.items())
     named = [
-        f"- `--fitness {name}`: {_text(' '.join((inspect.getdoc(fn) or '').split()))}" for name, fn in NAMED.items()
+        f"- `--fitness {name}`: {_text(' '.join((inspect.getdoc(fn) or '').split()))}"
+        for name, fn in BUILTIN_FITNESSES.items()
     ]
     beside = "Beside the paper's there are these, and functions of your own (`--fitness FILE.py:function`):"
     yield "\n".join([beside, "", *named])

@@ -125,7 +125,7 @@ def write(knowledge: Knowledge, path: Path) -> None:
         "checked": [{**asdict(one), "pipeline": _numbered([one.pipeline], at)[0]} for one in knowledge.checked],
     }
     if knowledge.ranking is not None:
-        plain["ranking"] = knowledge.ranking.plain()
+        plain["ranking"] = knowledge.ranking.to_dict()
     parts = (f"{json.dumps(key)}: {_laid_out(_rounded(value))}" for key, value in plain.items())
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 

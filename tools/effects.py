@@ -38,8 +38,8 @@ from ragsmith.datasets.splits import Split
 from ragsmith.effects.knowledge import SHIPPED
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
-from ragsmith.evaluation.general_weights import class_of
+from ragsmith.evaluation.general_weights import SHIPPED_FILES as SHIPPED_WEIGHTS
+from ragsmith.evaluation.general_weights import embedder_class
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Store.open(given.cache) as store:
         domains = [Experiment(load_dataset(name)) for name in DOMAINS]
         weights = learn_weights([replace(setup, models=models) for setup in (*own, *domains, *able)], store)
-        file = SHIPPED_WEIGHTS[class_of(models)]
+        file = SHIPPED_WEIGHTS[embedder_class(models)]
         weights.write(file)
         print(f"{process_time():.0f} CPU seconds, {file}", flush=True)
         if given.weights_only or given.embedder:

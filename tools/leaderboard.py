@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that 
 
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison.difference import interval
+from ragsmith.comparison.difference import cluster_interval
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.diagnosis.estimates import pool_estimates
@@ -78,7 +78,7 @@ def section(results: Mapping[str, Result], models: str) -> Section:
 def _of(result: Result) -> dict[str, Any]:
     domain, dataset = result.run_report, result.setup.dataset
     tested = set(domain.about.record.tested)
-    clusters = Clusters.of(dataset, [example for example in dataset.examples if example.id in tested])
+    clusters = Clusters.from_examples(dataset, [example for example in dataset.examples if example.id in tested])
     pipelines = {}
     for name in PIPELINES:
         rows = [one for one in domain.answered if one.pipeline == name and one.split == "test" and one.state == "ok"]
@@ -86,7 +86,7 @@ def _of(result: Result) -> dict[str, Any]:
         if not rows or row is None:
             continue
         values = [one.measures["fitness"] for one in rows]
-        low, high = interval(values, clusters.numbers([one.question for one in rows]))
+        low, high = cluster_interval(values, clusters.group_numbers([one.question for one in rows]))
         pipelines[name] = {
             "pipeline": row.label or "naive RAG",
             "fitness": _short(sum(values) / len(values)),
@@ -118,7 +118,7 @@ def _difference(result: Result, name: str) -> dict[str, Any] | None:
     return {
         "mean": _short(its.mean_difference),
         "interval": [_short(its.low), _short(its.high)],
-        "error": _short(its.widened[0]),
+        "error": _short(its.corrected_error[0]),
         "shown": one.verdict in (Verdict.BETTER, Verdict.WORSE),
     }
 

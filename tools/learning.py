@@ -18,10 +18,10 @@ from ragsmith.effects.knowledge import MIN_DATASETS, Knowledge, ObservedDataset,
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.baselines import baseline, probes_of
+from ragsmith.evaluation.baselines import baseline, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.experiment import Experiment, ordered
+from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.general_weights import GeneralWeights
 from ragsmith.pipelines.genes import Candidate
@@ -79,7 +79,7 @@ def learn(
     told = on_progress or (lambda name, done, total: None)
     observed = []
     for setup in setups:
-        able = space.without(setup.lacks)
+        able = space.without(setup.lacks_weights)
         able = able if len(setup.folds) > 1 else able.without(lambda gene: gene.learns)
         sample = sample_of(able, pipelines, f"{seed}:{setup.dataset.digest}")
         evaluations: list[Evaluation] = []
@@ -115,7 +115,7 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
     BM25, which gains are told against, drawn at random, as far as there are any, and half are random feasible
     pipelines: what options do alone is known best, and what they do together everywhere a little.
     """
-    found = dict.fromkeys([baseline("naive"), baseline("bm25"), *(probe.candidate for probe in probes_of(space))])
+    found = dict.fromkeys([baseline("naive"), baseline("bm25"), *(probe.candidate for probe in list_probes(space))])
     draw = Random(f"effects:{seed}")
     varied: list[Candidate] = []
     for known in (usual(), baseline("bm25")):
@@ -179,7 +179,7 @@ def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]
     They do by document; where nearly all do, by neighbourhood, then by section, and at last by the document that has
     most of a question's gold.
     """
-    at = {example.id: place for place, example in enumerate(ordered(questions))}
+    at = {example.id: place for place, example in enumerate(sort_examples(questions))}
     ways = (*iter_groupings(dataset, questions), group_by_main_document(questions))
     parts = next((parts for parts in ways if len(parts) >= FEWEST_GROUPS), ways[-1])
     return [[at[example.id] for example in group.examples] for group in parts]
@@ -199,7 +199,9 @@ def _checks(
     answered = _answered(setup)
     weights = Weights() if answered else Weights(1, 0)
     models = ModelClasses.of(setup.models)
-    named = recommendations(space.without(setup.lacks), apart, corpus_of(data.documents), models, weights=weights)
+    named = recommendations(
+        space.without(setup.lacks_weights), apart, corpus_of(data.documents), models, weights=weights
+    )
     with Evaluator(setup, store, workers) as evaluator:
         candidates = [baseline("bm25"), *(one.candidate for one in named)]
         rival, *found = _evaluated(evaluator, setup, candidates)

@@ -11,8 +11,8 @@ from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.effects.terms import PLAIN, USUAL
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion, Name
+from ragsmith.evaluation.fitting import add_general_weights
+from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion, TechniqueName
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.store.store import Store
@@ -40,8 +40,8 @@ def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"several data sets are called {', '.join(twice)}: give each a name of its own")
     known: GeneralWeights | None = None
-    seen: dict[str, dict[Name, Sequence[Observation]]] = {setup.dataset.name: {} for setup in setups}
-    signals: dict[Name, tuple[str, ...]] = {}
+    seen: dict[str, dict[TechniqueName, Sequence[Observation]]] = {setup.dataset.name: {} for setup in setups}
+    signals: dict[TechniqueName, tuple[str, ...]] = {}
     for family in ("retrieval", "reranking"):
         for technique in with_signals(family):
             signals[technique.identity] = technique.signals
@@ -58,9 +58,9 @@ def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
 
 
 def learned_weights(
-    signals: Mapping[Name, tuple[str, ...]],
-    observed: Mapping[str, tuple[tuple[int, ...], Mapping[Name, Sequence[Observation]]]],
-    code: Mapping[Name, str] | None = None,
+    signals: Mapping[TechniqueName, tuple[str, ...]],
+    observed: Mapping[str, tuple[tuple[int, ...], Mapping[TechniqueName, Sequence[Observation]]]],
+    code: Mapping[TechniqueName, str] | None = None,
 ) -> GeneralWeights:
     """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
 
@@ -109,11 +109,11 @@ def _pipelines(setup: Experiment, technique: Technique) -> list[Candidate]:
     """The pipelines that have ``technique``, and before it what it learns behind."""
     retrievals = [technique.name]
     if technique.family == "reranking":
-        able = [one for one in with_signals("retrieval") if not setup.lacks(make_gene("retrieval", one.name))]
+        able = [one for one in with_signals("retrieval") if not setup.lacks_weights(make_gene("retrieval", one.name))]
         retrievals = [USUAL["retrieval"], *(one.name for one in able)]
     plain = dict(zip((family.name for family in FAMILIES), PLAIN, strict=True))
     names = [{**plain, **KEYS, technique.family: technique.name, "retrieval": one} for one in retrievals]
-    return [with_general(setup, _learning(technique, one)) for one in names]
+    return [add_general_weights(setup, _learning(technique, one)) for one in names]
 
 
 def _learning(technique: Technique, names: Mapping[str, str]) -> Candidate:

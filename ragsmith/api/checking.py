@@ -155,7 +155,7 @@ def audits(
     if not datasets:
         raise WrongOption("dataset", "is missing: name at least one")
     search_space = resolve_space(space, None)
-    chosen = Fitness.of(fitness)
+    chosen = Fitness.from_spec(fitness)
     setups = [resources.setup(dataset, chunk_size) for dataset in datasets]
     samples = [draw_sample(setup, sample, seed) for setup in setups]
     with resources.store() as store:
@@ -204,7 +204,7 @@ def recommend(
     knowledge = effects if isinstance(effects, Knowledge) else read_effects(effects)
     warn_unsupported_languages(setup)
     result = recommend_pipelines(
-        setup, resolve_space(space, None), knowledge, most_calls=calls, fitness=Fitness.of(fitness)
+        setup, resolve_space(space, None), knowledge, most_calls=calls, fitness=Fitness.from_spec(fitness)
     )
     if output is not None:
         folder = Path(documents) if unlabelled and not isinstance(documents, Dataset) else None

@@ -9,9 +9,8 @@ from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
-from ragsmith.assessment.gate import MIN_EFFECT, GateResult, junit_error
+from ragsmith.assessment.gate import MIN_EFFECT, GateResult, to_junit, to_junit_error
 from ragsmith.assessment.gate import gate as run_gate
-from ragsmith.assessment.gate import junit as to_junit
 from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
 from ragsmith.assessment.pairwise import compare as compare_pipelines
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
@@ -160,7 +159,7 @@ def gate(
     except RagsmithError as error:
         if junit is not None:
             write_file(
-                junit_error(_display_name(pipeline, "the pipeline"), str(error), seconds=now() - began, now=began),
+                to_junit_error(_display_name(pipeline, "the pipeline"), str(error), seconds=now() - began, now=began),
                 Path(junit),
             )
         raise

@@ -18,10 +18,10 @@ from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND, Ceiling, count_
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluation import stored_evaluation
+from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.evaluation.fitting import with_general, without_general
+from ragsmith.evaluation.experiment import Experiment, sort_examples
+from ragsmith.evaluation.fitting import add_general_weights, drop_general_weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
@@ -93,7 +93,7 @@ def intervene(
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
-    if loaded.fitness.ranks:
+    if loaded.fitness.ranking_only:
         raise UsageError(
             "this pipeline was tuned for retrieval alone: there is no generator whose input could be changed"
         )
@@ -175,7 +175,11 @@ def ablate(
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
-    setup, fitness, winner = loaded.setup, loaded.fitness, with_general(loaded.setup, without_general(loaded.candidate))
+    setup, fitness, winner = (
+        loaded.setup,
+        loaded.fitness,
+        add_general_weights(loaded.setup, drop_general_weights(loaded.candidate)),
+    )
     data = setup.dataset
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to compare by: give one that has some with --dataset")
@@ -187,19 +191,21 @@ def ablate(
         loaded.refuse_test("the pipeline", instead="leave --part out, or run its ablation")
     if not setup.split.test and not loaded.saw_all:  # too small to split
         part, examples = "all", data.examples
-    questions = ordered(examples)
+    questions = sort_examples(examples)
     default_space = loaded.space if loaded.space in names("search_spaces") else "default"
     search_space = space if isinstance(space, Space) else load_space(space or default_space)
-    search_space = searchable_space(setup, search_space.of_families(), ranks=fitness.ranks)
+    search_space = searchable_space(setup, search_space.of_families(), ranks=fitness.ranking_only)
     others = [
-        with_general(setup, candidate)
+        add_general_weights(setup, candidate)
         for candidate in list_ablation_candidates(
             winner, search_space, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=on_own_dataset
         )
     ]
     with resources.store() as store:
         ids = tuple(example.id for example in questions)
-        with Evaluator(setup, store, resources.workers_for(setup), on_progress, ranks=fitness.ranks) as evaluator:
+        with Evaluator(
+            setup, store, resources.workers_for(setup), on_progress, ranking_only=fitness.ranking_only
+        ) as evaluator:
             rows = store.results_many([evaluator.key(candidate) for candidate in (winner, *others)])
             known = sum(set(ids) <= answered.keys() for answered in rows.values())
             searched = bool(loaded.expected)
@@ -212,14 +218,14 @@ def ablate(
                 timed = RunSettings(strategy="nsga2", racing=None, objectives=("quality", "latency"))
                 machine = with_machine(timed, setup.variants).measured_on
                 seconds_of = Latencies(evaluator, store, machine, setup.order).get_median
-            terms = Terms.of([first, *rest], fitness)
+            terms = Terms.from_evaluations([first, *rest], fitness)
             ablation = compute_ablation(
                 first,
                 rest,
                 search_space,
                 terms,
                 dataset=data.name,
-                clusters=Clusters.of(data, questions),
+                clusters=Clusters.from_examples(data, questions),
                 part=part,
                 seconds_of=seconds_of,
                 refit=on_own_dataset,
@@ -248,19 +254,19 @@ class _SearchedDataset:
         described = store.evaluation(record.winner or "")
         if described is None:
             raise UsageError(f"the cache no longer has the winner on {setup.dataset.name!r}: repeat the search")
-        candidate = without_general(read_configuration(described.configuration["pipeline"]))
-        return cls(setup.dataset.name, key, record, setup.scoring(record.settings.fitness), candidate)
+        candidate = drop_general_weights(read_configuration(described.configuration["pipeline"]))
+        return cls(setup.dataset.name, key, record, setup.for_fitness(record.settings.fitness), candidate)
 
     def setup_for(self, other: _SearchedDataset) -> Experiment:
         """Return the experiment on this data set with the chunking and models of the winner of ``other``.
 
         Answers are scored by the judge of this data set.
         """
-        source, target = other.setup.of(other.winner), self.setup
-        if (source.cut, source.models) == (target.cut, target.models):
+        source, target = other.setup.for_candidate(other.winner), self.setup
+        if (source.chunking_key, source.models) == (target.chunking_key, target.models):
             return target
         size, overlap = source.chunk_size, source.chunk_overlap
-        return replace(target, models=source.models, marked_by=target, chunk_size=size, chunk_overlap=overlap)
+        return replace(target, models=source.models, scored_by=target, chunk_size=size, chunk_overlap=overlap)
 
 
 def transfer(
@@ -331,7 +337,9 @@ def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _Se
     """Return the number of answers of all pairs that are not cached."""
     total = 0
     for source, target in pairs:
-        with Evaluator(target.setup_for(source), store, 1, ranks=target.record.settings.fitness.ranks) as evaluator:
+        with Evaluator(
+            target.setup_for(source), store, 1, ranking_only=target.record.settings.fitness.ranking_only
+        ) as evaluator:
             ids = set(getattr(target.record.split, part))
             total += len(ids - store.results(evaluator.key(source.winner[:GENES])).keys())
     return total
@@ -348,18 +356,18 @@ def _evaluate_transfer(
     record, setup = target.record, target.setup_for(source)
     fitness = record.settings.fitness
     ids = set(getattr(record.split, part))
-    examples = ordered([example for example in target.setup.dataset.examples if example.id in ids])
+    examples = sort_examples([example for example in target.setup.dataset.examples if example.id in ids])
     if not examples or record.winner is None:
         return None
-    own = stored_evaluation(store, record.winner, [example.id for example in examples])
+    own = load_evaluation(store, record.winner, [example.id for example in examples])
     processes = workers or setup.models.workers()
-    with Evaluator(setup, store, processes, on_progress, ranks=fitness.ranks) as evaluator:
+    with Evaluator(setup, store, processes, on_progress, ranking_only=fitness.ranking_only) as evaluator:
         [found] = evaluator.evaluate([source.winner[:GENES]], examples)
     searched = []
     if part == "search":
         run_data = RunData(store, choose_run(store, target.name, target.run), {})
         keys = [*(row.evaluation for row in run_data.proposals), *record.told, *(one.key for one in record.removals)]
         searched = run_data.finishers(list(dict.fromkeys(keys)))
-    terms = Terms.of([found, own, *searched], fitness, record.settings.max_failure_rate)
-    clusters = Clusters.of(target.setup.dataset, examples)
+    terms = Terms.from_evaluations([found, own, *searched], fitness, record.settings.max_failure_rate)
+    clusters = Clusters.from_examples(target.setup.dataset, examples)
     return estimate_transfer(source.name, target.name, part, found, own, searched, terms, clusters)

@@ -29,7 +29,7 @@ from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
 from ragsmith.reporting.overview import CombinedReport, combine_reports
-from ragsmith.reporting.report_files import write_across
+from ragsmith.reporting.report_files import write_combined_report
 from ragsmith.runs.run_context import Start, StatusReader
 from ragsmith.store.store import Store, open_store
 from ragsmith.techniques.user_code import import_files
@@ -183,7 +183,7 @@ def _compare_datasets(
     run_reports = [one.run_report for one in results]
     with open_store(cache, read_only=True) as store:
         combined = combine_reports(run_reports, load_transfers(store, [domain.about.run for domain in run_reports]))
-    return (() if reports is None else write_across(Path(reports), run_reports, combined)), combined
+    return (() if reports is None else write_combined_report(Path(reports), run_reports, combined)), combined
 
 
 def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> WrittenReports:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.errors import Notice, UsageError, WrongOption
-from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
@@ -93,7 +93,7 @@ class Resources:
                 "openai:NAME)"
             )
         size = CHUNK_SIZE if chunk_size is None else chunk_size
-        return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+        return prepare_experiment(dataset, chosen, size, faithfulness=faithfulness, given=given)
 
     def pipeline(
         self,

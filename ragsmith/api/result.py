@@ -24,13 +24,13 @@ from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.genes import GENES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import build_report, iterate_answers
-from ragsmith.reporting.plots import convergence
+from ragsmith.reporting.plots import plot_convergence
 from ragsmith.reporting.rendering import chart_page, chart_svg
 from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
-from ragsmith.reporting.wording import describe_comparison, headline
+from ragsmith.reporting.wording import describe_comparison, summarize_verdicts
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
@@ -110,7 +110,7 @@ class Result:
     @property
     def verdict(self) -> VerdictSummary:
         """The comparison of the winner with the baselines on test questions, which the search did not use."""
-        return VerdictSummary(headline(self.run_report), self.run_report.comparisons)
+        return VerdictSummary(summarize_verdicts(self.run_report), self.run_report.comparisons)
 
     @property
     def test(self) -> tuple[Finalist, ...]:
@@ -139,7 +139,7 @@ class Result:
         home, test = self.setup, run_data.on_test(winner.key)
         if saw_all := run_data.record.settings.verdict == CROSSFIT:
             home = replace(home, fixed_split=search_only_split(home.dataset))
-        setup = home.of(winner.candidate)
+        setup = home.for_candidate(winner.candidate)
         ids = None if winner.candidate[GENES:] else run_data.record.models
         return Pipeline(
             winner.candidate[:GENES],
@@ -200,7 +200,7 @@ class Result:
 
         The chart is also written to ``path``, as SVG if its suffix is ``.svg``, else as a self-contained HTML page.
         """
-        chart, title = convergence(self.run_report), f"Search on {self.run_report.about.dataset}"
+        chart, title = plot_convergence(self.run_report), f"Search on {self.run_report.about.dataset}"
         image = SvgChart(chart_svg(chart))
         if path is not None:
             is_svg = Path(path).suffix == ".svg"
@@ -244,7 +244,7 @@ class Result:
         # a debugger must not compute the report or read the cache
         if "run_report" not in self.__dict__:
             return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
-        about, words = self.run_report.about, headline(self.run_report)
+        about, words = self.run_report.about, summarize_verdicts(self.run_report)
         best = f", the best {self.run_report.winner.label!r}" if self.run_report.winner else ""
         return f"<Result: {self.run_report.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
 

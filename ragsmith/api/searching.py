@@ -21,7 +21,7 @@ from ragsmith.api.resources import (
 from ragsmith.api.result import Result
 from ragsmith.datasets.bundled import names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
-from ragsmith.evaluation.cluster import PROCESSES, read_engine
+from ragsmith.evaluation.cluster import PROCESSES, parse_engine
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
@@ -63,7 +63,7 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
     if "race" in given:
         given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
     if "fitness" in given:
-        given["fitness"] = Fitness.of(given["fitness"])
+        given["fitness"] = Fitness.from_spec(given["fitness"])
     if "objective" in given:
         check_objective(given["objective"])
         given["fitness"] = given.get("fitness", settings.fitness).about(given.pop("objective"))
@@ -193,7 +193,7 @@ def search(
         BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same call resumes the search.
         ModelUnavailable: a provider refuses the key or is down; computed results are stored.
     """
-    cluster = read_engine(engine, arguments.get("workers"))
+    cluster = parse_engine(engine, arguments.get("workers"))
     memory_bytes = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     resources, found, chosen, setup, known = _prepare(dataset, arguments)
@@ -276,7 +276,7 @@ _Prepared = tuple[Resources, Space, RunSettings, Experiment, Prices]
 def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
     """Return the inputs of a search or its plan, loaded and checked."""
     resources, found, chosen, known, chunk_size, faithfulness = _read_arguments(arguments)
-    setup = resources.setup(dataset, chunk_size, faithfulness).searching(found.settings)
+    setup = resources.setup(dataset, chunk_size, faithfulness).with_searched_settings(found.settings)
     warn_unsupported_languages(setup)
     return resources, found, _set_prices(chosen, setup, known), setup, known
 
@@ -306,7 +306,7 @@ def check_arguments(arguments: EachArguments) -> None:
     ignored = ("retry_failed", "engine", "memory", "on_step", "on_progress")
     rest: Any = {name: value for name, value in arguments.items() if name not in ignored}
     resources, *_ = _read_arguments(rest)
-    read_engine(arguments.get("engine", PROCESSES))
+    parse_engine(arguments.get("engine", PROCESSES))
     resources.resolve_models()
     if isinstance(memory := arguments.get("memory"), str):
         parse_size(memory)

@@ -23,9 +23,9 @@ from ragsmith.assessment.pairwise import (
     select_questions,
     verdict_terms,
 )
-from ragsmith.comparison.difference import POWER, Difference, difference, smallest, widened
-from ragsmith.comparison.questions import ALPHA, FEWEST_GROUPS, Clusters
-from ragsmith.comparison.verdicts import decide
+from ragsmith.comparison.difference import POWER, Difference, compute_difference, corrected_error, smallest_detectable
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
+from ragsmith.comparison.verdicts import decide_verdict
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -122,10 +122,10 @@ def gate(
         raise NotComparable(f"there is no question with a score before and now: {why}")
     data = setup.dataset
     asked = [example for example in terms.examples if example.id in before]
-    clusters = Clusters.of(data, asked)
+    clusters = Clusters.from_examples(data, asked)
     questions = [example.id for example in asked]
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
-    between = difference(ours, theirs, clusters.numbers(questions))
+    between = compute_difference(ours, theirs, clusters.group_numbers(questions))
     least = _smallest_detectable(between, min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
@@ -200,7 +200,7 @@ def _mean(scores: Mapping[str, float]) -> float:
 
 def _verdict(found: Difference, least: float | None) -> Verdict:
     """Return the verdict: too few questions if some scores changed and no loss is detectable."""
-    verdict = decide(found, found.p)
+    verdict = decide_verdict(found, found.p)
     if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
         return verdict
     return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
@@ -208,11 +208,11 @@ def _verdict(found: Difference, least: float | None) -> Verdict:
 
 def _smallest_detectable(found: Difference, min_effect: float) -> float | None:
     """Return the smallest loss that fails the gate with power 0.8; None if there is none."""
-    enough = found.groups >= FEWEST_GROUPS
-    shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
+    enough = found.groups >= MIN_GROUPS
+    shown = smallest_detectable(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
     if shown is None:
         return None
-    error, degrees = widened(found.error, found.groups, found.effective)
+    error, degrees = corrected_error(found.error, found.groups, found.effective)
     return max(shown, min_effect + student_quantile(POWER, degrees) * error)
 
 
@@ -251,14 +251,14 @@ def _describe_result(
     return f"passes: {why}; {power}{drafted}"
 
 
-SUITE = "ragsmith.gate"
-VERDICT = "verdict"
+SUITE_NAME = "ragsmith.gate"
+VERDICT_CASE = "verdict"
 """The name of the case that fails if the gate fails."""
 
 
-def junit(found: GateResult, *, seconds: float, now: float) -> str:
+def to_junit(found: GateResult, *, seconds: float, now: float) -> str:
     """Return the result as JUnit XML; the gate took ``seconds`` and began at the POSIX timestamp ``now``."""
-    cases = [(VERDICT, "" if found.passed else found.reason, "failure")]
+    cases = [(VERDICT_CASE, "" if found.passed else found.reason, "failure")]
     for moved in found.types:
         lost = not found.passed and -moved.change > found.min_effect
         cases.append((f"questions of type {moved.name}", _describe(moved, found.of) if lost else "", "failure"))
@@ -268,9 +268,9 @@ def junit(found: GateResult, *, seconds: float, now: float) -> str:
     return _suite(found.dataset, cases, lines, seconds, now)
 
 
-def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
+def to_junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
     """Return the JUnit XML of a gate that could not compare, with the reason ``why``."""
-    return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
+    return _suite(name, [(VERDICT_CASE, why, "error")], [why], seconds, now)
 
 
 def _describe(moved: GroupChange, of: str) -> str:
@@ -288,16 +288,16 @@ def _suite(
     root = ET.Element("testsuites")
     counts = {"tests": str(len(cases)), "failures": str(wrong["failure"]), "errors": str(wrong["error"])}
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    about = {"name": SUITE, "timestamp": stamp, "hostname": "localhost", "time": f"{seconds:.3f}"}
+    about = {"name": SUITE_NAME, "timestamp": stamp, "hostname": "localhost", "time": f"{seconds:.3f}"}
     suite = ET.SubElement(root, "testsuite", {**about, **counts, "id": "0", "package": "ragsmith"})
     ET.SubElement(suite, "properties")
     for name, why, kind in cases:
-        took = seconds if name == VERDICT else 0.0
+        took = seconds if name == VERDICT_CASE else 0.0
         case = ET.SubElement(
             suite,
             "testcase",
             name=_replace_invalid(name),
-            classname=_replace_invalid(f"{SUITE}.{dataset}"),
+            classname=_replace_invalid(f"{SUITE_NAME}.{dataset}"),
             time=f"{took:.3f}",
         )
         if why:

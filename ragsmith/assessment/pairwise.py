@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.difference import Difference, compute_difference
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
+from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.digest import digest
 from ragsmith.errors import NotComparable, UsageError
@@ -20,7 +20,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL, RETRIEVAL_ALONE, Fitness
-from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
@@ -161,15 +161,15 @@ def compare(
     terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
     found = evaluate_on([ours, theirs], examples, store, workers)
-    both = common(found)
+    both = common_questions(found)
     if not both:
         failures = (f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values())
         why = next(failures, "neither attempted any")
         raise NotComparable(f"no question was finished by {one} and by {other}: {why}")
     asked = [ours.setup.examples[question] for question in both]
-    clusters = Clusters.of(ours.setup.dataset, asked)
+    clusters = Clusters.from_examples(ours.setup.dataset, asked)
     look = None
-    if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
+    if part != "search" and all(map(Terms.from_evaluations(found, fitness).admits, found)):  # else there is no verdict
         look = _count_use(store, (ours, theirs), fitness, examples, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
@@ -185,7 +185,7 @@ def compare(
         clusters,
         tuple(measures),
         _type_differences(found, asked, fitness, clusters),
-        _question_pairs(found, asked, clusters.numbers(both), fitness),
+        _question_pairs(found, asked, clusters.group_numbers(both), fitness),
         (*_notes(ours, theirs, one, other, part), *filter(None, [describe_earlier_looks(look)])),
         look,
     )
@@ -212,7 +212,7 @@ def verdict_terms(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms
     If a machine drafted any of them, retrieval alone is compared, on those with evidence.
     """
     drafted = sum(example.drafted for example in examples)
-    if not drafted or fitness.ranks:
+    if not drafted or fitness.ranking_only:
         return VerdictTerms(list(examples), fitness)
     with_evidence = [example for example in examples if example.evidence]
     return VerdictTerms(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
@@ -263,7 +263,7 @@ def evaluate_on(
     first = pipelines[0]
     if any(one.setup != first.setup or one.fitness != first.fitness for one in pipelines):
         return [one.evaluate(store, examples, workers=workers) for one in pipelines]
-    with Evaluator(first.setup, store, workers, ranks=first.fitness.ranks) as evaluator:
+    with Evaluator(first.setup, store, workers, ranking_only=first.fitness.ranking_only) as evaluator:
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
 
 
@@ -271,8 +271,10 @@ def _count_use(
     store: Store, pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example], day: str
 ) -> HoldoutUse:
     """Record a look at the questions by the comparison of two pipelines, in either order."""
-    contents = digests(pipelines[0].setup.dataset, examples)
-    compared = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in pipelines)
+    contents = digest_questions(pipelines[0].setup.dataset, examples)
+    compared = sorted(
+        digest(configuration(one.candidate), one.setup.chunking_key, one.setup.model_ids) for one in pipelines
+    )
     return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
 
 
@@ -280,7 +282,7 @@ def _measure_differences(
     found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
 ) -> list[MeasureDifference]:
     """Return all measures defined for both on some question, with p adjusted except for the fitness."""
-    shown = [one.on(both) for one in found]
+    shown = [one.restrict(both) for one in found]
     names = dict.fromkeys([*HEADLINE, *shown[0].measures])
     listed = []
     for name in names:
@@ -300,7 +302,7 @@ def _measure_difference(
     if not values:
         return None
     asked, ours, theirs = zip(*values, strict=True)
-    between = difference(ours, theirs, clusters.numbers(asked))
+    between = compute_difference(ours, theirs, clusters.group_numbers(asked))
     return MeasureDifference(name, math.fsum(ours) / len(ours), math.fsum(theirs) / len(theirs), between, between.p)
 
 
@@ -324,7 +326,7 @@ def _adjust_p(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
 
 
 def _compared_pipeline(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
-    calls = found.on(both).values("calls")
+    calls = found.restrict(both).values("calls")
     failures = {question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()}
     return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
 
@@ -333,7 +335,7 @@ def _question_pairs(
     found: Sequence[Evaluation], asked: Sequence[Example], groups: Sequence[int], fitness: Fitness
 ) -> tuple[QuestionPair, ...]:
     questions = tuple(example.id for example in asked)
-    sides = [_compared_answers(one.on(questions), fitness) for one in found]
+    sides = [_compared_answers(one.restrict(questions), fitness) for one in found]
     rows = [
         QuestionPair(example.id, example.question, example.type, example.answer, group, first, second)
         for example, group, first, second in zip(asked, groups, *sides, strict=True)

@@ -15,8 +15,8 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import describe_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
-from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_of_a_question, store_timings
-from ragsmith.reporting.results import latencies, mean_score
+from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_per_question, store_timings
+from ragsmith.reporting.results import latency_percentiles, mean_score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
 
@@ -97,7 +97,12 @@ def evaluate(
     for key in {evaluation.key for evaluation in found.values()}:
         store_timings(store, key, data.digest, machine, timings)
     return PipelineScores(
-        data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
+        data.name,
+        scored,
+        latency_percentiles(timings, partial(_groups, pipeline.setup)),
+        machine,
+        money,
+        pipeline.saw_all,
     )
 
 
@@ -119,7 +124,7 @@ def _estimate_money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Pri
     """Return the cost by the recorded calls and tokens, which include those of cached replies."""
     each = list(found)
     n = sum(len(evaluation.records) for evaluation in each)
-    price = price_of_a_question(pipeline.setup.loaded_models, prices)
+    price = price_per_question(pipeline.setup.loaded_models, prices)
     if isinstance(price, Unpriced):
         return Money(None, n, price.why.removeprefix("but ").removeprefix("which "))
     usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in PRICED_COUNTS]

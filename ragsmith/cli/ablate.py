@@ -113,16 +113,16 @@ def _print_ablation(ablation: Ablation, *, chosen: bool, signals: bool) -> None:
     if not ablation.outs:
         print_line("this is naive RAG: there is no part to remove")
         return
-    print_wrapped(wording.parts_explained(ablation, "this pipeline", chosen=chosen))
-    _print_captioned(run_tables.parts(ablation))
+    print_wrapped(wording.explain_parts(ablation, "this pipeline", chosen=chosen))
+    _print_captioned(run_tables.parts_table(ablation))
     if ablation.interactions:
         print_line()
         print_wrapped(wording.describe_interaction(ablation.interactions[0]))
-        _print_captioned(run_tables.together(ablation))
+        _print_captioned(run_tables.interactions_table(ablation))
     if ablation.swaps:
-        _print_captioned(run_tables.swaps(ablation))
+        _print_captioned(run_tables.swaps_table(ablation))
     if ablation.signals:
-        _print_captioned(run_tables.signals(ablation))
+        _print_captioned(run_tables.signals_table(ablation))
     elif signals:
         print_wrapped(
             "no signal was removed: the pipeline has no learned ranking, or one that was fitted on another data set"

@@ -253,7 +253,7 @@ def _is_winner(path: Path) -> bool:
 
 
 def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
-    noun = result.run_report.about.record.settings.fitness.made
+    noun = result.run_report.about.record.settings.fitness.output_name
     print_lines(
         *result.summary.splitlines(),
         "",

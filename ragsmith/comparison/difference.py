@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.evaluation.statistics import (
-    EXACT_UP_TO,
+    MAX_EXACT_DIFFERENCES,
     Vector,
-    differences_of,
-    flips,
+    paired_differences,
     resample_counts,
+    sign_flip_p,
+    student_cdf,
     student_quantile,
-    student_share,
 )
 
 RESAMPLES = 10_000
@@ -39,7 +39,7 @@ class Difference:
 
     ``low`` and ``high`` bound the mean difference (95 %, bootstrap by group), ``error`` is its standard error by group,
     and ``p`` is two-sided (sign flips by group) and raw. ``nonzero`` counts the questions on which the two differ, and
-    ``telling`` the groups whose sums are not 0, which determine the least possible p (`least_p`). ``effective`` is the
+    ``telling`` the groups whose sums are not 0, which determine the least possible p (`min_p`). ``effective`` is the
     effective number of groups (Kish 1965: ``n ** 2 / sum of squared sizes``).
     """
 
@@ -55,17 +55,17 @@ class Difference:
     effective: float = 1.0
 
     @property
-    def widened(self) -> tuple[float, int]:
-        """The error corrected for groups of different sizes, and its degrees of freedom: `widened`."""
-        return widened(self.error, self.groups, self.effective)
+    def corrected_error(self) -> tuple[float, int]:
+        """The error corrected for groups of different sizes, and its degrees of freedom: `corrected_error`."""
+        return corrected_error(self.error, self.groups, self.effective)
 
 
-def least_p(groups: int) -> float:
+def min_p(groups: int) -> float:
     """Return the least possible p of sign flips of ``groups``: 2 ** (1 - groups), or that of the patterns drawn."""
-    return 2.0 ** (1 - groups) if groups <= EXACT_UP_TO else 1 / (RESAMPLES + 1)
+    return 2.0 ** (1 - groups) if groups <= MAX_EXACT_DIFFERENCES else 1 / (RESAMPLES + 1)
 
 
-def widened(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
+def corrected_error(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
     """Return a standard error with its correction G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
     if effective is None or effective <= 1:
         return error, max(1, groups - 1)
@@ -73,39 +73,41 @@ def widened(error: float, groups: int, effective: float | None = None) -> tuple[
     return error * math.sqrt(wider), max(1, round(effective) - 1)
 
 
-def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int = 0) -> Difference:
+def compute_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int = 0) -> Difference:
     """Compare two pipelines by their scores ``a[i]`` and ``b[i]`` on question i of the group ``groups[i]``.
 
     The test flips the signs of the sums of groups (Fisher 1935, by cluster), exactly for up to 20. The interval is that
-    of `interval`.
+    of `cluster_interval`.
     """
-    each = differences_of(a, b, "difference")
-    sums, sizes = _summed(each, groups)
-    low, high = interval(each, groups, seed=seed)
+    each = paired_differences(a, b, "compute_difference")
+    sums, sizes = _sum_by_group(each, groups)
+    low, high = cluster_interval(each, groups, seed=seed)
     return Difference(
         len(each),
         float(each.mean()),
         low,
         high,
-        flips(sums, resamples=RESAMPLES, seed=seed),
+        sign_flip_p(sums, resamples=RESAMPLES, seed=seed),
         int((each != 0).sum()),
         len(sums),
         int((sums != 0).sum()),
-        _error(sums, sizes),
+        _cluster_error(sums, sizes),
         effective_groups(sizes),
     )
 
 
-def shifted_p(a: ArrayLike, b: ArrayLike, groups: Sequence[int], margin: float, *, seed: int = 0) -> float:
+def noninferiority_p(a: ArrayLike, b: ArrayLike, groups: Sequence[int], margin: float, *, seed: int = 0) -> float:
     """Return the two-sided p of the difference plus ``margin``, which tests that the first is not behind by as much.
 
     It is 1 if the first is behind by more.
     """
-    sums, _ = _summed(differences_of(a, b, "shifted_p") + margin, groups)
-    return flips(sums, resamples=RESAMPLES, seed=seed) if sums.sum() > 0 else 1.0
+    sums, _ = _sum_by_group(paired_differences(a, b, "noninferiority_p") + margin, groups)
+    return sign_flip_p(sums, resamples=RESAMPLES, seed=seed) if sums.sum() > 0 else 1.0
 
 
-def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+def cluster_interval(
+    values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
     """Return an interval of the mean of ``values`` from resamples of whole groups.
 
     It is the percentile interval at a level that corrects its narrowness for few groups: the quantiles of Student's t,
@@ -113,7 +115,7 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
     effective number of groups (see `Difference`). For one group it is the range of the values.
     """
     each = np.asarray(values, dtype=np.float64)
-    sums, sizes = _summed(each, groups)
+    sums, sizes = _sum_by_group(each, groups)
     count = len(sums)
     if count < 2:
         return float(each.min()), float(each.max())
@@ -123,11 +125,11 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
     degrees = max(1, round(effective) - 1)
     reach = math.sqrt(effective / max(effective - 1, 0.5)) * student_quantile((1 + level) / 2, degrees)
     tail = NormalDist().cdf(-reach)
-    low, high = np.quantile(_resampled(sums, sizes, seed), [tail, 1 - tail])
+    low, high = np.quantile(_resampled_means(sums, sizes, seed), [tail, 1 - tail])
     return float(low), float(high)
 
 
-def _resampled(sums: Vector, sizes: Vector, seed: int) -> Vector:
+def _resampled_means(sums: Vector, sizes: Vector, seed: int) -> Vector:
     """Return the mean over questions of each resample of groups."""
     count = len(sums)
     if count * RESAMPLES <= _CELLS:
@@ -166,10 +168,12 @@ def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
     return counts
 
 
-def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
+def _sum_by_group(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
     """Return the sum, 0 if it is a rounding error, and the number of questions of each group."""
     if len(groups) != len(each):
-        raise ValueError(f"difference: {len(groups)} groups for {len(each)} questions; give the group of each question")
+        raise ValueError(
+            f"compute_difference: {len(groups)} groups for {len(each)} questions; give the group of each question"
+        )
     _, places = np.unique(np.asarray(groups), return_inverse=True)
     sums = np.bincount(places, each).astype(np.float64)
     sums[np.abs(sums) <= 1e-12 * np.bincount(places, np.abs(each))] = 0.0
@@ -182,7 +186,7 @@ def effective_groups(sizes: ArrayLike) -> float:
     return float(each.sum() ** 2 / (each**2).sum())
 
 
-def _error(sums: Vector, sizes: Vector) -> float:
+def _cluster_error(sums: Vector, sizes: Vector) -> float:
     """Return the standard error of the mean by group (Liang and Zeger 1986, with G/(G-1)); 0 for one group."""
     count, n = len(sums), sizes.sum()
     if count < 2:
@@ -198,7 +202,7 @@ REACH = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
 """Standard errors, 2.80, between 0 and a true difference that is shown with this power."""
 
 
-def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
+def cluster_variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
     """Return the variance of one question for the mean of ``differences``, with correlation within ``groups``.
 
     It is n times the cluster-robust variance of the mean (Liang and Zeger 1986, with G/(G-1)):
@@ -216,47 +220,49 @@ def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) 
     return len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums) / len(differences)
 
 
-def needed(of_one: float, difference: float) -> int:
-    """Return the number of questions that show a true ``difference`` with power 0.8, from the `variance` of one."""
+def required_questions(of_one: float, difference: float) -> int:
+    """Return the number of questions that show a true ``difference`` with power 0.8, from `cluster_variance`."""
     return max(2, math.ceil(of_one * (REACH / difference) ** 2))
 
 
-def detectable(of_one: float, questions: int) -> float:
+def detectable_difference(of_one: float, questions: int) -> float:
     """Return the difference that ``questions`` show with power 0.8."""
     return REACH * math.sqrt(of_one / questions)
 
 
-def attainable(level: float, groups: int) -> float:
+def attainable_level(level: float, groups: int) -> float:
     """Return the highest level up to ``level`` that sign flips of ``groups`` can attain; 0 if there is none.
 
-    Their p is a multiple of 2 ** (1 - groups), or at least `least_p` if patterns are drawn.
+    Their p is a multiple of 2 ** (1 - groups), or at least `min_p` if patterns are drawn.
     """
-    if groups > EXACT_UP_TO:
-        return level if level >= least_p(groups) else 0.0
+    if groups > MAX_EXACT_DIFFERENCES:
+        return level if level >= min_p(groups) else 0.0
     patterns = 2.0 ** (groups - 1)
     return math.floor(level * patterns + 1e-9) / patterns
 
 
-def smallest(
+def smallest_detectable(
     error: float, groups: int, level: float, power: float = POWER, *, effective: float | None = None
 ) -> float | None:
     """Return the smallest true difference that is shown at a two-sided ``level`` with this ``power``; None if none is.
 
     ``error`` is the standard error of the mean by group, ``effective`` the effective number of groups.
     """
-    tested = attainable(level, groups) if groups > 1 else 0.0
+    tested = attainable_level(level, groups) if groups > 1 else 0.0
     if not tested:
         return None
-    wide, degrees = widened(error, groups, effective)
+    wide, degrees = corrected_error(error, groups, effective)
     return wide * (student_quantile(1 - tested / 2, degrees) + student_quantile(power, degrees))
 
 
-def chance(difference: float, error: float, groups: int, level: float, *, effective: float | None = None) -> float:
+def compute_power(
+    difference: float, error: float, groups: int, level: float, *, effective: float | None = None
+) -> float:
     """Return the power: the probability that a true ``difference`` is shown, with its sign, at a ``level``."""
-    tested = attainable(level, groups) if groups > 1 else 0.0
+    tested = attainable_level(level, groups) if groups > 1 else 0.0
     if not tested:
         return 0.0
     if not error:
         return float(difference != 0)
-    wide, degrees = widened(error, groups, effective)
-    return student_share(abs(difference) / wide - student_quantile(1 - tested / 2, degrees), degrees)
+    wide, degrees = corrected_error(error, groups, effective)
+    return student_cdf(abs(difference) / wide - student_quantile(1 - tested / 2, degrees), degrees)

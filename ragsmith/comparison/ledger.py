@@ -24,7 +24,7 @@ from ragsmith.digest import digest
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Store
 
-VARIABLE = "RAGSMITH_LEDGER"
+ENVIRONMENT_VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
 FORMAT = 1
@@ -52,7 +52,7 @@ class PreviousUses:
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Raise errors of the ledger as `LedgerError`."""
     try:
         yield
@@ -66,13 +66,13 @@ class LedgerPage:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    @_usable()
-    def seen(self, look: str) -> PreviousUses | None:
+    @_translated_errors()
+    def get(self, look: str) -> PreviousUses | None:
         """Return the look with this key; None if it is not recorded."""
         row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
         return None if row is None else PreviousUses(int(row[0]), int(row[1]))
 
-    @_usable()
+    @_translated_errors()
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
         """Return the keys of the looks at each of ``questions``, without those that have none."""
         found: dict[str, set[str]] = {}
@@ -85,7 +85,7 @@ class LedgerPage:
                 found.setdefault(question, set()).add(look)
         return found
 
-    @_usable()
+    @_translated_errors()
     def record(self, look: str, questions: Collection[str], seen: PreviousUses, day: str) -> None:
         """Record a look, or update its number."""
         rows = [(question, look) for question in sorted(questions)]
@@ -95,22 +95,22 @@ class LedgerPage:
         self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
 
 
-def place() -> Path | None:
+def ledger_path() -> Path | None:
     """Return the path of the ledger; None if it is disabled."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named is not None:
         return None if named.strip().lower() in OFF else Path(named).expanduser()
     return user_data_path("ragsmith", appauthor=False) / FILE
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[LedgerPage]:
+def _open_ledger(path: Path) -> Iterator[LedgerPage]:
     """Open the ledger in an exclusive transaction."""
-    with _usable():
+    with _translated_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
     with closing(connection):
-        with _usable():
+        with _translated_errors():
             connection.execute("BEGIN IMMEDIATE")
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version not in (0, FORMAT):
@@ -119,11 +119,11 @@ def _opened(path: Path) -> Iterator[LedgerPage]:
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {FORMAT}")
         yield LedgerPage(connection)
-        with _usable():
+        with _translated_errors():
             connection.execute("COMMIT")
 
 
-def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[PreviousUses, bool]:
+def run_with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[PreviousUses, bool]:
     """Return the result of ``decide`` with the locked ledger, and whether there was one.
 
     If the ledger cannot be used, ``decide`` is called with None, possibly for the second time: it has to be idempotent.
@@ -131,22 +131,23 @@ def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[Pr
     """
     path: Path | None = Path(FILE)
     try:
-        with _usable():
-            path = place()
+        with _translated_errors():
+            path = ledger_path()
         if path is not None:
-            with _opened(path) as page:
+            with _open_ledger(path) as page:
                 return decide(page), True
     except LedgerError as error:
         warnings.warn(
             f"earlier looks at these test questions from other caches are not counted, as the ledger "
-            f"{path} cannot be used: {error}; name another file with {VARIABLE}, or none with {VARIABLE}=off",
+            f"{path} cannot be used: {error}; name another file with {ENVIRONMENT_VARIABLE}, or none with "
+            f"{ENVIRONMENT_VARIABLE}=off",
             Notice,
             stacklevel=3,
         )
     return decide(None), False
 
 
-def number_new(
+def number_look(
     looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str
 ) -> PreviousUses:
     """Number a new look ``own`` at ``questions``, given the looks by question of the cache and the ledger."""
@@ -156,7 +157,7 @@ def number_new(
     return PreviousUses(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
 
 
-def renumber(
+def renumber_look(
     here: PreviousUses, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]
 ) -> PreviousUses:
     """Renumber a look that was numbered by ``looks`` alone, so that those only in ``others`` count too."""
@@ -178,17 +179,17 @@ def count_look(store: Store, look: str, questions: Collection[str], day: str) ->
         with store.looking() as shelf:
             row = shelf.row(key)
             here = PreviousUses(row.number, row.fresh) if row else None
-            there = page.seen(key) if page else None
+            there = page.get(key) if page else None
             if here and page and not there:
-                seen = renumber(here, shelf.looks(distinct), page.looks(distinct), distinct)
+                seen = renumber_look(here, shelf.looks(distinct), page.looks(distinct), distinct)
             elif before := [one for one in (here, there) if one]:
                 seen = max(before, key=lambda one: one.number)
             else:
-                seen = number_new(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, key)
+                seen = number_look(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, key)
             shelf.put(LookRow(key, seen.number, seen.fresh, day, distinct))
             if page:
                 page.record(key, distinct, seen, day)
         return seen
 
-    seen, remembered = with_ledger(decide)
+    seen, remembered = run_with_ledger(decide)
     return HoldoutUse(seen.number, len(distinct), seen.fresh, remembered)

@@ -18,7 +18,7 @@ from ragsmith.datasets.groups import iter_groupings, normalize_wording
 from ragsmith.digest import digest
 from ragsmith.types import Dataset, Example
 
-FEWEST_GROUPS = 8
+MIN_GROUPS = 8
 """Minimum number of groups for a verdict: with 7, the least p is 2**(1 - 7) = 0.016, too much for three comparisons.
 
 Tests by group keep their level from here on (benchmarks/bench_verdicts.py).
@@ -42,8 +42,8 @@ class Clusters:
     documents: int = 0
 
     @classmethod
-    def of(cls, dataset: Dataset, examples: Sequence[Example]) -> Clusters:
-        """Return the widest groups of ``examples`` of which there are at least `FEWEST_GROUPS`, else the narrowest.
+    def from_examples(cls, dataset: Dataset, examples: Sequence[Example]) -> Clusters:
+        """Return the widest groups of ``examples`` of which there are at least `MIN_GROUPS`, else the narrowest.
 
         Questions are linked, transitively, by a common gold document; if that leaves too few groups, by a common
         section or adjacent gold; and if these are too few, by a common section. Results by section hold for these
@@ -54,12 +54,12 @@ class Clusters:
         for unit, groups in zip(UNITS, iter_groupings(dataset, examples), strict=False):
             members = sorted(tuple(sorted(example.id for example in group.examples)) for group in groups)
             found = cls(tuple(members), unit, documents)
-            if len(members) >= FEWEST_GROUPS:
+            if len(members) >= MIN_GROUPS:
                 break
         return found
 
     @classmethod
-    def alone(cls, questions: Collection[str]) -> Clusters:
+    def singletons(cls, questions: Collection[str]) -> Clusters:
         """Return clusters of one question each, for unknown links."""
         return cls(tuple((question,) for question in sorted(questions)))
 
@@ -73,7 +73,7 @@ class Clusters:
         """The description of ``unit``."""
         return UNITS[self.unit]
 
-    def numbers(self, questions: Sequence[str]) -> list[int]:
+    def group_numbers(self, questions: Sequence[str]) -> list[int]:
         """Return the group number, from 0, of each of ``questions``; one without a group forms a new group."""
         place = {question: number for number, group in enumerate(self.groups) for question in group}
         known: dict[int | str, int] = {}
@@ -81,16 +81,16 @@ class Clusters:
 
     def __str__(self) -> str:
         several = "" if self.questions == 1 else "s"
-        origin = f" from {_count(self.documents, 'document')}" if self.documents else ""
-        return f"{self.questions:,} question{several}{origin} ({_count(len(self.groups), 'group')})"
+        origin = f" from {_format_count(self.documents, 'document')}" if self.documents else ""
+        return f"{self.questions:,} question{several}{origin} ({_format_count(len(self.groups), 'group')})"
 
 
-def times(number: int) -> str:
+def format_times(number: int) -> str:
     """Return a count in words: ``once``, ``3 times``."""
     return "once" if number == 1 else f"{number:,} times"
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -98,12 +98,12 @@ ALPHA = 0.05
 """The level of the first look."""
 
 
-def adjusted(p: float, look: int) -> float:
+def adjust_for_looks(p: float, look: int) -> float:
     """Return the p of a ``look``, numbered from 1, adjusted so that it is compared with `ALPHA`."""
     return min(1.0, p * 2.0 ** min(look - 1, 1_000))
 
 
-def digests(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
+def digest_questions(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
     """Return the digest of each question's wording, answer and evidence, by its id."""
     texts = {document.id: document.text for document in dataset.documents}
 

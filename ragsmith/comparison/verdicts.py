@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison.difference import Difference, difference, least_p, shifted_p, smallest
-from ragsmith.comparison.questions import ALPHA, FEWEST_GROUPS, Clusters, adjusted
+from ragsmith.comparison.difference import Difference, compute_difference, min_p, noninferiority_p, smallest_detectable
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, adjust_for_looks
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms, common
+from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.pipelines.genes import label
 
@@ -57,9 +57,9 @@ class Comparison:
     def spent(self) -> bool:
         """Whether nothing could be shown only because of earlier looks at the questions."""
         found = self.difference
-        if found is None or self.verdict is not Verdict.TOO_FEW or found.groups < FEWEST_GROUPS:
+        if found is None or self.verdict is not Verdict.TOO_FEW or found.groups < MIN_GROUPS:
             return False
-        return self.look > 1 and could_show(found.telling, self.family)
+        return self.look > 1 and can_be_significant(found.telling, self.family)
 
     @property
     def excluded(self) -> tuple[float, float] | None:
@@ -68,7 +68,7 @@ class Comparison:
         return None if found is None else (max(0.0, -found.low), max(0.0, found.high))
 
 
-def compare(
+def compare_pipelines(
     first: Evaluation,
     others: Mapping[str, Evaluation],
     terms: Terms,
@@ -83,8 +83,8 @@ def compare(
     A pipeline that is incomplete by ``terms`` is not compared, but stays in Holm's family with p = 1, so that a failure
     does not make the other comparisons easier. ``look`` is the number of this look at the questions.
     """
-    able = [evaluation for evaluation in (first, *others.values()) if terms.admit(evaluation)]
-    questions = common(able)
+    able = [evaluation for evaluation in (first, *others.values()) if terms.admits(evaluation)]
+    questions = common_questions(able)
     pairs = {
         name: _Pair(first, other, questions, terms, clusters) if first in able and other in able and questions else None
         for name, other in others.items()
@@ -98,14 +98,14 @@ def compare(
         comparison = replace(comparison, margin=margin, look=look, family=family)
         pair = pairs[name]
         if one is not None and pair is not None:
-            final = adjusted(p, look)
-            within = adjusted(min(1.0, family * pair.shifted(margin)), look) <= ALPHA
+            final = adjust_for_looks(p, look)
+            within = adjust_for_looks(min(1.0, family * pair.shifted(margin)), look) <= ALPHA
             comparison = _with_power(
                 replace(
                     comparison,
                     difference=one,
                     adjusted_p=final,
-                    verdict=decide(one, final, family, look, within=within),
+                    verdict=decide_verdict(one, final, family, look, within=within),
                 ),
                 family,
                 look,
@@ -127,29 +127,31 @@ def compare_two(
     of: str = "fitness",
 ) -> Comparison:
     """Compare two evaluations on the same questions, outside a run; ``name`` is that of the second."""
-    terms = Terms.of([first, second], fitness or Fitness(), max_failure_rate)
-    [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
+    terms = Terms.from_evaluations([first, second], fitness or Fitness(), max_failure_rate)
+    [found] = compare_pipelines(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
     return found
 
 
-def decide(found: Difference, adjusted_p: float, family: int = 1, look: int = 1, *, within: bool = False) -> Verdict:
+def decide_verdict(
+    found: Difference, adjusted_p: float, family: int = 1, look: int = 1, *, within: bool = False
+) -> Verdict:
     """Return the verdict on a difference; ``within`` is whether the first is shown not to be behind by the margin.
 
     There are too few questions with fewer than eight groups, or if nothing is shown and could not be even with all
     groups on one side: ``least p * family * 2 ** (look - 1) > 0.05``.
     """
-    if found.groups < FEWEST_GROUPS:
+    if found.groups < MIN_GROUPS:
         return Verdict.TOO_FEW
     if adjusted_p <= ALPHA and found.mean_difference != 0:
         return Verdict.BETTER if found.mean_difference > 0 else Verdict.WORSE
     if within:
         return Verdict.NOT_WORSE
-    return Verdict.NO_DIFFERENCE if could_show(found.telling, family, look) else Verdict.TOO_FEW
+    return Verdict.NO_DIFFERENCE if can_be_significant(found.telling, family, look) else Verdict.TOO_FEW
 
 
-def could_show(groups: int, family: int = 1, look: int = 1) -> bool:
+def can_be_significant(groups: int, family: int = 1, look: int = 1) -> bool:
     """Return whether ``groups`` that are all on one side would show a difference."""
-    return adjusted(min(1.0, family * least_p(groups)), look) <= ALPHA
+    return adjust_for_looks(min(1.0, family * min_p(groups)), look) <= ALPHA
 
 
 def _with_power(comparison: Comparison, family: int, look: int) -> Comparison:
@@ -161,9 +163,9 @@ def _with_power(comparison: Comparison, family: int, look: int) -> Comparison:
     found = comparison.difference
     assert found is not None
     level = ALPHA / (family * 2 ** (look - 1))
-    if found.groups < FEWEST_GROUPS:
+    if found.groups < MIN_GROUPS:
         return comparison
-    detectable = smallest(found.error, found.groups, level, effective=found.effective)
+    detectable = smallest_detectable(found.error, found.groups, level, effective=found.effective)
     shown = comparison.verdict in (Verdict.BETTER, Verdict.WORSE)
     if detectable is None or shown or not found.mean_difference:
         return replace(comparison, detectable=detectable)
@@ -192,23 +194,27 @@ class _Pair:
 
     def difference(self) -> Difference:
         ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
-        found = difference(*self._both(ours, theirs, self.questions), self.clusters.numbers(self.questions))
+        found = compute_difference(
+            *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions)
+        )
         ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
         if len(behind) == len(self.questions):
             return found
         scores, groups = self._on_finished(ahead, behind)
-        other = difference(*scores, groups)
+        other = compute_difference(*scores, groups)
         p = max(found.p, other.p) if other.mean_difference > 0 else 1.0
         return replace(found, p=p)
 
     def shifted(self, margin: float) -> float:
         """Return the p of the test that the first is not behind by ``margin``."""
         ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
-        p = shifted_p(*self._both(ours, theirs, self.questions), self.clusters.numbers(self.questions), margin)
+        p = noninferiority_p(
+            *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions), margin
+        )
         if len(theirs) == len(self.questions):
             return p
         scores, groups = self._on_finished(ours, theirs)
-        return max(p, shifted_p(*scores, groups, margin))
+        return max(p, noninferiority_p(*scores, groups, margin))
 
     def _on_finished(
         self, ahead: Mapping[str, float], behind: Mapping[str, float]
@@ -216,7 +222,7 @@ class _Pair:
         """Return the scores on all questions that ``behind`` finished, and the groups of these questions."""
         questions = tuple(behind)
         lead = [ahead.get(question, self.terms.lowest) for question in questions]
-        return (lead, list(behind.values())), self.clusters.numbers(questions)
+        return (lead, list(behind.values())), self.clusters.group_numbers(questions)
 
     @staticmethod
     def _both(

@@ -155,7 +155,7 @@ def _extras(loaded: Pipeline, used: Iterable[ModelProvider]) -> set[str]:
 def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
     """Yield the providers of the models, and with ``gated`` those of the models that judge answers."""
     setup = loaded.setup
-    marking = [setup.marked_by.models] if gated and setup.marked_by else []
+    marking = [setup.scored_by.models] if gated and setup.scored_by else []
     for names in (setup.models, *marking):
         for role in names.named_roles:
             if (declared := providers(role).get(names.for_role(role).kind)) is not None:

@@ -33,7 +33,7 @@ from ragsmith.diagnosis.changes import (
 )
 from ragsmith.diagnosis.estimates import Estimate, Weighted, estimate_contrast, estimate_contrasts, mean_difference
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
 from ragsmith.text.restoring import restore
@@ -85,7 +85,7 @@ def estimate_interactions(
         whole = known(keep_only(places, winner, plain))
         each = [known(keep_only(unit, winner, plain)) for unit in group]
         naive = known(plain)
-        able = [one for one in (whole, naive, *each) if one is not None and terms.admit(one)]
+        able = [one for one in (whole, naive, *each) if one is not None and terms.admits(one)]
         if whole is None or naive is None or len(able) < len(each) + 2:
             continue
         single = [one for one in each if one is not None]
@@ -108,7 +108,9 @@ def _estimate_interaction(
     beyond: Weighted = [*observed, *((one, -weight) for one, weight in expected)]
     questions = tuple(q for q in whole.questions if all(q in one.records for one, _ in beyond))
     found = [
-        estimate_contrast([(one.on(questions), weight) for one, weight in weighted], "fitness", terms.fitness, clusters)
+        estimate_contrast(
+            [(one.restrict(questions), weight) for one, weight in weighted], "fitness", terms.fitness, clusters
+        )
         for weighted in (expected, observed, beyond)
     ]
     if found[0] is None or found[1] is None or found[2] is None:
@@ -326,10 +328,10 @@ def _compare_option(
         return replace(found, why_not="not evaluated: `ragsmith ablate` does it")
     found = replace(found, key=other.key)
     if not other.attempted:
-        answered = len(terms.counted) - terms.missed(other)
+        answered = len(terms.counted) - terms.count_missing(other)
         return replace(found, why_not=f"answered {answered} of {len(terms.counted)}, left the race")
-    if not terms.admit(other) or not common([winner, other]):
-        return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
+    if not terms.admits(other) or not common_questions([winner, other]):
+        return replace(found, why_not=f"failed on {terms.count_missing(other)} of {len(terms.counted)} questions")
     seconds, other_seconds = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
     saved = None if seconds is None or other_seconds is None else seconds - other_seconds
     worth = estimate_contrasts([(winner, 1.0), (other, -1.0)], terms.fitness, clusters)

@@ -256,7 +256,7 @@ def _chunk_spans(engine: Engine, candidate: Candidate) -> ChunkSpans:
 def _trace_gold(
     engine: Engine, places: ChunkSpans, trace: Trace, question: str, gold: Span, shown: Mapping[str, EvidenceCoverage]
 ) -> GoldTrace:
-    near = places.around(gold)
+    near = places.overlapping_spans(gold)
     whole = places.is_whole(gold)
     corpus = engine.corpus
 
@@ -265,7 +265,7 @@ def _trace_gold(
 
     held = {"index": held_by(EvidenceCoverage(tuple(near.values())))}
     for stage in RANKING_STAGES:
-        held[stage] = held_by(places.held(gold, trace.outputs[stage].value))
+        held[stage] = held_by(places.coverage(gold, trace.outputs[stage].value))
     held |= {stage: held_by(passages) for stage, passages in shown.items()}
     alone = max((held_by(EvidenceCoverage((span,))) for span in near.values()), default=0.0)
     split = alone < MIN_COVERAGE

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ragsmith.comparison.difference import effective_groups, interval, variance, widened
-from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.difference import cluster_interval, cluster_variance, corrected_error, effective_groups
+from ragsmith.comparison.questions import MIN_GROUPS, Clusters
 from ragsmith.diagnosis.changes import identify_unfitted
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.ranking import Terms, common, ranked
+from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import GENES, label
 from ragsmith.text.restoring import restore
@@ -40,8 +40,8 @@ class Estimate:
     """A mean over ``n`` questions in ``groups``, with a 95 % interval that is not adjusted for multiple comparisons.
 
     ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent, and
-    wider where groups differ in size (`ragsmith.comparison.difference.widened`). With fewer than
-    `FEWEST_GROUPS` groups there is no interval, as its coverage would be too low.
+    wider where groups differ in size (`ragsmith.comparison.difference.corrected_error`). With fewer than
+    `MIN_GROUPS` groups there is no interval, as its coverage would be too low.
     """
 
     mean: float
@@ -59,21 +59,21 @@ class Estimate:
     @property
     def variance(self) -> float:
         """The variance of the mean; 0 if there are too few groups to estimate it."""
-        return self.error**2 if self.groups >= FEWEST_GROUPS else 0.0
+        return self.error**2 if self.groups >= MIN_GROUPS else 0.0
 
     @classmethod
-    def of(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
+    def from_values(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
         """Estimate the mean of values by question, at least one, with a bootstrap interval by group."""
         # sums of weighted scores of equal pipelines differ from 0 by rounding
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
-        numbers = clusters.numbers(list(settled))
+        numbers = clusters.group_numbers(list(settled))
         groups = len(set(numbers))
-        low, high = interval(list(settled.values()), numbers) if groups >= FEWEST_GROUPS else (None, None)
+        low, high = cluster_interval(list(settled.values()), numbers) if groups >= MIN_GROUPS else (None, None)
         error, _ = standard_error(settled, clusters)
         return cls(_mean(settled.values()), low, high, len(settled), groups, error)
 
     @classmethod
-    def by_student(
+    def from_influences(
         cls, mean: float, moved: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
     ) -> Estimate:
         """Estimate a mean from the influence ``moved`` of each question, which sum to 0, with Student's interval.
@@ -82,8 +82,8 @@ class Estimate:
         1 each. Scores are between 0 and 1, so the interval is clipped to -1 and 1.
         """
         error, degrees = standard_error(moved, clusters, weights)
-        groups = len(set(clusters.numbers(list(moved))))
-        if groups < FEWEST_GROUPS:
+        groups = len(set(clusters.group_numbers(list(moved))))
+        if groups < MIN_GROUPS:
             return cls(mean, None, None, len(moved), groups, error)
         reach = student_quantile(0.975, degrees) * error
         return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
@@ -98,12 +98,12 @@ def standard_error(
     is 0 for a single group, for which it cannot be estimated.
     """
     sizes: defaultdict[int, float] = defaultdict(float)
-    for question, group in zip(values, clusters.numbers(list(values)), strict=True):
+    for question, group in zip(values, clusters.group_numbers(list(values)), strict=True):
         sizes[group] += 1.0 if weights is None else weights[question]
     if len(sizes) < MIN_GROUPS_FOR_ERROR:
         return 0.0, 1
-    error = math.sqrt(variance(values, clusters.groups) / len(values))
-    return widened(error, len(sizes), effective_groups(list(sizes.values())))
+    error = math.sqrt(cluster_variance(values, clusters.groups) / len(values))
+    return corrected_error(error, len(sizes), effective_groups(list(sizes.values())))
 
 
 def estimate_contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:
@@ -111,14 +111,14 @@ def estimate_contrast(weighted: Weighted, name: str, fitness: Fitness, clusters:
 
     ``name`` is ``fitness``, ``retrieval`` or ``generation``. Questions without that value are left out.
     """
-    questions = common([one for one, _ in weighted])
-    columns = [(one.on(questions).column(name, fitness), weight) for one, weight in weighted]
+    questions = common_questions([one for one, _ in weighted])
+    columns = [(one.restrict(questions).column(name, fitness), weight) for one, weight in weighted]
     sums = {}
     for place, question in enumerate(questions):
         values = [(column[place], weight) for column, weight in columns]
         if all(value is not None for value, _ in values):
             sums[question] = math.fsum(weight * value for value, weight in values if value is not None)
-    return Estimate.of(sums, clusters) if sums else None
+    return Estimate.from_values(sums, clusters) if sums else None
 
 
 def estimate_contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
@@ -129,8 +129,8 @@ def estimate_contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters)
 
 def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
     """Return the mean of ``first`` minus ``second`` in a count of the usage, on the questions that both finished."""
-    both = common([first, second])
-    return (math.fsum(first.on(both).values(name)) - math.fsum(second.on(both).values(name))) / len(both)
+    both = common_questions([first, second])
+    return (math.fsum(first.restrict(both).values(name)) - math.fsum(second.restrict(both).values(name))) / len(both)
 
 
 def _mean(values: Collection[float]) -> float:
@@ -252,7 +252,7 @@ def _estimate_gain(
     mean = math.fsum(map(math.fsum, sums.values())) / counted
     n = len(sums)
     moved = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
-    return Estimate.by_student(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})
+    return Estimate.from_influences(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})
 
 
 TRANSFER_KIND = "transfer"
@@ -301,14 +301,14 @@ def estimate_transfer(
 
     None if one of the two failed on too many questions.
     """
-    if not terms.admit(found) or not terms.admit(own):
+    if not terms.admits(found) or not terms.admits(own):
         return None
     behind = estimate_contrast([(own, 1.0), (found, -1.0)], "fitness", terms.fitness, clusters)
     if behind is None:
         return None
     place = of = None
     if searched:
-        listed = ranked([one for one in searched if one.phenotype != found.phenotype], terms)
+        listed = rank_evaluations([one for one in searched if one.phenotype != found.phenotype], terms)
         score = terms.score(found)
         ahead = [one for one in listed if (its := terms.score(one)) is not None and score is not None and its > score]
         place, of = len(ahead) + 1, len(listed) + 1

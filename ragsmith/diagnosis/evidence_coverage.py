@@ -36,7 +36,7 @@ class ChunkSpans:
                 self._of_document.setdefault(chunk.doc, []).append(chunk)
         self._around: dict[Span, dict[str, Span]] = {}
 
-    def around(self, gold: Span) -> Mapping[str, Span]:
+    def overlapping_spans(self, gold: Span) -> Mapping[str, Span]:
         """Return the spans of the chunks that share characters with ``gold``, by chunk id."""
         if gold not in self._around:
             self._around[gold] = {chunk: self._chunks[chunk].span for chunk in self._map.overlaps(gold)}
@@ -47,9 +47,9 @@ class ChunkSpans:
         chunks = self._of_document.get(gold.doc, ())
         return len(chunks) > 1 and all(2 * count_overlap(gold, c.span) >= c.end - c.start for c in chunks)
 
-    def held(self, gold: Span, hits: Hits) -> EvidenceCoverage:
+    def coverage(self, gold: Span, hits: Hits) -> EvidenceCoverage:
         """Return the coverage of ``gold`` by ``hits``, including summaries."""
-        near, ids = self.around(gold), get_ids(hits)
+        near, ids = self.overlapping_spans(gold), get_ids(hits)
         spans = tuple(near[chunk] for chunk in ids if chunk in near)
         if not self._summaries:
             return EvidenceCoverage(spans)
@@ -58,7 +58,7 @@ class ChunkSpans:
 
     def rank(self, gold: Span, hits: Hits) -> int | None:
         """Return the least number of first ``hits`` that hold half of ``gold``, or None if all of them do not."""
-        near = self.around(gold)
+        near = self.overlapping_spans(gold)
         spans: list[Span] = []
         for place, chunk in enumerate(get_ids(hits), 1):
             if chunk in near:
@@ -82,12 +82,12 @@ def word_coverage(question: str, gold: str, text: str) -> float:
 
     Those of the question are ignored, unless there are no others, as every text on the topic has them.
     """
-    wanted = _items(gold) - _items(question) or _items(gold)
-    return len(wanted & _items(text)) / len(wanted) if wanted else 0.0
+    wanted = _content_items(gold) - _content_items(question) or _content_items(gold)
+    return len(wanted & _content_items(text)) / len(wanted) if wanted else 0.0
 
 
 @bounded_cache(1 << 13, key="a text")
-def _items(text: str) -> frozenset[str]:
+def _content_items(text: str) -> frozenset[str]:
     return frozenset(analyse(text).counts)
 
 

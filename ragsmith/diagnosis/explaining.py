@@ -12,7 +12,7 @@ from ragsmith.diagnosis.diagnosed import EvidenceTracer, GoldPassage, ReadPassag
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
@@ -112,9 +112,9 @@ def explain_question(
     gold = Gold(setup.relevance[example.id].relevant) if is_known else None
     trace = engine.answer(able, Question(example.question), gold)
     way, reading, evidence = EvidenceTracer(frozenset([example.id]))(engine, setup, able, trace, example)
-    measures = scored(setup.marking(engine), setup, trace, example)["measures"] if is_known else {}
+    measures = score_answer(setup.scoring_engine(engine), setup, trace, example)["measures"] if is_known else {}
     cause = make_diagnosis(
-        (way, None, ()), example, measures, good_score_threshold(setup.marking(engine).models.judge)
+        (way, None, ()), example, measures, good_score_threshold(setup.scoring_engine(engine).models.judge)
     ).cause
     prompt = trace.prompt
     return QuestionExplanation(

@@ -15,7 +15,7 @@ from ragsmith.digest import digest
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
@@ -91,9 +91,9 @@ class InterventionRunner:
         self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
     ) -> dict[str, tuple[Measures, bool]]:
         """Return the measures of a question without and with each change, and whether it changed the output."""
-        marking = setup.marking(engine)
+        marking = setup.scoring_engine(engine)
         found: dict[str, tuple[Measures, bool]] = {
-            AS_IT_IS: (scored(marking, setup, trace, example)["measures"], False)
+            AS_IT_IS: (score_answer(marking, setup, trace, example)["measures"], False)
         }
         gold = _gold_hits(engine, setup, candidate, trace.hits, example)
         for what in INTERVENTIONS:
@@ -104,7 +104,7 @@ class InterventionRunner:
             changed = (*candidate[:FILTER_INDEX], FixedFilter.passing(hits), *candidate[FILTER_INDEX + 1 :])
             relevant = Gold(setup.relevance[example.id].relevant)
             other = engine.answer(changed, Question(example.question), relevant)
-            found[what] = scored(marking, setup, other, example)["measures"], True
+            found[what] = score_answer(marking, setup, other, example)["measures"], True
         return found
 
 
@@ -130,7 +130,7 @@ def intervene(
     questions = [question for part in asked.values() for question in part]
     found: list[dict[str, dict[str, tuple[Measures, bool]]]] = [{} for _ in candidates]
     wanted = [(candidate, questions) for candidate in candidates]
-    for place, question, value in evaluator.seen(wanted, InterventionRunner()):
+    for place, question, value in evaluator.observe(wanted, InterventionRunner()):
         found[place][question] = value
     return [
         tuple(

@@ -24,8 +24,8 @@ from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
-from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
-from ragsmith.evaluation.general_weights import GeneralWeights, shipped
+from ragsmith.evaluation.general_weights import SHIPPED_FILES as SHIPPED_WEIGHTS
+from ragsmith.evaluation.general_weights import GeneralWeights, load_shipped_weights
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -117,7 +117,7 @@ class Knowledge:
     @cached_property
     def stale(self) -> tuple[str, ...]:
         """Techniques whose code has changed since their effects were learned, or which no longer exist."""
-        rankings = [self.ranking] if self.ranking else map(shipped, SHIPPED_WEIGHTS)
+        rankings = [self.ranking] if self.ranking else map(load_shipped_weights, SHIPPED_WEIGHTS)
         known = [*self.code.items(), *(item for ranking in rankings for item in ranking.code.items())]
         return tuple(dict.fromkeys(name for name, code in known if fingerprint_of(name) != code))
 
@@ -230,7 +230,7 @@ def read(path: str | Path | None = None) -> Knowledge:
         variances=part("variances", lambda its: {name: _variances(its[name]) for name in PARTS}),
         code=part("code", lambda its: {name: str(found) for name, found in its.items() if _label(name)}),
         made=part("made", lambda its: {name: its[name] for name in ("space", "pipelines", "seed")} if its else {}),
-        ranking=part("ranking", lambda its: None if its is None else GeneralWeights.read(its)),
+        ranking=part("ranking", lambda its: None if its is None else GeneralWeights.from_dict(its)),
         observed=tuple(entries("datasets", _observed)),
         checked=tuple(entries("checked", _checked)),
     )

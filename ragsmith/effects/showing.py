@@ -12,7 +12,7 @@ import numpy as np
 from ragsmith.effects.beliefs import Beliefs, student_95
 from ragsmith.effects.knowledge import Knowledge, RecommendationCheck
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
-from ragsmith.evaluation.general_weights import SHIPPED, shipped
+from ragsmith.evaluation.general_weights import SHIPPED_FILES, load_shipped_weights
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -109,7 +109,7 @@ def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
 
 def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
     """Return the general weights of all signals, by technique, the largest first."""
-    by_class = {f" (embedder: {name})": shipped(name) for name in SHIPPED}
+    by_class = {f" (embedder: {name})": load_shipped_weights(name) for name in SHIPPED_FILES}
     known_by = {"": knowledge.ranking} if knowledge.ranking else by_class
     found = []
     for (named, known), technique in ((its, name) for its in known_by.items() for name in its[1].signals):

@@ -23,20 +23,20 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
-from ragsmith.digest import program
+from ragsmith.digest import program_digest
 from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import (
+    CLUSTER_LOST,
     GRAPH,
     POLL_SECONDS,
-    UNCONNECTED,
     ActorBatch,
     EvaluationActor,
     Mailbox,
-    Name,
     NodeSetup,
-    Stored,
+    StoredName,
+    StoredReference,
+    list_parts,
     pack_part,
-    parts_of,
 )
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
@@ -48,7 +48,7 @@ from ragsmith.evaluation.threads import (
     Job,
     Part,
     Runner,
-    close,
+    close_pool,
     to_picklable,
 )
 from ragsmith.gateway.gateway import Gateway
@@ -79,11 +79,11 @@ STARTUP_SECONDS = 60.0
 """Maximum seconds to wait for actors after a start or a loss, before a measurement of time."""
 MAX_MAILBOX_REQUESTS = 10_000
 """Maximum number of requests in the mailbox."""
-LOST = (
+JOBS_LOST = (
     f"questions were lost with their process {MAX_LOSSES} times (out of memory, or nodes that end): run the same "
     "command again to go on"
 )
-NEVER_READY = (
+STARTUP_FAILED = (
     f"an actor was lost {MAX_LOSSES} times during its startup on a node of the cluster, which may have too little "
     "memory for documents and models: ask for fewer actors with --workers, or use larger nodes"
 )
@@ -93,7 +93,7 @@ STORE_FULL = (
 )
 
 
-def refuse_vectors(setup: Experiment, address: str) -> None:
+def check_vectors(setup: Experiment, address: str) -> None:
     """Check that the nodes of the cluster at ``address``, "" for one on this machine, can search the vectors.
 
     Raises:
@@ -150,7 +150,7 @@ class ActorRunner(Runner):
         Raises:
             UsageError: there is no such cluster, or its nodes cannot search the vectors.
         """
-        refuse_vectors(setup, cluster.address)
+        check_vectors(setup, cluster.address)
         super().__init__(setup, engine)
         self._ray = cluster.connect()
         self._waits = setup.prefers_threads
@@ -170,7 +170,7 @@ class ActorRunner(Runner):
         self._idle_since = math.inf
         """Time since which no actor has been running."""
         self._has_warned = False
-        self._stored: dict[Name, Stored] = {}
+        self._stored: dict[StoredName, StoredReference] = {}
         self._stopping = threading.Event()
         self._mailbox: Any = None
         self._in_progress: set[str] = set()
@@ -211,7 +211,7 @@ class ActorRunner(Runner):
         self._stopping.set()
         try:
             if self._pool is not None:
-                close(self._pool, self._gateway, kind)
+                close_pool(self._pool, self._gateway, kind)
             else:
                 self._gateway.write_pending()
         finally:
@@ -241,7 +241,7 @@ class ActorRunner(Runner):
         except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
             raise RagsmithError(f"{STORE_FULL} ({type(error).__name__})") from error
         except (errors.RayError, ConnectionError) as error:
-            raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
+            raise RagsmithError(f"{CLUSTER_LOST} ({type(error).__name__})") from error
 
     def settle(self) -> None:
         """See `Runner.settle`; actors that lack resources are not waited for longer than `STARTUP_SECONDS`."""
@@ -337,7 +337,7 @@ class ActorRunner(Runner):
         except self._ray.exceptions.RayError:
             losses.update(share)
             if any(losses[job] >= MAX_LOSSES for job in share):
-                raise RagsmithError(LOST) from None
+                raise RagsmithError(JOBS_LOST) from None
             self._free = [other for other in self._free if other != index]
             if index not in self._starting.values():
                 self._ping(index)
@@ -366,7 +366,7 @@ class ActorRunner(Runner):
         except errors.ActorUnavailableError:
             self._deaths[index] += index in self._running  # else it is just being started again
             if self._deaths[index] >= MAX_LOSSES:
-                raise RagsmithError(NEVER_READY) from None
+                raise RagsmithError(STARTUP_FAILED) from None
             sleep(REPORT_SECONDS)
             self._ping(index)
             return
@@ -399,10 +399,10 @@ class ActorRunner(Runner):
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
         """Return the common data of jobs of ``candidates``; their indexes are built and stored once."""
-        collections: list[tuple[Name, ...]] = []
-        stored: dict[Name, Stored] = {}
+        collections: list[tuple[StoredName, ...]] = []
+        stored: dict[StoredName, StoredReference] = {}
         for candidate in candidates:
-            put: dict[Name, Stored] = {}
+            put: dict[StoredName, StoredReference] = {}
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
                 put = self._store_collection(candidate)
             collections.append(tuple(put))
@@ -415,12 +415,13 @@ class ActorRunner(Runner):
             part,
         )
 
-    def _store_collection(self, candidate: Candidate) -> dict[Name, Stored]:
+    def _store_collection(self, candidate: Candidate) -> dict[StoredName, StoredReference]:
         """Store the index and entity graph of ``candidate`` in the object store, once, and return their references."""
-        engine, _ = self.engines.of(candidate)
+        engine, _ = self.engines.get(candidate)
         index, graph = engine.prepare(candidate)
-        values: dict[Name, Callable[[], Any]] = {
-            (str(id(engine)), candidate[0].identity, part): partial(pack_part, index, part) for part in parts_of(index)
+        values: dict[StoredName, Callable[[], Any]] = {
+            (str(id(engine)), candidate[0].identity, part): partial(pack_part, index, part)
+            for part in list_parts(index)
         }
         if graph is not None:
             values[str(id(engine)), "", GRAPH] = lambda: graph
@@ -484,4 +485,4 @@ def _pack_setup(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> by
     """Return the pickled state of a new actor: identities of program and models, user files, and the experiment."""
     values = {item.name: getattr(setup, item.name) for item in fields(Experiment)}
     node_setup = NodeSetup(**{**values, "given": {}}, remote=remote, folder=Path.cwd())
-    return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(node_setup)))
+    return pickle.dumps((program_digest(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(node_setup)))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ragsmith.digest import program
+from ragsmith.digest import program_digest
 from ragsmith.errors import ModelUnavailable, RagsmithError, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.threads import (
@@ -58,17 +58,17 @@ IndexPart = tuple[str, str]
 ENTRIES: IndexPart = "entries", ""
 VECTORS, DERIVED = "vectors", "derived"
 
-Packed = tuple[bytes, list[NDArray[np.uint8]]]
+PackedPart = tuple[bytes, list[NDArray[np.uint8]]]
 """A pickled part of an index, and the buffers of its arrays, which are not copied."""
 
 
-def parts_of(index: Index) -> list[IndexPart]:
+def list_parts(index: Index) -> list[IndexPart]:
     """Return the parts built so far, each after those that it may share objects with."""
     vectors, derived = index.built()
     return [ENTRIES, *((VECTORS, name) for name in vectors), *((DERIVED, name) for name in derived)]
 
 
-def pack_part(index: Index, part: IndexPart) -> Packed:
+def pack_part(index: Index, part: IndexPart) -> PackedPart:
     """Return a part in pickled form."""
     kind, name = part
     vectors, derived = index.built()
@@ -91,7 +91,7 @@ def pack_part(index: Index, part: IndexPart) -> Packed:
     return written.getvalue(), [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
 
 
-def with_part(index: Index | None, part: IndexPart, sent: Packed) -> Index:
+def unpack_part(index: Index | None, part: IndexPart, sent: PackedPart) -> Index:
     """Return an index with the entries of ``index`` and this part alone; shared objects are taken from ``index``.
 
     For `ENTRIES`, ``index`` may be None. `Index.take_vectors` merges the part into another index.
@@ -114,7 +114,7 @@ class _PartPickler(pickle.Pickler):
 
 
 class _PartUnpickler(pickle.Unpickler):
-    def __init__(self, sent: Packed, index: Index | None) -> None:
+    def __init__(self, sent: PackedPart, index: Index | None) -> None:
         super().__init__(BytesIO(sent[0]), buffers=sent[1])
         self._index = index
 
@@ -132,11 +132,11 @@ POLL_SECONDS = 1.0
 """Timeout of one poll of the mailbox."""
 RETRY_SECONDS = 180.0
 """Seconds for which an actor retries a lost mailbox: Ray needs time to detect the loss of a node."""
-UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
+CLUSTER_LOST = "the Ray cluster cannot be used any more: run the same command again to go on"
 
-Stored = Sequence[Any]
+StoredReference = Sequence[Any]
 """A reference to the object store, in a list so that Ray does not fetch it early."""
-Name = tuple[str, str, IndexPart]
+StoredName = tuple[str, str, IndexPart]
 """Name of an object in the store: its engine, its gene if any, and the part of the index, or `GRAPH`."""
 GRAPH: IndexPart = "graph", ""
 
@@ -159,7 +159,7 @@ class NodeSetup(Experiment):
         given = {role: model for role, model in proxies.items() if model is not None}
         here = replace(names, **{role: f"{OBJECT_KIND}:{model.id}" for role, model in given.items()})
         chunks = self.corpus.chunks
-        shared = (self.marked_by or self)._shared
+        shared = (self.scored_by or self)._shared
         languages = [chunk.language for chunk in chunks]
         models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
         return replace(models, vector_store_address=resolve_address(models.vector_store_address, self.folder))
@@ -173,10 +173,10 @@ class ActorBatch:
     if it has one. ``packed`` has the initial state of an actor, and the mailbox, if there is one.
     """
 
-    packed: Stored
+    packed: StoredReference
     candidates: bytes
-    collections: tuple[tuple[Name, ...], ...]
-    stored: Mapping[Name, Stored]
+    collections: tuple[tuple[StoredName, ...], ...]
+    stored: Mapping[StoredName, StoredReference]
     part: Part
 
 
@@ -222,7 +222,7 @@ class Mailbox:
 
 def find_mismatch(made_by: str, models: Mapping[str, str], setup: Callable[[], Experiment]) -> str:
     """Return why a search by the program ``made_by``, on these ``models``, cannot use this node; "" if it can."""
-    if made_by != program():
+    if made_by != program_digest():
         return "has another version of ragsmith, of Python or of what they need: install the same there as here"
     if models != setup().model_ids:
         return "has other models under the same names: put the same there as here"
@@ -237,13 +237,13 @@ class EvaluationActor:
         self._packed = b""
         self._mailbox: Any = None
         self._memory = memory
-        self._installed: set[tuple[int, Name]] = set()
+        self._installed: set[tuple[int, StoredName]] = set()
         self._lock = threading.Lock()
 
     def ping(self) -> None:
         """Return, which shows that the actor is running."""
 
-    def ready(self, packed: Stored) -> str:
+    def ready(self, packed: StoredReference) -> str:
         """Initialize from the state that the driver ``packed``; return a problem with this node, or ""."""
         import ray  # noqa: PLC0415  runs in workers of Ray only
 
@@ -257,7 +257,7 @@ class EvaluationActor:
             problem = f"lacks something: {error}; put it there, under the same path"
         return problem and f"the node {node} {problem}"
 
-    def _take(self, packed: Stored) -> None:
+    def _take(self, packed: StoredReference) -> None:
         import ray  # noqa: PLC0415
 
         if not self._packed:  # a restarted actor has no state
@@ -310,7 +310,7 @@ class EvaluationActor:
         except RagsmithError as error:
             return [], to_picklable(error)
         except ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in the memory of this node
-            return [], RagsmithError(f"{UNCONNECTED} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
+            return [], RagsmithError(f"{CLUSTER_LOST} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
         finished: list[FinishedQuestion] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
@@ -335,7 +335,7 @@ class EvaluationActor:
         prepared = {}
         for position in positions:
             candidate = candidates[position]
-            engine, setup = engines.of(candidate)
+            engine, setup = engines.get(candidate)
             for name in batch.collections[position]:
                 if (id(engine), name) in self._installed:
                     continue
@@ -346,7 +346,7 @@ class EvaluationActor:
                 else:
                     index = None if part == ENTRIES else engine.index(candidate[0])
                     try:
-                        engine.install_index(candidate[0], with_part(index, part, built))
+                        engine.install_index(candidate[0], unpack_part(index, part, built))
                     except UsageError as error:  # such as a missing folder of vectors
                         node = ray.util.get_node_ip_address()
                         raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error

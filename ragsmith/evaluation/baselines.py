@@ -49,7 +49,7 @@ class OptionActivity:
     added: Mapping[str, float]
 
     @classmethod
-    def between(cls, family: str, alone: Evaluation, without: Evaluation) -> OptionActivity:
+    def from_evaluations(cls, family: str, alone: Evaluation, without: Evaluation) -> OptionActivity:
         """Compare ``alone``, which has an option of ``family``, with the pipeline ``without`` it."""
         both = [q for q in alone.questions if q in alone.records and q in without.records]
         if not both:
@@ -71,7 +71,7 @@ def baseline(name: str) -> Candidate:
     return tuple(make_gene(family.name, BASELINES[name].get(family.name, "none")) for family in FAMILIES)
 
 
-def probes_of(space: Space) -> list[Probe]:
+def list_probes(space: Space) -> list[Probe]:
     """Return a probe for every option of ``space``, added to naive RAG with the options that it requires.
 
     Options of naive RAG itself, and those that the constraints of the space forbid there, are left out.
@@ -80,14 +80,14 @@ def probes_of(space: Space) -> list[Probe]:
     found = []
     for place, options in enumerate(space.options):
         for gene in options:
-            reference = with_required(plain, gene, space)
+            reference = add_required(plain, gene, space)
             candidate = (*reference[:place], gene, *reference[place + 1 :])
             if candidate != reference and space.allows(candidate):
                 found.append(Probe(gene, candidate, reference))
     return found
 
 
-def with_required(plain: Candidate, gene: Gene, space: Space) -> Candidate:
+def add_required(plain: Candidate, gene: Gene, space: Space) -> Candidate:
     """Return ``plain`` with the first options of the space that satisfy the requirements of ``gene``."""
     able = list(plain)
     for place, family in enumerate(FAMILIES):

@@ -153,7 +153,7 @@ class Cluster:
         self._owns_connection = False
 
 
-def read_engine(engine: str, workers: int | None = None) -> Cluster | None:
+def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
     """Return the cluster named by ``engine``, with this number of ``workers``; None for processes of this machine.
 
     Raises:

@@ -56,14 +56,14 @@ class Evaluation:
         """
         key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
         if key not in self._values:
-            self._values[key] = array("d", [value for value in self._worked_out(*key) if value is not None])
+            self._values[key] = array("d", [value for value in self._compute_values(*key) if value is not None])
         return self._values[key].tolist()
 
     def column(self, name: str, fitness: Fitness | None = None) -> list[float | None]:
         """Return the values of all questions that have a record, with None for a missing value; see `values`."""
-        return self._worked_out(name, (fitness or Fitness()) if name == "fitness" else None)
+        return self._compute_values(name, (fitness or Fitness()) if name == "fitness" else None)
 
-    def _worked_out(self, name: str, fitness: Fitness | None) -> list[float | None]:
+    def _compute_values(self, name: str, fitness: Fitness | None) -> list[float | None]:
         records = [self.records[question] for question in self.questions if question in self.records]
         if fitness:
             return [fitness(record["measures"]) for record in records]
@@ -86,7 +86,7 @@ class Evaluation:
         values = self.values(name, fitness) if self.complete else []
         return math.fsum(values) / len(values) if values else None
 
-    def on(self, questions: tuple[str, ...]) -> Evaluation:
+    def restrict(self, questions: tuple[str, ...]) -> Evaluation:
         """Return the evaluation restricted to some of its questions."""
         if questions == self.questions:
             return self
@@ -118,7 +118,7 @@ Evaluations = Mapping[tuple[str, tuple[str, ...]], Evaluation]
 """Evaluations by their keys and questions."""
 
 
-def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
+def load_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
     """Return an evaluation from the store, which may be of an earlier run.
 
     Raises:
@@ -129,10 +129,10 @@ def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evalu
     if described is None:
         raise StoreError(f"the cache has no evaluation {key}: run the search again")
     candidate = read_configuration(described.configuration["pipeline"])
-    return evaluation_of(key, candidate, tuple(questions), store.results(key))
+    return build_evaluation(key, candidate, tuple(questions), store.results(key))
 
 
-def evaluation_of(
+def build_evaluation(
     key: str, candidate: Candidate, questions: tuple[str, ...], rows: Mapping[str, ResultRow]
 ) -> Evaluation:
     """Return an evaluation on ``questions`` from stored rows by question, which may be incomplete."""
@@ -146,42 +146,42 @@ def evaluation_of(
     )
 
 
-READING_SECONDS = 2e-5
+READ_SECONDS = 2e-5
 """Approximate time to read a record from the store."""
-AT_ONCE = 3
+MAX_REREAD_EVALUATIONS = 3
 """Maximum number of evaluations in the cache of records read from the store."""
 
 
-class Recallable(Mapping[str, Any]):
+class EvictableRecord(Mapping[str, Any]):
     """A stored record as a mapping, which is read from the store again after its eviction from memory."""
 
     __slots__ = ("_evaluation", "_question", "_record", "_records")
 
-    def __init__(self, record: Record, evaluation: str, question: str, records: Records) -> None:
+    def __init__(self, record: Record, evaluation: str, question: str, records: RecordCache) -> None:
         self._record: Record | None = record
         self._evaluation = evaluation
         self._question = question
         self._records = records
 
-    def let_go(self) -> None:
+    def evict(self) -> None:
         """Release the record from memory."""
         self._record = None
 
-    def _whole(self) -> Record:
+    def _get_record(self) -> Record:
         record = self._record  # read once: another thread may evict it in between
         return self._records.read(self._evaluation, self._question) if record is None else record
 
     def __getitem__(self, name: str) -> Any:
-        return self._whole()[name]
+        return self._get_record()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole())
+        return iter(self._get_record())
 
     def __len__(self) -> int:
-        return len(self._whole())
+        return len(self._get_record())
 
 
-class Records(dict[Hashable, MemoEntry[Recallable]]):
+class RecordCache(dict[Hashable, MemoEntry[EvictableRecord]]):
     """Cache of records with the eviction policy ``room``; ``stored`` reads the rows of an evaluation by question."""
 
     def __init__(self, room: EvictionPolicy, stored: Callable[[str], Mapping[str, ResultRow]]) -> None:
@@ -190,18 +190,18 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
         self._stored = stored
         self._number = 0
         self._read: dict[str, dict[str, Record]] = {}
-        register_cache(self._forget, key="an evaluation", entries=AT_ONCE)
+        register_cache(self._forget, key="an evaluation", entries=MAX_REREAD_EVALUATIONS)
 
-    def keep(self, row: ResultRow) -> Recallable:
+    def add(self, row: ResultRow) -> EvictableRecord:
         """Add the record of a stored row, and return it in a form that can be evicted."""
-        recallable = Recallable(row.value, row.evaluation, row.question, self)
+        recallable = EvictableRecord(row.value, row.evaluation, row.question, self)
         self._number += 1
-        entry = self[self._number] = MemoEntry(recallable, READING_SECONDS, self._room.level)
-        self._room.admit(self, self._number, entry, _record)
+        entry = self[self._number] = MemoEntry(recallable, READ_SECONDS, self._room.level)
+        self._room.admit(self, self._number, entry, _counted_objects)
         return recallable
 
     def __delitem__(self, key: Hashable) -> None:
-        self.pop(key).value.let_go()
+        self.pop(key).value.evict()
 
     def read(self, evaluation: str, question: str) -> Record:
         """Read an evicted record.
@@ -212,7 +212,7 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
         found = self._read.get(evaluation, {}).get(question)
         if found is None:  # not read yet, or computed since
             rows = self._stored(evaluation)
-            while len(self._read) >= AT_ONCE:
+            while len(self._read) >= MAX_REREAD_EVALUATIONS:
                 self._read.pop(next(iter(self._read)), None)
             records = {name: row.value for name, row in rows.items() if row.state == "ok"}
             self._read[evaluation] = records
@@ -228,6 +228,6 @@ class Records(dict[Hashable, MemoEntry[Recallable]]):
         self._read = {}
 
 
-def _record(key: Hashable, recallable: Recallable) -> tuple[Any, ...]:
+def _counted_objects(key: Hashable, recallable: EvictableRecord) -> tuple[Any, ...]:
     """Return the objects whose memory counts for an entry."""
     return (recallable._record,)

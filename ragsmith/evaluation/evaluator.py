@@ -17,8 +17,8 @@ from typing import Any
 
 from ragsmith.errors import Notice
 from ragsmith.evaluation.cluster import Cluster
-from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, Records, evaluation_of
-from ragsmith.evaluation.experiment import Experiment, ordered
+from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, RecordCache, build_evaluation
+from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, measure_seconds
@@ -52,8 +52,8 @@ Progress = Callable[[int, int], None]
 class Evaluator:
     """Evaluates candidates on one data set. Workers start, and models are loaded, at the first missing result.
 
-    With ``ranks`` only rankings are evaluated, and nothing is generated. ``clock`` measures latency and the interval
-    at which results are stored.
+    With ``ranking_only`` no answer is generated, and rankings alone are evaluated. ``clock`` measures latency and the
+    interval at which results are stored.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Evaluator:
         budget: Budget | None = None,
         *,
         retry_failed: bool = False,
-        ranks: bool = False,
+        ranking_only: bool = False,
         clock: Clock = perf_counter,
         memory: int | None = None,
         cluster: Cluster | None = None,
@@ -78,7 +78,7 @@ class Evaluator:
         """
         self._setup = setup
         self._cluster = cluster
-        self._ranks = ranks
+        self._ranking_only = ranking_only
         self._budget = budget
         self._failures = Failures(store, retry_failed=retry_failed)
         self._store = store
@@ -92,7 +92,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._get_runner)
         self._rows: dict[str, dict[str, ResultRow]] = {}
-        self._records = Records(self._memory, store.results_again)
+        self._records = RecordCache(self._memory, store.results_again)
         self._requested: dict[str, set[str]] = {}
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the sets of questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
@@ -138,12 +138,12 @@ class Evaluator:
 
     def key(self, candidate: Candidate) -> str:
         """Return the key in the store of the evaluation of a candidate, which must be fitted if it learns."""
-        return retrieval_key(self._setup, candidate) if self._ranks else evaluation_key(self._setup, candidate)
+        return retrieval_key(self._setup, candidate) if self._ranking_only else evaluation_key(self._setup, candidate)
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Return the evaluations of ``candidates`` on ``examples``, in order, after fitting what learns."""
-        questions = tuple(example.id for example in ordered(examples))
-        part, key_of = (RANKING, retrieval_key) if self._ranks else (ANSWER, evaluation_key)
+        questions = tuple(example.id for example in sort_examples(examples))
+        part, key_of = (RANKING, retrieval_key) if self._ranking_only else (ANSWER, evaluation_key)
         return self._evaluate(candidates, questions, part, key_of, counts=True)
 
     def rank(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
@@ -151,10 +151,10 @@ class Evaluator:
 
         Candidates with equal genes up to the filter share their records.
         """
-        questions = tuple(example.id for example in ordered(examples))
+        questions = tuple(example.id for example in sort_examples(examples))
         return self._evaluate(candidates, questions, RANKING, ranking_key, counts=False)
 
-    def seen(
+    def observe(
         self, wanted: Sequence[tuple[Candidate, Sequence[str]]], observer: TraceObserver
     ) -> Iterator[tuple[int, str, Any]]:
         """Yield candidate index, question id and result of ``observer`` for the traces of candidates on questions.
@@ -170,7 +170,7 @@ class Evaluator:
                 if finished.ok:
                     yield (*finished.job, finished.value)
 
-    def timed(self, candidate: Candidate, question: str) -> float | Record:
+    def measure_seconds(self, candidate: Candidate, question: str) -> float | Record:
         """Return the seconds that a user waits for the answer to a question, or the failure.
 
         The question is answered in this process, alone, while all workers are idle.
@@ -182,10 +182,10 @@ class Evaluator:
                 Gateway(self._store, self._budget, self._failures),
                 self._budget,
                 self._clock,
-                *runner.engines.of(candidate),
+                *runner.engines.get(candidate),
                 candidate,
                 question,
-                ranks=self._ranks,
+                ranking_only=self._ranking_only,
             )
         except (Exception, SystemExit) as error:  # noqa: BLE001  recorded as a failure
             return failure_record(error, "timing")
@@ -238,7 +238,7 @@ class Evaluator:
         before = self._evaluations.get((key, questions))
         if before is not None and before.complete:
             return before
-        return evaluation_of(key, candidate, questions, self._rows[key])
+        return build_evaluation(key, candidate, questions, self._rows[key])
 
     def _register(self, found: Mapping[str, Evaluation]) -> None:
         """Register evaluations; one on a superset of the questions of another replaces it."""
@@ -268,8 +268,8 @@ class Evaluator:
                 digest,
                 {
                     "pipeline": configuration(candidate),
-                    "chunk_size": self._setup.of(candidate).chunk_size,
-                    "models": self._setup.of(candidate).model_ids,
+                    "chunk_size": self._setup.for_candidate(candidate).chunk_size,
+                    "models": self._setup.for_candidate(candidate).model_ids,
                 },
             )
             for key, candidate in distinct
@@ -320,7 +320,7 @@ class Evaluator:
 
     def _evictable(self, row: ResultRow) -> ResultRow:
         """Return a row whose record can be evicted from memory."""
-        return replace(row, value=self._records.keep(row)) if row.state == "ok" else row
+        return replace(row, value=self._records.add(row)) if row.state == "ok" else row
 
     def _get_runner(self) -> Runner:
         if self._runner is None:

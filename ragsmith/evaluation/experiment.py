@@ -22,7 +22,7 @@ from ragsmith.datasets.splits import Split, make_folds, split, stratify
 from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.general_weights import GeneralWeights, class_of, shipped
+from ragsmith.evaluation.general_weights import GeneralWeights, embedder_class, load_shipped_weights
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -40,13 +40,13 @@ from ragsmith.pipelines.genes import CHUNK_SETTINGS, GENES, ROLES, Candidate, Ge
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
-SMALLEST_CHUNK = 100
+MIN_CHUNK_SIZE = 100
 """Minimum chunk size in characters; shorter chunks would hardly hold a sentence."""
 
-MANY_DOCUMENTS = 5_000
+PROGRESS_DOCUMENTS = 5_000
 """Number of documents from which chunking takes seconds, so that progress is reported."""
 
-FOLDS = 5
+FITTING_FOLDS = 5
 """Number of cross-fitting folds of the search questions, for techniques that learn."""
 
 CHUNK_SIZE = 900
@@ -61,8 +61,8 @@ class Experiment:
     the models passed as objects, by role. ``chunk_overlap`` is the maximum number of characters that a chunk repeats
     from the previous one. A drawn split keeps the gold of search and test more than ``gap`` characters apart.
 
-    ``searched`` has the options of chunking and models that are part of the search space; `of` returns the experiment
-    with the settings of a candidate. ``marked_by`` has the models that score answers and rankings in such an
+    ``searched`` has the options of chunking and models that are part of the search space; `for_candidate` returns the
+    experiment with the settings of a candidate. ``scored_by`` has the models that score answers and rankings in such an
     experiment, as a candidate must not choose its own judge. ``fixed_split`` replaces the given or drawn split. With
     ``requires_evidence``, questions without evidence are left out, as their rankings have no score. ``weights`` are
     the general weights of signals; by default those shipped for the class of the embedder.
@@ -76,18 +76,18 @@ class Experiment:
     chunk_overlap: int = field(default=0, kw_only=True)
     gap: int = field(default=MAX_GAP, kw_only=True)
     searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
-    marked_by: Experiment | None = field(default=None, kw_only=True)
+    scored_by: Experiment | None = field(default=None, kw_only=True)
     requires_evidence: bool = field(default=False, kw_only=True)
     fixed_split: Split | None = field(default=None, kw_only=True)
     weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
 
-    def scoring(self, fitness: Fitness) -> Experiment:
+    def for_fitness(self, fitness: Fitness) -> Experiment:
         """Return the experiment with the questions that have this fitness: for rankings, those with evidence."""
         if not fitness.needs_evidence or all(example.evidence for example in self.dataset.examples):
             return self
         return replace(self, requires_evidence=True)
 
-    def searching(self, settings: tuple[tuple[Gene, ...], ...]) -> Experiment:
+    def with_searched_settings(self, settings: tuple[tuple[Gene, ...], ...]) -> Experiment:
         """Return the experiment of a search over ``settings``, with the first option of each as the default.
 
         Raises:
@@ -97,23 +97,23 @@ class Experiment:
             return self
         first = self._with_settings([genes[0] for genes in settings])
         found = replace(first, searched=settings)
-        sizes, overlaps = (set(values) for values in zip(*found.cuts, strict=True))
+        sizes, overlaps = (set(values) for values in zip(*found.chunkings, strict=True))
         if max(overlaps) >= min(sizes):
             raise UsageError(
                 f"chunks of {min(sizes)} characters cannot overlap by {max(overlaps)}, as the space has it: list less "
                 "as its chunk_overlap, or give longer chunks"
             )
-        return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.cuts) > 1 else found
+        return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.chunkings) > 1 else found
 
-    def of(self, candidate: Candidate) -> Experiment:
+    def for_candidate(self, candidate: Candidate) -> Experiment:
         """Return the experiment with the settings of a candidate; this one if they are the same."""
         return self._at(candidate[GENES:])
 
     def _at(self, settings: tuple[Gene, ...]) -> Experiment:
         if settings not in self._variants:
             variant = self._with_settings(settings)
-            same = (variant.cut, variant.models) == (self.cut, self.models)
-            self._variants[settings] = self if same else replace(variant, searched=(), marked_by=self)
+            same = (variant.chunking_key, variant.models) == (self.chunking_key, self.models)
+            self._variants[settings] = self if same else replace(variant, searched=(), scored_by=self)
         return self._variants[settings]
 
     def _with_settings(self, settings: Sequence[Gene]) -> Experiment:
@@ -127,14 +127,14 @@ class Experiment:
         return {(): self}
 
     @property
-    def cut(self) -> int | list[Any]:
+    def chunking_key(self) -> int | list[Any]:
         """The identity of the chunking: the chunk size and, with an overlap, the overlap and a code fingerprint."""
         if not self.chunk_overlap:
             return self.chunk_size
         return [self.chunk_size, self.chunk_overlap, fingerprint(cut_documents.__module__, cut_documents.__name__)]
 
     @property
-    def cuts(self) -> list[tuple[int, int]]:
+    def chunkings(self) -> list[tuple[int, int]]:
         """All pairs of chunk size and overlap in the search space."""
         values = {genes[0].technique.family: [gene.parameters["value"] for gene in genes] for genes in self.searched}
         return list(product(*(values.get(name, [getattr(self, name)]) for name in CHUNK_SETTINGS)))
@@ -143,14 +143,14 @@ class Experiment:
     def corpus(self) -> Corpus:
         """The documents and their chunks."""
         documents = self.dataset.documents
-        if len(documents) >= MANY_DOCUMENTS:
+        if len(documents) >= PROGRESS_DOCUMENTS:
             log_progress(f"cutting {len(documents):,} documents")
         return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property
     def loaded_models(self) -> Models:
         """The models, which load their weights at first use."""
-        shared = (self.marked_by or self)._shared
+        shared = (self.scored_by or self)._shared
         chunks = self.corpus.chunks
         languages = [chunk.language for chunk in chunks]
         return load_models(self.models, [chunk.text for chunk in chunks], self.given, shared, languages=languages)
@@ -203,29 +203,29 @@ class Experiment:
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
-    def general(self, gene: Gene) -> WeightPrior:
+    def general_weights(self, gene: Gene) -> WeightPrior:
         """Return the general weights of the signals of a gene; an empty prior if it learns and there are none.
 
         Raises:
             UsageError: there are no weights, and the gene needs them.
         """
-        if gene.learns and self.lacks(gene):
+        if gene.learns and self.lacks_weights(gene):
             return WeightPrior.zero(gene.technique.signals)
-        return self._general_weights.of(gene.technique)
+        return self._general_weights.for_technique(gene.technique)
 
-    def lacks(self, gene: Gene) -> bool:
+    def lacks_weights(self, gene: Gene) -> bool:
         """Return whether a gene has signals without general weights from data sets on other documents."""
-        return bool(gene.technique.signals) and not self._general_weights.teaches(gene.technique)
+        return bool(gene.technique.signals) and not self._general_weights.has_weights_for(gene.technique)
 
     @cached_property
     def _general_weights(self) -> GeneralWeights:
-        known = self.weights or shipped(class_of(self.models))
+        known = self.weights or load_shipped_weights(embedder_class(self.models))
         return known.without(known.overlapping(self.dataset.documents))
 
     @cached_property
     def folds(self) -> list[list[str]]:
         """The ids of the calibration questions by fold; one fold if all questions are linked."""
-        return [[example.id for example in part] for part in make_folds(self.dataset, self.calibration, FOLDS)]
+        return [[example.id for example in part] for part in make_folds(self.dataset, self.calibration, FITTING_FOLDS)]
 
     def modality(self, example: Example) -> str:
         """Return the modality of the relevant chunks of a question, ``mixed``, or ``none`` without evidence."""
@@ -262,26 +262,26 @@ class Experiment:
             partial(open_vectors, resolve_address(models.vector_store_address, Path.cwd())),
         )
 
-    def marking(self, engine: Engine) -> Engine:
-        """Return the engine that scores the results of ``engine``: itself, unless ``marked_by`` is set."""
-        if self.marked_by is None:
+    def scoring_engine(self, engine: Engine) -> Engine:
+        """Return the engine that scores the results of ``engine``: itself, unless ``scored_by`` is set."""
+        if self.scored_by is None:
             return engine
-        marking = Engine(engine.corpus, self.marked_by.loaded_models, engine.gateway)
+        marking = Engine(engine.corpus, self.scored_by.loaded_models, engine.gateway)
         marking.share_companions(engine)
         return marking
 
     @property
     def checks_claims(self) -> bool:
         """Whether answers are checked claim by claim."""
-        if self.marked_by:
-            return self.marked_by.checks_claims
+        if self.scored_by:
+            return self.scored_by.checks_claims
         return self.models.embedded if self.faithfulness is None else self.faithfulness
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The measures of records; costly ones only if the judge costs nothing or they are requested."""
-        if self.marked_by:
-            return self.marked_by.measures
+        if self.scored_by:
+            return self.scored_by.measures
         free = self.models.embedded
         declining = any(not example.answerable for example in self.dataset.examples)
         wanted = {"faithfulness": self.checks_claims, "refusal": declining, "false_refusal": declining}
@@ -289,10 +289,10 @@ class Experiment:
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """The ids of the models by role, with those that score under ``marked_by``."""
+        """The ids of the models by role, with those that score under ``scored_by``."""
         ids = self.loaded_models.ids()
-        if self.marked_by:
-            marking = self.marked_by.loaded_models
+        if self.scored_by:
+            marking = self.scored_by.loaded_models
             ids["judge"] = marking.judge.id
             if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MEASURES_EMBEDDER] = marking.embedder.id
@@ -307,9 +307,9 @@ class Engines:
         self._gateway = engine.gateway
         self._engines = {id(setup): (engine, setup)}
 
-    def of(self, candidate: Candidate) -> tuple[Engine, Experiment]:
+    def get(self, candidate: Candidate) -> tuple[Engine, Experiment]:
         """Return the engine and the experiment of a candidate."""
-        setup = self._setup.of(candidate)
+        setup = self._setup.for_candidate(candidate)
         if id(setup) not in self._engines:
             self._engines[id(setup)] = setup.engine(gateway=self._gateway), setup
         return self._engines[id(setup)]
@@ -327,12 +327,12 @@ class Engines:
         return iter([engine for engine, _ in self._engines.values()])
 
 
-def ordered(examples: Sequence[Example]) -> list[Example]:
+def sort_examples(examples: Sequence[Example]) -> list[Example]:
     """Return examples sorted by id, the order in which results are listed and averaged."""
     return sorted(examples, key=lambda example: example.id)
 
 
-def prepare(
+def prepare_experiment(
     dataset: Dataset | str | Path,
     models: ModelNames,
     chunk_size: int,
@@ -345,12 +345,12 @@ def prepare(
     Raises:
         UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.
     """
-    if chunk_size < SMALLEST_CHUNK:
-        raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
+    if chunk_size < MIN_CHUNK_SIZE:
+        raise UsageError(f"the chunk size is {chunk_size}: give at least {MIN_CHUNK_SIZE} characters")
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     setup = Experiment(data, models, chunk_size, faithfulness, given=given or {})
     setup.loaded_models.ids()
-    labelled = [example for example in ordered(setup.dataset.examples) if example.evidence]
+    labelled = [example for example in sort_examples(setup.dataset.examples) if example.evidence]
     unreachable = [example.id for example in labelled if not setup.relevance[example.id].relevant]
     if unreachable:
         raise DatasetError(

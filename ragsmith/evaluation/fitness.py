@@ -47,12 +47,12 @@ def reading(measures: Mapping[str, float]) -> float:
     return sum(parts) / len(parts)
 
 
-NAMED: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType({"reading": reading})
-PAPERS = "paper"
+BUILTIN_FITNESSES: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType({"reading": reading})
+DEFAULT_FITNESS = "paper"
 """Name of the default fitness, the formula of the paper."""
 
 
-Measured = Mapping[str, float | None]
+MeasureValues = Mapping[str, float | None]
 """The measures of a record by name; None for a measure that does not apply."""
 
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
@@ -104,11 +104,11 @@ RETRIEVAL_ALONE = Weights(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Fitness:
-    """A fitness: the formula of the paper with ``weights``, or a ``function`` of a ``file`` or of `NAMED`.
+    """A fitness: the formula of the paper with ``weights``, or a ``function`` of a ``file`` or of `BUILTIN_FITNESSES`.
 
-    ``objective`` is one of `OBJECTIVES`; see `about`. ``digest`` identifies the contents of the file, which must not
-    change while results are compared. The function takes a mapping with the measures of a question, and R and G as
-    ``retrieval`` and ``generation``, and returns a number; higher is better.
+    ``objective`` is one of `OBJECTIVES`; see `with_objective`. ``digest`` identifies the contents of the file, which
+    must not change while results are compared. The function takes a mapping with the measures of a question, and R and
+    G as ``retrieval`` and ``generation``, and returns a number; higher is better.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -118,7 +118,7 @@ class Fitness:
     objective: str = QUALITY
 
     @classmethod
-    def of(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
+    def from_spec(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
         """Return the fitness specified by weights, a name, ``FILE.py:function``, a function of a file, or None.
 
         Raises:
@@ -129,9 +129,9 @@ class Fitness:
             return given
         if given is None or isinstance(given, Weights):
             return cls(given or Weights())
-        if given == PAPERS:
+        if given == DEFAULT_FITNESS:
             return cls()
-        if isinstance(given, str) and given in NAMED:
+        if isinstance(given, str) and given in BUILTIN_FITNESSES:
             return cls(function=given)
         if isinstance(given, str):
             file, _, function = given.rpartition(":")
@@ -142,15 +142,15 @@ class Fitness:
         if isinstance(given, str) and file and not Path(file).is_file():
             raise UsageError(f"the fitness {given!r} names the file {file}, which is missing: give FILE.py:function")
         if not file or not function.isidentifier() or not Path(file).is_file():
-            names = ", ".join((PAPERS, *NAMED))
+            names = ", ".join((DEFAULT_FITNESS, *BUILTIN_FITNESSES))
             form = f"{names}, FILE.py:function, or a function of a file that is not the script itself"
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
         path = str(Path(file).resolve())
-        found = cls(file=path, function=function, digest=fingerprint(_module(path).__name__))
-        found._try()
+        found = cls(file=path, function=function, digest=fingerprint(_load_module(path).__name__))
+        found._check()
         return found
 
-    def about(self, objective: str) -> Fitness:
+    def with_objective(self, objective: str) -> Fitness:
         """Return the fitness with another objective: for retrieval, R or the function of the measures of a ranking.
 
         Raises:
@@ -162,44 +162,46 @@ class Fitness:
             problem = "is retrieval, which has no G to weigh against R: leave the weights out, or tune quality"
             raise WrongOption("objective", problem)
         found = replace(self, weights=RETRIEVAL_ALONE if objective == RETRIEVAL else Weights(), objective=objective)
-        if found.own:
-            found._try()
+        if found.is_custom:
+            found._check()
         return found
 
     @property
-    def own(self) -> bool:
+    def is_custom(self) -> bool:
         """Whether the fitness is a function of the measures instead of the formula of the paper."""
         return bool(self.function)
 
-    def _try(self) -> None:
+    def _check(self) -> None:
         """Compute the fitness of a question with all measures 0.5, to raise errors early."""
         ranked = [known.name for known in measures().values() if known.subject == "ranking"]
-        known = [*COMPOSITES["retrieval"], *ranked] if self.ranks else [*measures(), *chain(*COMPOSITES.values())]
+        known = (
+            [*COMPOSITES["retrieval"], *ranked] if self.ranking_only else [*measures(), *chain(*COMPOSITES.values())]
+        )
         self(dict.fromkeys(known, 0.5))
 
     @property
-    def ranks(self) -> bool:
+    def ranking_only(self) -> bool:
         """Whether the fitness depends on rankings alone, so that no answer is needed."""
         return self.objective == RETRIEVAL
 
     @property
     def needs_evidence(self) -> bool:
         """Whether a question without evidence has no fitness."""
-        return self.ranks or (not self.own and self.weights.generation == 0)
+        return self.ranking_only or (not self.is_custom and self.weights.generation == 0)
 
     @property
-    def made(self) -> str:
+    def output_name(self) -> str:
         """The output that is evaluated: rankings or answers."""
-        return "rankings" if self.ranks else "answers"
+        return "rankings" if self.ranking_only else "answers"
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the fitness is a sum of a share of R and a share of G."""
-        return not self.own and not self.ranks
+        return not self.is_custom and not self.ranking_only
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any], folder: Path | None = None) -> Fitness:
-        """Return the fitness from its dictionary, the inverse of `plain`; paths are relative to ``folder``.
+    def from_dict(cls, plain: Mapping[str, Any], folder: Path | None = None) -> Fitness:
+        """Return the fitness from its dictionary, the inverse of `to_dict`; paths are relative to ``folder``.
 
         Raises:
             ValueError: the dictionary does not describe a fitness.
@@ -207,11 +209,11 @@ class Fitness:
         try:
             if plain.get("objective") == RETRIEVAL:
                 rest = {name: value for name, value in plain.items() if name != "objective"}
-                found = cls.read(rest, folder) if rest else cls()
+                found = cls.from_dict(rest, folder) if rest else cls()
                 return replace(found, weights=RETRIEVAL_ALONE, objective=RETRIEVAL)
             if set(plain) == {"weights"} and set(plain["weights"]) == {"retrieval", "generation"}:
                 return cls(Weights(**plain["weights"]))
-            if plain.get("name") in NAMED:
+            if plain.get("name") in BUILTIN_FITNESSES:
                 return cls(function=plain["name"])
             file = str((folder or Path()) / plain["file"])
             return cls(file=file, function=plain["function"], digest=plain["digest"])
@@ -222,10 +224,10 @@ class Fitness:
             )
             raise ValueError(f"fitness must have {form}") from error
 
-    def plain(self, folder: Path | None = None) -> dict[str, Any]:
+    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """Return a dictionary for a run or an exported pipeline; the path is relative to ``folder`` if one is given."""
-        about = {"objective": self.objective} if self.ranks else {}
-        if not self.own:
+        about = {"objective": self.objective} if self.ranking_only else {}
+        if not self.is_custom:
             return about or {"weights": asdict(self.weights)}
         if not self.file:
             return {**about, "name": self.function}
@@ -235,38 +237,42 @@ class Fitness:
     @property
     def identity(self) -> dict[str, Any]:
         """The properties that results depend on, without the location of the file."""
-        if not self.own:
-            return self.plain()
-        code = {} if self.file else {"digest": fingerprint(NAMED[self.function].__module__, self.function)}
-        return {**self.plain(), **code, "file": ""}
+        if not self.is_custom:
+            return self.to_dict()
+        code = {} if self.file else {"digest": fingerprint(BUILTIN_FITNESSES[self.function].__module__, self.function)}
+        return {**self.to_dict(), **code, "file": ""}
 
     @property
     def formula(self) -> str:
         """A description of the formula."""
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
-        if self.own:
+        if self.is_custom:
             return f"{self.function}, worked out for each question"
-        if self.ranks:
+        if self.ranking_only:
             return "R, as retrieval alone was tuned"
         weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
         return f"mean of R and G, weights {weights}"
 
-    def __call__(self, measures: Measured) -> float:
+    def __call__(self, measures: MeasureValues) -> float:
         """Return the fitness of one question.
 
         Raises:
             UsageError: the file of the function is missing or has changed, or the function raises an error or does not
                 return a finite number.
         """
-        found_parts = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
+        found_parts = {
+            name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranking_only
+        }
         values = {name: value for name, value in found_parts.items() if value is not None}
-        if not self.own:
+        if not self.is_custom:
             if not values:
                 raise UsageError("a question has neither evidence nor an answer, so that nothing can be scored")
-            return self.combined(**values) if len(values) == len(COMPOSITES) else next(iter(values.values()))
+            return self.combine(**values) if len(values) == len(COMPOSITES) else next(iter(values.values()))
         known = {name: value for name, value in measures.items() if value is not None} | values
-        function = _function(self.file, self.function, self.digest) if self.file else NAMED[self.function]
+        function = (
+            _load_function(self.file, self.function, self.digest) if self.file else BUILTIN_FITNESSES[self.function]
+        )
         try:
             found = float(function(known))
         except (Exception, SystemExit) as error:  # a user's function may raise anything
@@ -284,7 +290,7 @@ class Fitness:
             raise UsageError(f"{self._named} is {found} for a question: return a finite number")
         return found
 
-    def combined(self, retrieval: float, generation: float) -> float:
+    def combine(self, retrieval: float, generation: float) -> float:
         """Return the weighted mean of R and G of a question, the formula of the paper."""
         r, g = self.weights.retrieval, self.weights.generation
         return (r * retrieval + g * generation) / (r + g)
@@ -294,15 +300,15 @@ class Fitness:
         return f"the fitness {Path(self.file).name}:{self.function}" if self.file else f"the fitness {self.function}"
 
 
-def _module(file: str) -> ModuleType:
+def _load_module(file: str) -> ModuleType:
     """Return the module of a file; an imported one is not run again, as it would register measures twice."""
     return imported_file(Path(file)) or load_file(file)
 
 
 @cache
-def _function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
+def _load_function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
     """Return a function of a file; the code must have this digest."""
-    module = _module(file)
+    module = _load_module(file)
     if fingerprint(module.__name__) != digest:
         raise UsageError(f"{file} has changed since pipelines were ranked by it: put it back, or search again")
     known = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}

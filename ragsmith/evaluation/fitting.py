@@ -32,14 +32,14 @@ Failure = dict[str, Any]
 
 
 TIERS = ("collection", "search", "question")
-IN_ORDER = sorted(range(len(FAMILIES)), key=lambda place: TIERS.index(FAMILIES[place].tier))
+FITTING_ORDER = sorted(range(len(FAMILIES)), key=lambda place: TIERS.index(FAMILIES[place].tier))
 """Indices of the families in the order of fitting: techniques are fitted after those that run before them."""
 
 Observations = Mapping[str, Any]
 """Observations by question."""
 
 
-def solve(gene: Gene, observations: Observations, general: WeightPrior | None = None) -> dict[str, Any]:
+def fit_gene(gene: Gene, observations: Observations, general: WeightPrior | None = None) -> dict[str, Any]:
     """Fit a gene to ``observations``, starting from the ``general`` weights of its signals, if it has any.
 
     Raises:
@@ -55,19 +55,21 @@ def solve(gene: Gene, observations: Observations, general: WeightPrior | None = 
         return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
 
 
-def with_general(setup: Experiment, candidate: Candidate) -> Candidate:
+def add_general_weights(setup: Experiment, candidate: Candidate) -> Candidate:
     """Return ``candidate`` with general weights for each gene that has signals and does not learn.
 
     Raises:
         UsageError: there are no general weights for a technique.
     """
     return tuple(
-        replace(gene, fit=Fit(solve(gene, {}, _general(setup, gene)))) if gene.unfitted and not gene.learns else gene
+        replace(gene, fit=Fit(fit_gene(gene, {}, _general_weights(setup, gene))))
+        if gene.unfitted and not gene.learns
+        else gene
         for gene in candidate
     )
 
 
-def without_general(candidate: Candidate) -> Candidate:
+def drop_general_weights(candidate: Candidate) -> Candidate:
     """Return ``candidate`` without general weights, which depend on the documents that it is evaluated on.
 
     Otherwise the weights might have been learned from the data set of the evaluation. Fitted weights, which started
@@ -76,8 +78,8 @@ def without_general(candidate: Candidate) -> Candidate:
     return tuple(replace(gene, fit=None) if gene.technique.signals and not gene.learns else gene for gene in candidate)
 
 
-def _general(setup: Experiment, gene: Gene) -> WeightPrior | None:
-    return setup.general(gene) if gene.technique.signals else None
+def _general_weights(setup: Experiment, gene: Gene) -> WeightPrior | None:
+    return setup.general_weights(gene) if gene.technique.signals else None
 
 
 class Fitter:
@@ -93,7 +95,7 @@ class Fitter:
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
         """Return each candidate fitted, or unchanged with the failure of its fit."""
         found: list[tuple[Candidate, Failure | None]] = [(self._ready(candidate), None) for candidate in candidates]
-        for place in IN_ORDER:
+        for place in FITTING_ORDER:
             wanted = {
                 i: self._key(candidate, place)
                 for i, (candidate, failure) in enumerate(found)
@@ -115,15 +117,15 @@ class Fitter:
         """Return ``candidate`` with general weights, which are computed once for each gene."""
         for gene in candidate:
             if gene.unfitted and not gene.learns and gene not in self._with_general:
-                [self._with_general[gene]] = with_general(self._setup, (gene,))
+                [self._with_general[gene]] = add_general_weights(self._setup, (gene,))
         return tuple(self._with_general.get(gene, gene) for gene in candidate)
 
     def _key(self, candidate: Candidate, place: int) -> str:
         """Return the key of a fit: of the gene, all earlier ones, the questions, and the general weights."""
-        earlier = IN_ORDER[: IN_ORDER.index(place) + 1]
+        earlier = FITTING_ORDER[: FITTING_ORDER.index(place) + 1]
         before = tuple(gene for i, gene in enumerate(candidate) if i in earlier)
-        key = pipeline_key(self._setup.of(candidate), before)
-        general = _general(self._setup, candidate[place])
+        key = pipeline_key(self._setup.for_candidate(candidate), before)
+        general = _general_weights(self._setup, candidate[place])
         known = [] if general is None else general.plain()
         return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"), *known)
 
@@ -146,8 +148,8 @@ class Fitter:
                 self._known[key] = failures[i]
                 continue
             try:
-                general = _general(self._setup, gene)
-                numbers = {fold: solve(gene, seen[i, fold], general) for fold in self._parts}
+                general = _general_weights(self._setup, gene)
+                numbers = {fold: fit_gene(gene, seen[i, fold], general) for fold in self._parts}
             except StageFailed as failed:
                 self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
                 continue

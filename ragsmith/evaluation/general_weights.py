@@ -26,15 +26,15 @@ from ragsmith.types import Document
 
 STATIC, TRANSFORMER = "static", "transformer"
 """Classes of embedders: static word vectors, and all others, including served ones."""
-SHIPPED = {
+SHIPPED_FILES = {
     STATIC: Path(__file__).with_suffix(".json"),
     TRANSFORMER: Path(__file__).with_name("general_weights_transformer.json"),
 }
 """The shipped files by class: cosines of transformers are more informative than those of static vectors."""
-DIGITS = 6
+SIGNIFICANT_DIGITS = 6
 """Number of significant digits in the file."""
 
-Name = str
+TechniqueName = str
 """A technique as ``family.name``."""
 
 
@@ -52,8 +52,8 @@ class DatasetContribution:
 
     name: str
     sample: tuple[int, ...]
-    questions: Mapping[Name, int]
-    slopes: Mapping[Name, LossExpansion]
+    questions: Mapping[TechniqueName, int]
+    slopes: Mapping[TechniqueName, LossExpansion]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,24 +63,24 @@ class GeneralWeights:
     ``code`` has the fingerprint of each technique at the time of learning.
     """
 
-    signals: Mapping[Name, tuple[str, ...]]
-    weights: Mapping[Name, Array]
+    signals: Mapping[TechniqueName, tuple[str, ...]]
+    weights: Mapping[TechniqueName, Array]
     datasets: tuple[DatasetContribution, ...]
-    code: Mapping[Name, str] = field(default_factory=dict)
+    code: Mapping[TechniqueName, str] = field(default_factory=dict)
 
-    def teaches(self, technique: Technique) -> bool:
+    def has_weights_for(self, technique: Technique) -> bool:
         """Return whether any of the data sets has weights for a technique."""
         name = f"{technique.family}.{technique.name}"
         return self.signals.get(name) == technique.signals and any(name in one.slopes for one in self.datasets)
 
-    def of(self, technique: Technique) -> WeightPrior:
+    def for_technique(self, technique: Technique) -> WeightPrior:
         """Return the general weights of a technique.
 
         Raises:
             UsageError: there are none, or they were learned for other signals.
         """
         name = f"{technique.family}.{technique.name}"
-        if not self.teaches(technique):
+        if not self.has_weights_for(technique):
             known = self.signals.get(name, technique.signals)
             raise UsageError(
                 f"{name}: no data set on other documents teaches its weights; learn them with `tools/effects.py`"
@@ -99,7 +99,7 @@ class GeneralWeights:
         """Return the general weights without the data sets of these ``names``."""
         return replace(self, datasets=tuple(one for one in self.datasets if one.name not in names))
 
-    def general(self, name: Name) -> WeightPrior:
+    def general(self, name: TechniqueName) -> WeightPrior:
         """Return the weights of a technique that fit all data sets best, to second order, and the curvature."""
         its = self.weights[name]
         used = [one for one in self.datasets if name in one.slopes]
@@ -110,22 +110,22 @@ class GeneralWeights:
         # Kish's effective sample size, as data sets have different numbers of questions
         questions = round(len(used) ** 2 / sum(1 / one.questions[name] for one in used)) if used else 1
         weights = its - np.linalg.solve(curvature, gradient)
-        return WeightPrior(self.signals[name], _kept(weights), _kept(curvature), questions)
+        return WeightPrior(self.signals[name], _round_for_keys(weights), _round_for_keys(curvature), questions)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON; Hessians, which are symmetric, as lower triangles row by row."""
         return {
             "signals": {name: list(its) for name, its in self.signals.items()},
             "code": dict(self.code),
-            "weights": {name: _rounded(its) for name, its in self.weights.items()},
+            "weights": {name: _round_for_file(its) for name, its in self.weights.items()},
             "datasets": [
                 {
                     "name": one.name,
                     "sample": list(one.sample),
                     "questions": dict(one.questions),
-                    "gradient": {name: _rounded(slope.gradient) for name, slope in one.slopes.items()},
+                    "gradient": {name: _round_for_file(slope.gradient) for name, slope in one.slopes.items()},
                     "hessian": {
-                        name: _rounded(slope.hessian[np.tril_indices(len(slope.gradient))])
+                        name: _round_for_file(slope.hessian[np.tril_indices(len(slope.gradient))])
                         for name, slope in one.slopes.items()
                     },
                 }
@@ -135,65 +135,65 @@ class GeneralWeights:
 
     def write(self, path: Path) -> None:
         """Write a JSON file with a line for each data set."""
-        plain = self.plain()
+        plain = self.to_dict()
         lines = ",\n".join(json.dumps(one) for one in plain.pop("datasets"))
         head = "".join(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in plain.items())
         path.write_text(f'{{\n{head}"datasets": [\n{lines}\n]\n}}\n', encoding="utf-8")
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> GeneralWeights:
-        """Return the general weights from their dictionary, the inverse of `plain`.
+    def from_dict(cls, plain: Mapping[str, Any]) -> GeneralWeights:
+        """Return the general weights from their dictionary, the inverse of `to_dict`.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: the dictionary has another form.
         """
         signals = {str(name): tuple(map(str, its)) for name, its in plain["signals"].items()}
-        weights = {name: _numbers(plain["weights"][name], len(its)) for name, its in signals.items()}
-        taught = []
+        weights = {name: _parse_vector(plain["weights"][name], len(its)) for name, its in signals.items()}
+        contributions = []
         for one in plain["datasets"]:
             slopes = {
                 name: LossExpansion(
-                    _numbers(one["gradient"][name], len(signals[name])),
-                    _symmetric(one["hessian"][name], len(signals[name])),
+                    _parse_vector(one["gradient"][name], len(signals[name])),
+                    _parse_symmetric(one["hessian"][name], len(signals[name])),
                 )
                 for name in one["questions"]
             }
             counts = {name: int(count) for name, count in one["questions"].items()}
             if min(counts.values(), default=1) < 1:
                 raise ValueError("a data set that teaches has one question at least")
-            taught.append(DatasetContribution(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
-        return cls(signals, weights, tuple(taught), {name: str(code) for name, code in plain["code"].items()})
+            contributions.append(DatasetContribution(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
+        return cls(signals, weights, tuple(contributions), {name: str(code) for name, code in plain["code"].items()})
 
 
 @cache
-def shipped(embedder: str = STATIC) -> GeneralWeights:
+def load_shipped_weights(embedder: str = STATIC) -> GeneralWeights:
     """Return the shipped weights for a class of embedders."""
-    return GeneralWeights.read(json.loads(SHIPPED[embedder].read_text(encoding="utf-8")))
+    return GeneralWeights.from_dict(json.loads(SHIPPED_FILES[embedder].read_text(encoding="utf-8")))
 
 
-def class_of(models: ModelNames) -> str:
+def embedder_class(models: ModelNames) -> str:
     """Return the class of the embedder of ``models``."""
     declared = providers("embedder").get(models.for_role("embedder").kind)
     return TRANSFORMER if declared is None or declared.served or declared.heavy else STATIC
 
 
-def _kept(values: Array) -> Array:
+def _round_for_keys(values: Array) -> Array:
     """Round to nine significant digits: further ones depend on the machine, and values are part of keys."""
     return np.array([float(f"{value:.9g}") for value in values.flat]).reshape(values.shape)
 
 
-def _rounded(values: Array) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
+def _round_for_file(values: Array) -> list[float]:
+    return [float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in values.tolist()]
 
 
-def _numbers(values: Sequence[Any], count: int) -> Array:
+def _parse_vector(values: Sequence[Any], count: int) -> Array:
     found = np.array(values, dtype=np.float64)
     if found.shape != (count,) or not np.isfinite(found).all():
         raise ValueError(f"{count} numbers are needed")
     return found
 
 
-def _symmetric(values: Sequence[Any], size: int) -> Array:
+def _parse_symmetric(values: Sequence[Any], size: int) -> Array:
     full = np.zeros((size, size))
-    full[np.tril_indices(size)] = _numbers(values, size * (size + 1) // 2)
+    full[np.tril_indices(size)] = _parse_vector(values, size * (size + 1) // 2)
     return full + np.tril(full, -1).T

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.measures.registry import Measure
 
-CODE = (
+FINGERPRINTED_CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
     ("ragsmith.datasets.relevance", "ChunkMap"),
     ("ragsmith.pipelines.engine", "Engine"),
     ("ragsmith.pipelines.genes", "facing"),
-    ("ragsmith.evaluation.scoring", "scored"),
-    ("ragsmith.evaluation.scoring", "scored_ranking"),
+    ("ragsmith.evaluation.scoring", "score_answer"),
+    ("ragsmith.evaluation.scoring", "score_ranking"),
     *(
         ("ragsmith.gateway.prompts_and_vectors", name)
         for name in (
@@ -47,16 +47,23 @@ CODE = (
 def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
     """Return the key of the records of ``candidate`` on the data set of ``setup``."""
     further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
-    key = pipeline_key(setup.of(candidate), candidate[:GENES], setup.measures)
+    key = pipeline_key(setup.for_candidate(candidate), candidate[:GENES], setup.measures)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
 def ranking_key(setup: Experiment, candidate: Candidate) -> str:
     """Return the key of the rankings of ``candidate``, from its genes up to the filter and their models."""
-    setup, genes = setup.of(candidate), candidate[: FILTER_INDEX + 1]
+    setup, genes = setup.for_candidate(candidate), candidate[: FILTER_INDEX + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
-    return digest("ranking", setup.dataset.digest, setup.cut, *identities, _asked(setup, genes, measured), code())
+    return digest(
+        "ranking",
+        setup.dataset.digest,
+        setup.chunking_key,
+        *identities,
+        _used_model_ids(setup, genes, measured),
+        code_fingerprints(),
+    )
 
 
 def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
@@ -73,11 +80,11 @@ def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure
     The models of the ``measured`` values are included.
     """
     identities = [gene.identity for gene in genes]
-    models = _asked(setup, genes, measured)
-    return digest("evaluation", setup.dataset.digest, setup.cut, identities, models, code())
+    models = _used_model_ids(setup, genes, measured)
+    return digest("evaluation", setup.dataset.digest, setup.chunking_key, identities, models, code_fingerprints())
 
 
-def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
+def _used_model_ids(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
     """Return the ids by role of the models that ``genes`` and the measures use.
 
     The embedder is that of the index; an embedder used for scoring has its own role.
@@ -94,6 +101,6 @@ def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> 
 
 
 @cache
-def code() -> tuple[str, ...]:
-    """Return the fingerprints of `CODE`, and the version of Unicode, which affects tokenization."""
-    return (*(fingerprint(module, name) for module, name in CODE), unicodedata.unidata_version)
+def code_fingerprints() -> tuple[str, ...]:
+    """Return the fingerprints of `FINGERPRINTED_CODE`, and the version of Unicode, which affects tokenization."""
+    return (*(fingerprint(module, name) for module, name in FINGERPRINTED_CODE), unicodedata.unidata_version)

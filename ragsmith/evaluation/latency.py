@@ -42,19 +42,19 @@ def measure_seconds(
     candidate: Candidate,
     question: str,
     *,
-    ranks: bool,
+    ranking_only: bool,
 ) -> float:
     """Return the seconds by ``clock`` to answer a question, given by its id, with the indexes of ``engine``.
 
-    Requests go through ``warm``, and are paid from ``budget``. With ``ranks`` only the ranking is timed.
+    Requests go through ``warm``, and are paid from ``budget``. With ``ranking_only`` only the ranking is timed.
 
     Raises:
         StageFailed: a technique raised an error.
     """
-    collection, asked = collection_texts(engine, candidate), setup.examples[question].question
+    collection, asked = list_collection_texts(engine, candidate), setup.examples[question].question
 
     def answered(gateway: Gateway) -> Trace:
-        return answer_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=ranks)
+        return answer_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranking_only=ranking_only)
 
     try:
         answered(warm)
@@ -67,13 +67,13 @@ def measure_seconds(
     return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 
-def answer_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:
+def answer_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranking_only: bool) -> Trace:
     """Answer a question with a ``fresh`` engine that shares the indexes and graph of ``engine``."""
     fresh.share_collection(engine)
-    return (fresh.rank if ranks else fresh.answer)(facing(candidate, question), Question(question))
+    return (fresh.rank if ranking_only else fresh.answer)(facing(candidate, question), Question(question))
 
 
-def collection_texts(engine: Engine, candidate: Candidate) -> frozenset[str]:
+def list_collection_texts(engine: Engine, candidate: Candidate) -> frozenset[str]:
     """Return the texts that are embedded before the first question."""
     index, _ = engine.prepare(candidate)
     return frozenset([*index.keys, *(entry.chunk.text for entry in index.entries)])

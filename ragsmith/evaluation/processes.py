@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 from ragsmith.building import TaskProgress, disable_progress_log, log_progress
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.signals import ignore_signals, signals_held
+from ragsmith.evaluation.signals import ignore_signals, signals_deferred
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,
@@ -100,13 +100,13 @@ class ProcessRunner(Runner):
         self._forked = is_fork_safe()
         context: Any = multiprocessing.get_context("fork" if self._forked else "spawn")
         if not self._forked:
-            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede `signals_held`
+            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede `signals_deferred`
         source = (None, self.engines) if self._forked else (LoadedFiles(), self._setup)
         parents: list[Connection] = []
         with ExitStack() as stack:
             stack.callback(self._stop)
             for _ in range(self._count):
-                with signals_held():
+                with signals_deferred():
                     ours, theirs = multiprocessing.Pipe()
                     if self._forked:
                         parents.append(ours)
@@ -149,7 +149,7 @@ class ProcessRunner(Runner):
 
     def _collect_work(self) -> list[ComputedWork]:
         """Return the work of each worker, which ends the evaluation that it is at; results not read are dropped."""
-        self._send_all(_account)
+        self._send_all(_report_work)
         each: list[ComputedWork] = []
         for _, connection in self._workers:
             while isinstance(received := _receive(connection), list):
@@ -213,15 +213,15 @@ class ProcessRunner(Runner):
         self._outdated = bool(self._workers)
         for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
             candidate = candidates[job[0]]
-            yield evaluate_job(*self.engines.of(candidate), candidate, job, part)
+            yield evaluate_job(*self.engines.get(candidate), candidate, job, part)
             self._built |= derived
             building.done(number)
 
     def _derived_keys(self, candidate: Candidate, part: Part) -> set[Hashable]:
         """Return identifiers of the structures that a ``part`` may build; those of retrieval depend on the index."""
-        engine, _ = self.engines.of(candidate)
+        engine, _ = self.engines.get(candidate)
         found: set[Hashable] = set()
-        for gene in _genes_for(candidate, part):
+        for gene in _list_executed_genes(candidate, part):
             family, name = gene.technique.family, gene.technique.name
             index = candidate[0].identity if family == "retrieval" else ""
             found.add((id(engine), family, name, index))
@@ -234,7 +234,7 @@ class ProcessRunner(Runner):
 
     def _build(self, candidate: Candidate) -> None:
         """Build the index and entity graph of a candidate, and send them to the workers that lack them."""
-        engine, setup = self.engines.of(candidate)
+        engine, setup = self.engines.get(candidate)
         retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
         searched = id(engine), retrieval, candidate[0]
         if len(setup.corpus.chunks) >= self._large_from and searched not in self._announced:
@@ -254,7 +254,7 @@ class ProcessRunner(Runner):
         self._send_all(_install, candidate, *new)
 
 
-def _genes_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
+def _list_executed_genes(candidate: Candidate, part: Part) -> Sequence[Gene]:
     """Return the genes that run for ``part``; see `Runner.run`."""
     genes = candidate[:GENES]
     if part == ANSWER or (not isinstance(part, str) and part.answers):
@@ -267,14 +267,14 @@ def _genes_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
     return genes[: families.index("passage_augment")]
 
 
-LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+WORKER_LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
 
 
 def _send(connection: Connection, message: tuple[Any, ...]) -> None:
     try:
         connection.send(message)
     except OSError:
-        raise RagsmithError(LOST) from None
+        raise RagsmithError(WORKER_LOST) from None
 
 
 def _receive(connection: Connection) -> Any:
@@ -318,7 +318,7 @@ def _read(connection: Connection) -> Any:
     try:
         return connection.recv()
     except (EOFError, OSError):
-        return RagsmithError(LOST)
+        return RagsmithError(WORKER_LOST)
 
 
 def is_fork_safe() -> bool:
@@ -368,14 +368,14 @@ def _serve(
                 connection.recv_bytes()
 
 
-def _account(connection: Connection, engines: Engines) -> None:
+def _report_work(connection: Connection, engines: Engines) -> None:
     connection.send(measure_work(engines))
 
 
 def _install(
     _: Connection, engines: Engines, candidate: Candidate, index: Index | None, graph: EntityGraph | None
 ) -> None:
-    engine, _setup = engines.of(candidate)
+    engine, _setup = engines.get(candidate)
     if index is not None:
         engine.install_index(candidate[0], index)
     if graph is not None:
@@ -389,7 +389,7 @@ def _evaluate(
     share: Mapping[str, Sequence[int]],
     part: Part,
 ) -> None:
-    prepared = [engines.of(candidate) for candidate in candidates]
+    prepared = [engines.get(candidate) for candidate in candidates]
     ended: list[FinishedQuestion] = []
     sent = monotonic()
     try:

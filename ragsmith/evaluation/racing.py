@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # how evaluations are computed does not change a decision or 
     from ragsmith.evaluation.evaluator import Evaluator
     from ragsmith.models.roles import Models
 
-USUAL = 4
+PRIOR_DEGREES = 4
 """Prior degrees of freedom of the variance of differences (moderated t test).
 
 Two pipelines often score the same on the first questions, so the sample variance alone would be too small.
@@ -103,7 +103,7 @@ class PartialScores:
     ranked: bool = True
 
     @property
-    def whole(self) -> Vector:
+    def fitness(self) -> Vector:
         """The fitness on the questions answered so far."""
         return self.exact + self.sampled
 
@@ -121,11 +121,11 @@ class RaceState:
         self._level = racing.level(questions)
         self._finished: list[PartialScores] = []
 
-    def finish(self, scores: PartialScores) -> None:
+    def add(self, scores: PartialScores) -> None:
         """Add a candidate that answered all questions."""
         self._finished.append(scores)
 
-    def futile(self, runners: Mapping[int, PartialScores]) -> list[int]:
+    def find_futile(self, runners: Mapping[int, PartialScores]) -> list[int]:
         """Return the ``runners`` that would be behind even with the upper bound of the predicted G."""
         n = len(self._finished)
         if n < max(2, self._racing.front):
@@ -148,7 +148,7 @@ class RaceState:
 
         return [number for number, found in runners.items() if is_behind(found)]
 
-    def behind(self, answered: int, runners: Mapping[int, PartialScores]) -> list[int]:
+    def find_behind(self, answered: int, runners: Mapping[int, PartialScores]) -> list[int]:
         """Return the ``runners`` that are shown to be behind after ``answered`` questions."""
         field = [*self._finished, *runners.values()]
         if answered >= self._questions or len(field) <= self._racing.front:
@@ -156,7 +156,7 @@ class RaceState:
         reference = self._reference(field, answered)
         return [number for number, found in runners.items() if self._is_behind(found, reference, answered)]
 
-    def prune(self, scores: PartialScores, answered: int) -> Pruned:
+    def estimate_pruned(self, scores: PartialScores, answered: int) -> Pruned:
         """Estimate the fitness on all questions of a candidate that is pruned after ``answered`` questions.
 
         The estimate is corrected by the mean difference on the remaining questions of finished candidates.
@@ -202,7 +202,7 @@ class RaceState:
     def _difference(self, scores: PartialScores, reference: PartialScores, answered: int) -> tuple[float, float, int]:
         """Return the mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
         if not (scores.ranked and reference.ranked):
-            return self._paired(attrgetter("whole"), scores, reference, answered)
+            return self._paired(attrgetter("fitness"), scores, reference, answered)
         ahead, error, degrees = self._paired(attrgetter("sampled"), scores, reference, answered)
         return _mean(scores.exact - reference.exact) + ahead, error, degrees
 
@@ -218,8 +218,10 @@ class RaceState:
         n = len(differences)
         if n < 2:
             return _mean(differences), 0.0, 0
-        degrees = n - 1 + USUAL
-        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * self._variance(part, reference)) / degrees
+        degrees = n - 1 + PRIOR_DEGREES
+        variance = (
+            (n - 1) * float(differences.var(ddof=1)) + PRIOR_DEGREES * self._variance(part, reference)
+        ) / degrees
         left = 1 - met / self._questions
         return _mean(differences), math.sqrt(variance * left / n), degrees
 
@@ -248,18 +250,18 @@ class RaceResult:
     dropped: Pruned | None = None
 
     @classmethod
-    def of_finished(cls, evaluation: Evaluation) -> RaceResult:
+    def from_evaluation(cls, evaluation: Evaluation) -> RaceResult:
         """Return the result of a candidate that was evaluated on every question."""
         return cls(evaluation, evaluation.phenotype)
 
 
-def costly_kinds(models: Models) -> frozenset[str]:
+def list_costly_tools(models: Models) -> frozenset[str]:
     """Return the kinds of tools that cost money or time with each new request."""
     asked = {"language_model": models.technique_model, "cross_encoder": models.cross_encoder}
     return frozenset(kind for kind, model in asked.items() if is_costly(model))
 
 
-def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
+def calls_models_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
     """Return whether ranking a question with ``candidate`` calls tools of a ``costly`` kind.
 
     Requests made once for a collection do not count, nor those before a fitted gene, which learns from the rankings of
@@ -317,7 +319,7 @@ class Races:
         """
         if self._racing is None:
             return [
-                RaceResult.of_finished(evaluation)
+                RaceResult.from_evaluation(evaluation)
                 for evaluation in self._evaluator.evaluate(candidates, self._examples)
             ]
         running = dict(enumerate(self._evaluator.evaluate(candidates, ())))
@@ -326,15 +328,15 @@ class Races:
         ranked = self._ranked(candidates, running, ended, terms, answering=answering)
         if ranked and not answering:
             partial = {number: self._partial_scores(ranked[number], None, terms) for number in running}
-            self._prune(running, ended, self._state.futile(partial), ranked, partial, 0)
+            self._prune(running, ended, self._state.find_futile(partial), ranked, partial, 0)
         for answered in self._racing.looks(len(self._examples)):
             running = self._answered(candidates, running, answered)
             terms = self._terms([*running.values(), *(raced.evaluation for raced in ended.values())])
             partial = {number: self._partial_scores(ranked.get(number), one, terms) for number, one in running.items()}
-            self._prune(running, ended, self._state.behind(answered, partial), ranked, partial, answered)
+            self._prune(running, ended, self._state.find_behind(answered, partial), ranked, partial, answered)
         for number, evaluation in running.items():
             self._finish(evaluation, terms)
-            ended[number] = RaceResult.of_finished(evaluation)
+            ended[number] = RaceResult.from_evaluation(evaluation)
         return [ended[number] for number in range(len(candidates))]
 
     def _ranked(
@@ -351,17 +353,17 @@ class Races:
         Rankings that cost something come in blocks, and futile candidates are pruned after each, except with
         ``answering``, where rankings come with the answers.
         """
-        if self._racing is None or not self._fitness.adds_up:
+        if self._racing is None or not self._fitness.is_additive:
             return {}
-        costly = [costly_kinds(self._models_of(candidate)) for candidate in candidates]
-        asking = [n for n, candidate in enumerate(candidates) if asks_to_rank(candidate, costly[n])]
+        costly = [list_costly_tools(self._models_of(candidate)) for candidate in candidates]
+        asking = [n for n, candidate in enumerate(candidates) if calls_models_to_rank(candidate, costly[n])]
         ranked = self._rank(candidates, [number for number in running if number not in asking], len(self._examples))
         for met in () if answering or not asking else self._racing.looks(len(self._examples)):
             asking = [number for number in asking if number in running]
             ranked |= self._rank(candidates, asking, met)
             if met < len(self._examples):
                 partial = {number: self._partial_scores(ranked[number], None, terms) for number in asking}
-                self._prune(running, ended, self._state.futile(partial), ranked, partial, 0)
+                self._prune(running, ended, self._state.find_futile(partial), ranked, partial, 0)
         return ranked
 
     def _rank(self, candidates: Sequence[Candidate], numbers: Sequence[int], met: int) -> dict[int, Evaluation]:
@@ -395,15 +397,15 @@ class Races:
             evaluation = running.pop(number)
             known = None if evaluation.records else ranked.get(number)
             behaviour = f"ranked {known.phenotype}" if known else evaluation.phenotype
-            ended[number] = RaceResult(evaluation, behaviour, self._state.prune(partial[number], answered))
+            ended[number] = RaceResult(evaluation, behaviour, self._state.estimate_pruned(partial[number], answered))
 
     def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
         self._finished.append(evaluation)
-        if terms.admit(evaluation):
-            self._state.finish(self._partial_scores(evaluation, evaluation, terms))
+        if terms.admits(evaluation):
+            self._state.add(self._partial_scores(evaluation, evaluation, terms))
 
     def _terms(self, evaluations: Iterable[Evaluation]) -> Terms:
-        return Terms.of([*self._finished, *evaluations], self._fitness, self._max_failure_rate)
+        return Terms.from_evaluations([*self._finished, *evaluations], self._fitness, self._max_failure_rate)
 
     def _partial_scores(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
         """Return the partial scores of a candidate; a failed question counts as the lowest score.
@@ -428,9 +430,9 @@ class Races:
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
         """Return the share of R in the fitness of a question; 0 if there is none, None if not ranked."""
-        if not self._fitness.adds_up:
+        if not self._fitness.is_additive:
             return 0.0
         if ranked is None or question not in ranked.records:
             return None
         found = composite("retrieval", ranked.records[question]["measures"])
-        return 0.0 if found is None else self._fitness.combined(found, 0.0)
+        return 0.0 if found is None else self._fitness.combine(found, 0.0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
+from ragsmith.evaluation.statistics import MIN_DIFFERENCES, sign_flip_test
 from ragsmith.pipelines.genes import label
 
 MAX_FAILURE_RATE = 0.1
@@ -23,10 +23,10 @@ MAX_FAILURE_RATE = 0.1
 MAX_EXCLUDED = 0.5
 """Maximum share of excluded questions with which a winner is chosen."""
 
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Level of the paired test of the leader against candidates with failures."""
 
-TELLING = 0.25
+MIN_COMMON_SHARE = 0.25
 """Minimum share of the leader's questions that a candidate must have finished for its higher mean to count without a
 test.
 """
@@ -48,7 +48,7 @@ class Terms:
     fitness: Fitness
 
     @classmethod
-    def of(
+    def from_evaluations(
         cls, evaluations: Sequence[Evaluation], fitness: Fitness, max_failure_rate: float = MAX_FAILURE_RATE
     ) -> Terms:
         """Return the terms for ``evaluations``, which are on the same questions."""
@@ -67,37 +67,37 @@ class Terms:
         return cls(tuple(q for q in questions if q not in excluded), excluded, max_failure_rate, lowest, fitness)
 
     @property
-    def decide(self) -> bool:
+    def can_decide(self) -> bool:
         """Whether enough questions are left to choose a winner."""
         questions = len(self.counted) + len(self.excluded)
         return len(self.counted) > 0 and len(self.excluded) <= MAX_EXCLUDED * questions
 
-    def missed(self, evaluation: Evaluation) -> int:
+    def count_missing(self, evaluation: Evaluation) -> int:
         """Return the number of counted questions without a record of a candidate."""
         return 0 if evaluation.complete else sum(question not in evaluation.records for question in self.counted)
 
-    def admit(self, evaluation: Evaluation) -> bool:
+    def admits(self, evaluation: Evaluation) -> bool:
         """Return whether a candidate finished enough questions."""
         # divided, not multiplied: 0.29 * 100 is a little less than 29
-        return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.max_failure_rate
+        return bool(evaluation.records) and self.count_missing(evaluation) / len(self.counted) <= self.max_failure_rate
 
     def score(self, evaluation: Evaluation) -> float | None:
         """Return the mean fitness with failures as the lowest score; None if the candidate is incomplete."""
         if evaluation.complete and not self.excluded:
             return evaluation.mean("fitness", self.fitness)
-        if not self.admit(evaluation):
+        if not self.admits(evaluation):
             return None
         known = evaluation.by_question(self.fitness)
         return math.fsum(known.get(question, self.lowest) for question in self.counted) / len(self.counted)
 
 
-def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+def common_questions(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Return the questions that all evaluations have finished, in order."""
     questions = evaluations[0].questions if evaluations else ()
     return tuple(q for q in questions if all(q in evaluation.records for evaluation in evaluations))
 
 
-def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Evaluation]:
+def rank_evaluations(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Evaluation]:
     """Return the candidates with a score, best first, one for each phenotype.
 
     Ties are broken by fewer model calls, then fewer techniques, then the name, so that the winner has no option without
@@ -116,18 +116,18 @@ def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
     return list(best.values())
 
 
-def best(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
-    """Return the first candidate of `ranked`; phenotypes are computed for ties only."""
+def best_evaluation(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
+    """Return the first candidate of `rank_evaluations`; phenotypes are computed for ties only."""
     scored = [(round(score, 12), e) for e in evaluations if (score := terms.score(e)) is not None]
     highest = max((score for score, _ in scored), default=None)
-    return next(iter(ranked([e for score, e in scored if score == highest], terms)), None)
+    return next(iter(rank_evaluations([e for score, e in scored if score == highest], terms)), None)
 
 
-def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
+def find_significantly_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
     """Return the candidate with the smallest p of being better than ``leader`` on common questions; None if none is.
 
     Incomplete candidates are included. With too few common questions for a test, the mean decides, unless they are
-    fewer than the share `TELLING` of the leader's questions.
+    fewer than the share `MIN_COMMON_SHARE` of the leader's questions.
     """
     found: tuple[float, float, str] | None = None
     above = None
@@ -140,10 +140,10 @@ def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitn
         gain = math.fsum(theirs[question] - own[question] for question in both)
         if gain <= 1e-12 * len(both):
             continue
-        if len(both) < FEWEST_DIFFERENCES:
-            p = 0.0 if len(both) >= TELLING * len(own) else 1.0
+        if len(both) < MIN_DIFFERENCES:
+            p = 0.0 if len(both) >= MIN_COMMON_SHARE * len(own) else 1.0
         else:
-            p = sign_flip([theirs[question] for question in both], [own[question] for question in both])
-        if p <= LEVEL and (found is None or (p, -gain, other.key) < found):
+            p = sign_flip_test([theirs[question] for question in both], [own[question] for question in both])
+        if p <= SIGNIFICANCE_LEVEL and (found is None or (p, -gain, other.key) < found):
             found, above = (p, -gain, other.key), other
     return above

@@ -26,13 +26,13 @@ Values = dict[str, float | None]
 """Measures by name; None for a measure that does not apply."""
 
 
-def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
+def score_answer(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
     """Return the record of a trace: its measures, retrieved chunks, answer, citations and usage.
 
     The usage does not include the costs of judging. ``stages`` has a digest of the output of each stage. A record has
     no durations, so equal runs give equal records. ``cut`` marks an answer that reached its limit on tokens.
     """
-    total = _total(trace)
+    total = _sum_usage(trace)
     prompt = trace.prompt
     case = Case(
         question=example.question,
@@ -47,17 +47,17 @@ def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) ->
         answerable=example.answerable,
     )
     return {
-        "measures": _measured(engine, setup.measures, case, trace, example),
+        "measures": _compute_measures(engine, setup.measures, case, trace, example),
         "retrieved": list(get_ids(trace.hits)),
         "answer": trace.answer.text,
         "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
-        "stages": _stages(trace),
-        "usage": _usage(total),
+        "stages": _stage_digests(trace),
+        "usage": _usage_counts(total),
         **({"cut": True} if total.cut else {}),
     }
 
 
-def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
+def score_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
     """Return the record of a ranking, with the measures of rankings only."""
     case = Case(
         question=example.question,
@@ -71,14 +71,14 @@ def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Exa
     measures = [known for known in setup.measures if known.subject == "ranking"]
     return {
         "part": "ranking",
-        "measures": _measured(engine, measures, case, trace, example),
+        "measures": _compute_measures(engine, measures, case, trace, example),
         "retrieved": list(get_ids(trace.hits)),
-        "stages": _stages(trace),
-        "usage": _usage(_total(trace)),
+        "stages": _stage_digests(trace),
+        "usage": _usage_counts(_sum_usage(trace)),
     }
 
 
-def _asked(engine: Engine) -> dict[str, Any]:
+def _measure_models(engine: Engine) -> dict[str, Any]:
     """Return the models of measures by role; their usage is not counted for the candidate."""
     gateway, models = engine.gateway, engine.models
     return {
@@ -87,7 +87,7 @@ def _asked(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _total(trace: Trace) -> Meter:
+def _sum_usage(trace: Trace) -> Meter:
     total = Meter()
     for usage in trace.usage.values():
         if usage is not NO_USAGE:
@@ -95,7 +95,7 @@ def _total(trace: Trace) -> Meter:
     return total
 
 
-def _usage(total: Meter) -> dict[str, int]:
+def _usage_counts(total: Meter) -> dict[str, int]:
     """Return the usage counts of a record."""
     return {
         "calls": total.calls,
@@ -106,18 +106,20 @@ def _usage(total: Meter) -> dict[str, int]:
     }
 
 
-def _stages(trace: Trace) -> dict[str, str]:
+def _stage_digests(trace: Trace) -> dict[str, str]:
     return {family: output.fingerprint for family, output in trace.outputs.items()}
 
 
 # --- memo of measures by the stage outputs that they read -------------------------------------------------------------
 
-REMEMBERED_CASES = 1 << 14
+MAX_MEMOIZED_CASES = 1 << 14
 """Maximum number of memoized cases, of less than 1 KB each."""
 
-_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant", "answerable", "satisfies"))
+_STAGE_INDEPENDENT = frozenset(
+    ("question", "reference", "evidence", "relevance", "relevant", "answerable", "satisfies")
+)
 """Attributes with the same value in all cases of a question."""
-_MADE_BY = {
+_SOURCE_STAGES = {
     "hits": ("passage_filter",),
     "ranking": ("passage_filter",),
     "pool": ("query_expansion",),
@@ -125,7 +127,7 @@ _MADE_BY = {
     "prompt": ("prompt_maker",),
     "answer": ("post_generation",),
 }
-_ALL_STAGES = tuple(sorted({stage for stages in _MADE_BY.values() for stage in stages}))
+_ALL_STAGES = tuple(sorted({stage for stages in _SOURCE_STAGES.values() for stage in stages}))
 
 
 class MeasureMemo:
@@ -140,69 +142,69 @@ class MeasureMemo:
         self._read: tuple[tuple[str, ...], ...] = ()
         self._lock = threading.Lock()
 
-    def known(self, question: str, numbers: Mapping[str, Hashable]) -> Values:
+    def get(self, question: str, numbers: Mapping[str, Hashable]) -> Values:
         """Return the memoized measures of a case, given by the number of the output of each stage."""
         found: Values = {}
         for stages in self._read:
             found.update(self._known.get((question, stages, *map(numbers.get, stages)), ()))
         return found
 
-    def keep(
-        self, question: str, numbers: Mapping[str, Hashable], read: Collection[str], name: str, value: Any
-    ) -> None:
+    def put(self, question: str, numbers: Mapping[str, Hashable], read: Collection[str], name: str, value: Any) -> None:
         """Store the value of a measure that depends on the outputs of the stages ``read``."""
         stages = tuple(sorted(read))
         with self._lock:
             if stages not in self._read:
                 self._read = (*self._read, stages)
             self._known.setdefault((question, stages, *map(numbers.get, stages)), {})[name] = value
-            if len(self._known) > REMEMBERED_CASES:
+            if len(self._known) > MAX_MEMOIZED_CASES:
                 del self._known[next(iter(self._known))]
 
 
-def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example) -> Values:
+def _compute_measures(
+    engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example
+) -> Values:
     """Return ``measures`` of ``case``, the case of ``trace``."""
-    marks = engine.companion(MeasureMemo)
+    memo = engine.companion(MeasureMemo)
     numbers = {family: output.number for family, output in trace.outputs.items()}
-    found = marks.known(example.id, numbers)
+    found = memo.get(example.id, numbers)
     missing = [measure for measure in measures if measure.name not in found]
     if missing:
-        models = _asked(engine)
-        noting = _Noting(case)
+        models = _measure_models(engine)
+        recorder = _RecordingCase(case)
         for measure in missing:
-            noting.noted = set()
-            found[measure.name] = measure(noting, models)
-            marks.keep(example.id, numbers, noting.noted, measure.name, found[measure.name])
+            recorder.stages_read = set()
+            found[measure.name] = measure(recorder, models)
+            memo.put(example.id, numbers, recorder.stages_read, measure.name, found[measure.name])
     return {measure.name: found[measure.name] for measure in measures}
 
 
-class _Noting(Case):
+class _RecordingCase(Case):
     """A case that records the stages whose outputs are read."""
 
-    noted: set[str]
+    stages_read: set[str]
 
     def __init__(self, case: Case) -> None:
         self._case = case
         self._found: dict[Callable[..., Any], tuple[Any, set[str]]] = {}
-        self.noted = set()
+        self.stages_read = set()
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _OWN:
+        if name in _OWN_ATTRIBUTES:
             return object.__getattribute__(self, name)
-        if name not in _SAME:
-            self.noted.update(_MADE_BY.get(name, _ALL_STAGES))
+        if name not in _STAGE_INDEPENDENT:
+            self.stages_read.update(_SOURCE_STAGES.get(name, _ALL_STAGES))
         return getattr(self._case, name)
 
     def memoize(self, compute: Callable[..., T], *tools: Any) -> T:
         """See `Case.memoize`; a measure that uses the result depends on what it was computed from."""
         if compute not in self._found:
-            outside, self.noted = self.noted, set()
-            self._found[compute] = compute(self, *tools), self.noted
-            self.noted = outside
+            outside, self.stages_read = self.stages_read, set()
+            self._found[compute] = compute(self, *tools), self.stages_read
+            self.stages_read = outside
         value, read = self._found[compute]
-        self.noted |= read
+        self.stages_read |= read
         found: T = value
         return found
 
 
-_OWN = frozenset(("_case", "_found", "noted", "memoize"))
+_OWN_ATTRIBUTES = frozenset(("_case", "_found", "stages_read", "memoize"))

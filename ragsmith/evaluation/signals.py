@@ -35,7 +35,7 @@ def signals_handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 
 @contextmanager
-def signals_held() -> Iterator[None]:
+def signals_deferred() -> Iterator[None]:
     """Defer termination signals to the end of the block; a process started in it has these signals blocked.
 
     Blocking alone would not defer them: another thread may receive the signal, and Python would still run its
@@ -44,7 +44,7 @@ def signals_held() -> Iterator[None]:
     held: list[int] = []
     handlers: dict[int, Any] = {}
     try:
-        with _blocked():
+        with _signals_blocked():
             try:
                 if threading.current_thread() is threading.main_thread():  # handlers can be set in it only
                     for number in SIGNALS:
@@ -60,7 +60,7 @@ def signals_held() -> Iterator[None]:
 
 
 @contextmanager
-def _blocked() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Block the signals in this thread, if the system supports it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -18,14 +18,14 @@ from ragsmith.caches import bounded_cache
 
 Vector = NDArray[np.float64]
 
-EXACT_UP_TO = 20
+MAX_EXACT_DIFFERENCES = 20
 """Maximum number of non-zero differences whose sign patterns are enumerated; for more, patterns are sampled."""
 
-FEWEST_DIFFERENCES = 6
+MIN_DIFFERENCES = 6
 """Minimum number of differences for a test: with five, the smallest two-sided p is 2**(1 - 5) = 0.06."""
 
 _CACHED_CELLS = 4_000_000  # of a matrix of resamples: 32 MB, 400 questions × 10,000
-_QUICK_CELLS = 160_000  # of a block of signs that fits into the cache of a processor
+_SIGN_BLOCK_CELLS = 160_000  # of a block of signs that fits into the cache of a processor
 
 
 class Verdict(StrEnum):
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedTest:
     """Comparison of two pipelines on the same ``n`` questions; differences are first minus second.
 
     ``low`` and ``high`` bound the mean difference (bootstrap), ``p`` is two-sided (sign flips) and raw, ``nonzero``
@@ -58,7 +58,7 @@ def bootstrap_interval(
     values: ArrayLike, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95
 ) -> tuple[float, float]:
     """Return the percentile interval of the mean of ``values`` (Efron 1979)."""
-    sample = _finite(values, "bootstrap_interval")
+    sample = _to_finite_array(values, "bootstrap_interval")
     if not 0 < level < 1 or resamples < 1:
         raise ValueError(f"bootstrap_interval: level {level} has to lie between 0 and 1, resamples {resamples} above 0")
     if sample.min() == sample.max():
@@ -68,22 +68,24 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95) -> Paired:
+def paired_test(
+    a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95
+) -> PairedTest:
     """Compare two pipelines question by question; ``a[i]`` and ``b[i]`` belong to the same question.
 
     The test flips the signs of the differences (Fisher 1935): exact up to 20 that are not zero, else by ``resamples``
     random patterns with the add-one estimate (Phipson and Smyth 2010). The interval is ``bootstrap_interval``'s.
     """
-    differences = differences_of(a, b, "paired")
+    differences = paired_differences(a, b, "paired_test")
     low, high = bootstrap_interval(differences, resamples=resamples, seed=seed, level=level)
-    p = flips(differences, resamples=resamples, seed=seed)
+    p = sign_flip_p(differences, resamples=resamples, seed=seed)
     nonzero = int(np.count_nonzero(differences))
-    return Paired(len(differences), float(differences.mean()), low, high, p, nonzero)
+    return PairedTest(len(differences), float(differences.mean()), low, high, p, nonzero)
 
 
-def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
-    """Return the p of `paired` alone."""
-    return flips(differences_of(a, b, "sign_flip"), resamples=resamples, seed=seed)
+def sign_flip_test(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the p of `paired_test` alone."""
+    return sign_flip_p(paired_differences(a, b, "sign_flip_test"), resamples=resamples, seed=seed)
 
 
 @bounded_cache(1024, key="a probability and degrees of freedom")
@@ -97,25 +99,25 @@ def student_quantile(probability: float, degrees: int) -> float:
     if probability < 0.5:
         return -student_quantile(1 - probability, degrees)
     low, high = 0.0, 1.0
-    while student_share(high, degrees) < probability:
+    while student_cdf(high, degrees) < probability:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if student_share(middle, degrees) < probability else (low, middle)
+        low, high = (middle, high) if student_cdf(middle, degrees) < probability else (low, middle)
     return high
 
 
-def mean_at_most(values: Sequence[float], *, level: float = 0.95) -> float:
+def mean_upper_bound(values: Sequence[float], *, level: float = 0.95) -> float:
     """Return the upper end of a one-sided Student interval of the mean of at least two ``values``."""
-    sample = _finite(values, "mean_at_most")
+    sample = _to_finite_array(values, "mean_upper_bound")
     error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
     return float(sample.mean()) + student_quantile(level, len(sample) - 1) * error
 
 
-def student_share(t: float, degrees: int) -> float:
+def student_cdf(t: float, degrees: int) -> float:
     """Return the distribution function of Student's t with ``degrees`` of freedom at ``t``."""
     if t < 0:
-        return 1 - student_share(-t, degrees)
+        return 1 - student_cdf(-t, degrees)
     theta = math.atan(t / math.sqrt(degrees))
     term = math.cos(theta) if degrees % 2 else 1.0
     total = 0.0 if degrees == 1 else term
@@ -128,7 +130,7 @@ def student_share(t: float, degrees: int) -> float:
 
 def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     """Return p-values adjusted by Holm (1979), in the order given; ``<= alpha`` bounds the chance of a false claim."""
-    raw = _probabilities(pvalues, "holm")
+    raw = _to_probabilities(pvalues, "holm")
     order = np.argsort(raw, kind="stable")
     factors = np.arange(len(raw), 0, -1)  # reject while p_(i) <= alpha / (m - i + 1)
     adjusted = np.empty_like(raw)
@@ -136,9 +138,9 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
+def paired_differences(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
     """Return first minus second, 0 if they differ by rounding only; ``where`` names the caller in an error."""
-    first, second = _finite(a, where), _finite(b, where)
+    first, second = _to_finite_array(a, where), _to_finite_array(b, where)
     if len(first) != len(second):
         raise ValueError(f"{where}: {len(first)} values against {len(second)}; give both pipelines the same questions")
     differences = first - second
@@ -147,24 +149,27 @@ def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
     return differences
 
 
-def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
-    """Return the share of sign patterns whose sum is at least as far from 0 as the observed one: the p of `paired`."""
-    sample = _finite(differences, "flips")
+def sign_flip_p(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the two-sided p of the sign-flip test of ``differences``.
+
+    It is the share of sign patterns whose sum is at least as far from 0 as the observed one.
+    """
+    sample = _to_finite_array(differences, "sign_flip_p")
     nonzero = sample[sample != 0]
     if not len(nonzero):
         return 1.0
     # Mathematically equal sums may differ by rounding, and have to be counted.
     observed = abs(nonzero.sum()) - 1e-12 * np.abs(nonzero).sum()
-    if len(nonzero) <= EXACT_UP_TO:
+    if len(nonzero) <= MAX_EXACT_DIFFERENCES:
         sums = nonzero[:1]  # the first sign is fixed: a pattern and its opposite are equally far from 0
         for difference in nonzero[1:]:
             sums = np.concatenate((sums + difference, sums - difference))
         return float((np.abs(sums) >= observed).mean())
     rng = np.random.default_rng(seed)
     hits, n = 0, len(nonzero)
-    at_once = max(1, _QUICK_CELLS // n)
+    at_once = max(1, _SIGN_BLOCK_CELLS // n)
     signs = np.empty((at_once, n))
-    for rows in _blocks(resamples, n):
+    for rows in _block_sizes(resamples, n):
         drawn = rng.integers(0, 2, (rows, n), dtype=np.int8)
         for begin in range(0, rows, at_once):
             part = signs[: rows - begin]
@@ -181,7 +186,7 @@ def resampled_means(sample: Vector, resamples: int, seed: int) -> Vector:
         means: Vector = np.einsum("ij,j->i", resample_counts(n, resamples, seed), sample) / n
         return means
     rng = np.random.default_rng(seed)
-    return np.concatenate([sample[rng.integers(0, n, (rows, n))].mean(axis=1) for rows in _blocks(resamples, n)])
+    return np.concatenate([sample[rng.integers(0, n, (rows, n))].mean(axis=1) for rows in _block_sizes(resamples, n)])
 
 
 @bounded_cache(6, key="numbers of values and resamples, and a seed")
@@ -194,13 +199,13 @@ def resample_counts(n: int, resamples: int, seed: int) -> Vector:
     return counts
 
 
-def _blocks(resamples: int, n: int) -> list[int]:
+def _block_sizes(resamples: int, n: int) -> list[int]:
     """Cut ``resamples`` rows of ``n`` cells into blocks that fit in memory; the random stream runs through them."""
     rows = max(1, _CACHED_CELLS // n)
     return [min(rows, resamples - done) for done in range(0, resamples, rows)]
 
 
-def _finite(values: ArrayLike, where: str) -> Vector:
+def _to_finite_array(values: ArrayLike, where: str) -> Vector:
     array = np.array(values, dtype=np.float64)
     if array.ndim != 1 or not len(array):
         raise ValueError(f"{where}: the values have shape {array.shape}; give one for each of at least one question")
@@ -212,7 +217,7 @@ def _finite(values: ArrayLike, where: str) -> Vector:
     return array
 
 
-def _probabilities(pvalues: Sequence[float], where: str) -> Vector:
+def _to_probabilities(pvalues: Sequence[float], where: str) -> Vector:
     array = np.array(pvalues, dtype=np.float64)
     bad = array[~((array >= 0) & (array <= 1))]
     if bad.size:

@@ -24,7 +24,7 @@ from ragsmith.errors import (
     UsageError,
 )
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.scoring import scored, scored_ranking
+from ragsmith.evaluation.scoring import score_answer, score_ranking
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.pipelines.engine import Engine
@@ -33,7 +33,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
-PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
+STOP_SECONDS, INTERRUPT_SECONDS = 10.0, 2.0
 """Seconds to wait for requests in flight when a run stops by itself, and on Ctrl-C."""
 
 JOBS_PER_THREAD = 4
@@ -103,10 +103,10 @@ def evaluate_job(
             return FinishedQuestion(job, True, part(engine, setup, prepared, trace, example))
         if part == ANSWER:
             trace = engine.answer(prepared, question, gold)
-            return FinishedQuestion(job, True, scored(setup.marking(engine), setup, trace, example))
+            return FinishedQuestion(job, True, score_answer(setup.scoring_engine(engine), setup, trace, example))
         if part == RANKING:
             trace = engine.rank(prepared, question, gold)
-            return FinishedQuestion(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
+            return FinishedQuestion(job, True, score_ranking(setup.scoring_engine(engine), setup, trace, example))
         return FinishedQuestion(job, True, engine.observe(prepared, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         return FinishedQuestion(job, False, failure_record(error, "scoring"))
@@ -188,12 +188,12 @@ class Runner:
         family, for fitting; or the result of a `TraceObserver`. Jobs are ordered by question, as candidates share
         stages within one.
         """
-        prepared = [self.engines.of(candidate) for candidate in candidates]
+        prepared = [self.engines.get(candidate) for candidate in candidates]
         for job in sorted(jobs, key=lambda job: (job[1], job[0])):
             yield [evaluate_job(*prepared[job[0]], candidates[job[0]], job, part)]
 
 
-def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] | None) -> None:
+def close_pool(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] | None) -> None:
     """Stop the threads that use ``gateway``; after an error of some ``kind``, no further requests are sent.
 
     Requests in flight are then cancelled after a short wait, which is shorter after Ctrl-C.
@@ -201,7 +201,7 @@ def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] 
     if kind is not None:
         pool.shutdown(wait=False, cancel_futures=True)
         is_interrupt = issubclass(kind, KeyboardInterrupt)
-        gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
+        gateway.stop(INTERRUPT_SECONDS if is_interrupt else STOP_SECONDS)
     pool.shutdown(wait=True, cancel_futures=True)
     gateway.write_pending()
 
@@ -210,7 +210,7 @@ class ThreadRunner(Runner):
     """Runner with ``workers`` threads, for models that spend their time waiting for replies.
 
     Jobs are ordered by candidate: questions of one candidate share few requests, so threads rarely wait for the same
-    reply. After an error or Ctrl-C no further requests are sent; see `close`.
+    reply. After an error or Ctrl-C no further requests are sent; see `close_pool`.
     """
 
     def __init__(self, setup: Experiment, engine: Engine, workers: int) -> None:
@@ -221,14 +221,14 @@ class ThreadRunner(Runner):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        close(self._pool, self._gateway, kind)
+        close_pool(self._pool, self._gateway, kind)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
-        prepared = [self.engines.of(candidate) for candidate in candidates]
+        prepared = [self.engines.get(candidate) for candidate in candidates]
         futures: set[Future[FinishedQuestion]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):

@@ -107,7 +107,7 @@ class ExportedFile:
         given_names = self._tree.mapping((*at, "models"), optional=True)
         marking = names.override(parse_models(self._tree, given_names, *at, "models", affecting_results=True))
         by = replace(setup, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
-        return replace(setup, marked_by=by)
+        return replace(setup, scored_by=by)
 
     def _size(self, at: tuple[str, ...]) -> int:
         return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
@@ -132,7 +132,7 @@ class ExportedFile:
         if "fitness" not in self._data:
             return Fitness()
         try:
-            return Fitness.read(self._tree.mapping(("fitness",)), self._path.parent)
+            return Fitness.from_dict(self._tree.mapping(("fitness",)), self._path.parent)
         except (ValueError, UsageError) as error:
             raise self._tree.error(("fitness",), str(error)) from error
 

@@ -19,9 +19,9 @@ from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, ordered
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.fitting import with_general, without_general
+from ragsmith.evaluation.fitting import add_general_weights, drop_general_weights
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference, ScoreDifference, find_unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
@@ -91,7 +91,7 @@ class Pipeline:
         ``found_on`` is the digest of the data set that it was chosen on, "" if unknown.
         """
         elsewhere = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
-        self.candidate = with_general(setup, without_general(candidate) if elsewhere else candidate)
+        self.candidate = add_general_weights(setup, drop_general_weights(candidate) if elsewhere else candidate)
         self.setup = setup
         self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})
@@ -138,7 +138,7 @@ class Pipeline:
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
-        setup = exported.setup(data, names, claims, given).scoring(fitness)
+        setup = exported.setup(data, names, claims, given).for_fitness(fitness)
         saw_all = exported.saw_all(data)
         return cls(
             exported.candidate(),
@@ -257,11 +257,11 @@ class Pipeline:
         examples = self.setup.dataset.examples if examples is None else examples
         if self.fitness.needs_evidence:
             examples = [example for example in examples if example.evidence]
-        if not self.fitness.ranks:
+        if not self.fitness.ranking_only:
             refuse_missing_answers(examples)
         from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above
 
-        with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
+        with Evaluator(self.setup, store, workers, ranking_only=self.fitness.ranking_only) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
 
     def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
@@ -272,7 +272,7 @@ class Pipeline:
         models are repeated, even if their replies are in the cache.
         """
         found = []
-        in_order = ordered(examples)
+        in_order = sort_examples(examples)
         warm = self.setup.engine()
         warm.prepare(self.candidate)
         for example in in_order[:1]:

@@ -15,7 +15,7 @@ from typing import Any
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.experiment import Experiment, ordered
+from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL, Fitness
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.models.roles import MEASURES_EMBEDDER
@@ -29,7 +29,7 @@ DIGITS = 6
 MAX_QUESTIONS = 10_000
 """The largest number of questions of a reference; with more, the file would be too large to read."""
 
-SCORING_CODE = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.relevance", "ChunkMap"))
+SCORING_CODE = (("ragsmith.evaluation.scoring", "score_answer"), ("ragsmith.datasets.relevance", "ChunkMap"))
 """The functions that score answers, besides measures."""
 
 DIGEST_DIGITS = 16
@@ -112,8 +112,8 @@ def rounded_scores(evaluation: Evaluation, fitness: Fitness) -> dict[str, Questi
 
 def scoring_digests(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the digests of all that determines scores, by a name for messages; ``ids`` are those of models."""
-    wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
-    measured = [known for known in setup.measures if fitness.own or known.name in wanted]
+    wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranking_only else (*COMPOSITES["generation"], REFUSAL))}
+    measured = [known for known in setup.measures if fitness.is_custom or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
     tools = {role for known in measured for role in known.tools.values()}
     asked = {
@@ -223,8 +223,8 @@ def _evaluate_again(
     engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, examples: Sequence[Example]
 ) -> Evaluation:
     records = {}
-    part = RANKING if fitness.ranks else ANSWER
-    for example in ordered(examples):
+    part = RANKING if fitness.ranking_only else ANSWER
+    for example in sort_examples(examples):
         finished = evaluate_job(engine, setup, candidate, (0, example.id), part)
         if not finished.ok:
             raise RagsmithError(f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}")

@@ -32,7 +32,7 @@ def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
     """
     if len(setup.folds) < 2:  # without held-out questions, nothing can be fitted
         space = space.without(lambda gene: gene.learns)
-    space = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
+    space = space.without(lambda gene: setup.lacks_weights(gene) and not gene.learns)
     if ranks:
         space = space.of_rankings()
     else:

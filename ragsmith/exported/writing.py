@@ -16,19 +16,19 @@ from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import select_timed_questions
-from ragsmith.evaluation.ranking import common
+from ragsmith.evaluation.ranking import common_questions
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
 from ragsmith.pipelines.genes import GENES, configuration, label
 from ragsmith.records.front import pick_pipeline
-from ragsmith.records.objectives import stored_latencies
-from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, read_record
+from ragsmith.records.objectives import load_latencies
+from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, load_record
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files, record_imports
@@ -53,7 +53,7 @@ def export_yaml(
     key is needed.
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
-    names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
+    names = [setup.models, *([setup.scored_by.models] if setup.scored_by else [])]
     models = [factory for model_names in names for factory in model_names.factories()]
     imports = record_imports([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vector_store_address = setup.models.vector_store_address
@@ -67,8 +67,8 @@ def export_yaml(
         **({"imports": imports} if imports else {}),
         **({} if vector_store_address == AUTO else {"vector_store": to_relative_address(folder, vector_store_address)}),
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
-        **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.marked_by) else {}),
-        "fitness": fitness.plain(folder),
+        **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.scored_by) else {}),
+        "fitness": fitness.to_dict(folder),
         "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
@@ -76,7 +76,7 @@ def export_yaml(
     }
     how = "found" if evaluation.records else "recommended"
     head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
-    if fitness.ranks:
+    if fitness.ranking_only:
         head += (
             "# Only retrieval was tuned: the stages after passage_filter were not searched, and no answer was scored.\n"
         )
@@ -114,7 +114,7 @@ def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness:
     for part, whole in (("search", search), ("test", test)):
         if whole is None or not whole.records or not whole.attempted:
             continue
-        evaluation = whole.on(common([whole]))
+        evaluation = whole.restrict(common_questions([whole]))
         names = (*HEADLINE, *evaluation.measures)
         means = {name: mean for name in names if (mean := evaluation.mean(name, fitness)) is not None}
         failed = {"failed": sorted(whole.failures)} if whole.failures else {}
@@ -203,7 +203,7 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
 
 
 def _read_finished(store: Store, run_key: str) -> RunRecord:
-    record = read_record(store, run_key)
+    record = load_record(store, run_key)
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")
@@ -215,7 +215,7 @@ def _pipeline_yaml(
 ) -> str:
     """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
-    test = stored_evaluation(store, winner.key, split.test) if split.test else None
+    test = load_evaluation(store, winner.key, split.test) if split.test else None
     about = {
         "key": run_key,
         "space": record.space.name,
@@ -225,7 +225,7 @@ def _pipeline_yaml(
         **({} if pick == "best" else {"pick": pick}),
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
-    if (seconds := stored_latencies(store, record, [winner]).get(winner.key)) is not None:
+    if (seconds := load_latencies(store, record, [winner]).get(winner.key)) is not None:
         asked = len(select_timed_questions(split.order, winner.records))
         about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
@@ -243,7 +243,7 @@ def _pipeline_yaml(
     return export_yaml(
         winner,
         test,
-        setup.of(winner.candidate),
+        setup.for_candidate(winner.candidate),
         about,
         location=dataset_location(setup.dataset, folder),
         folder=folder,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.caches import register_cache
-from ragsmith.digest import decides_no_value, digest
+from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.index.screening import compute_best_cosines
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, keys_name, to_memory_precision
@@ -260,23 +260,23 @@ class Index:
                 found[query] = known[by, query] = depth, value
         return [value[1] for query in queries if (value := found[query]) is not None]
 
-    @decides_no_value
+    @not_fingerprinted
     def built(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:
         """Return copies of the vectors by embedder and of the derived values by name."""
         return dict(self._vectors), dict(self._derived)  # without the lock, which is held while texts are embedded
 
-    @decides_no_value
+    @not_fingerprinted
     def with_only(self, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
         """Return an index of the same entries with these vectors and derived values."""
         other = copy(self)
         other._vectors, other._derived = dict(vectors), dict(derived)
         return other
 
-    @decides_no_value
+    @not_fingerprinted
     def _register(self) -> None:
         register_cache(self.forget, key="a query, and how it is searched", entries=MAX_RANKINGS + MAX_COMPUTED_QUERIES)
 
-    @decides_no_value
+    @not_fingerprinted
     def forget(self) -> None:
         """Clear the caches by query."""
         self._remembered.clear()

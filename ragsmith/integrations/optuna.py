@@ -34,7 +34,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from ragsmith.errors import StoreError, UsageError
-from ragsmith.evaluation.evaluation import evaluation_of
+from ragsmith.evaluation.evaluation import build_evaluation
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.pipelines.genes import SETTINGS
 from ragsmith.records.record import RunRecord, list_searches
@@ -145,7 +145,7 @@ def _study_attributes(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str
         "strategy": record.settings.strategy,
         "seed": record.settings.seed,
         "split": f"{len(record.split.search)} search and {len(record.split.test)} test questions",
-        "fitness": record.settings.fitness.plain(),
+        "fitness": record.settings.fitness.to_dict(),
         "models": record.models,
         "chunk size": record.chunk_size,
         "winner": winner[0] if winner else None,
@@ -192,7 +192,7 @@ def _trials(
 
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
     """Return the mean scores of an evaluation, and the numbers of scored and failed search questions."""
-    evaluation = evaluation_of(key, (), record.split.search, store.results(key))
+    evaluation = build_evaluation(key, (), record.split.search, store.results(key))
     shown = {**{HEADLINE[name]: name for name in COMPOSITES}, "calls": "calls"}
     shown |= {name: name for name in evaluation.measures}
     means = {name: evaluation.mean(value) for name, value in shown.items()}

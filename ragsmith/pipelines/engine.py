@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from ragsmith.digest import decides_no_value
+from ragsmith.digest import not_fingerprinted
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
@@ -118,7 +118,7 @@ class Engine:
         self._corpus = StageOutput(corpus, 0)
         self._lock = threading.Lock()
 
-    @decides_no_value
+    @not_fingerprinted
     def companion(self, kind: type[T]) -> T:
         """Return the single instance of ``kind`` that caches values by the numbers of outputs of this engine."""
         with self._lock:
@@ -127,7 +127,7 @@ class Engine:
             found: T = self._companions[kind]
             return found
 
-    @decides_no_value
+    @not_fingerprinted
     def share_companions(self, other: Engine) -> None:
         """Share the companions of another engine with the same outputs."""
         self._companions = other._companions

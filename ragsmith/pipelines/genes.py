@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ragsmith.caches import bounded_cache
-from ragsmith.digest import decides_no_value, digest
+from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.errors import SpaceError
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, get_family
@@ -157,7 +157,7 @@ class Gene:
     def _parts(self) -> dict[int | None, Gene]:
         return {}
 
-    @decides_no_value
+    @not_fingerprinted
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._pickled,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragsmith.evaluation.statistics import Paired
+from ragsmith.evaluation.statistics import PairedTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class OptionFinding:
     calls: float | None
     texts_embedded: float | None
     pairs_scored: float | None
-    fitness: Paired | None
-    retrieval: Paired | None
+    fitness: PairedTest | None
+    retrieval: PairedTest | None
     p: float | None
     analysis_only: bool = False
     same_as: str | None = None

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluation import stored_evaluation
-from ragsmith.evaluation.ranking import Terms, best, common, ranked
-from ragsmith.evaluation.statistics import mean_at_most
-from ragsmith.records.objectives import stored_latencies
+from ragsmith.evaluation.evaluation import load_evaluation
+from ragsmith.evaluation.ranking import Terms, best_evaluation, common_questions, rank_evaluations
+from ragsmith.evaluation.statistics import mean_upper_bound
+from ragsmith.records.objectives import load_latencies
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
@@ -43,10 +43,10 @@ class Point:
     calls: float
 
 
-def ranked_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
+def rank_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
     """Return the complete pipelines, one for each phenotype, best first; a ``winner`` comes before all others."""
     found = []
-    for evaluation in ranked(evaluations, terms, winner):
+    for evaluation in rank_evaluations(evaluations, terms, winner):
         calls = evaluation.values("calls")
         score = terms.score(evaluation)
         assert score is not None
@@ -83,7 +83,7 @@ def quality_and_calls(point: Point) -> tuple[float, float]:
     return point.fitness, -point.calls
 
 
-def knee(front: Sequence[Point]) -> Point:
+def find_knee(front: Sequence[Point]) -> Point:
     """Return the point of a front that is farthest above the line between its ends, both axes scaled to 1.
 
     Ties are resolved by the fewest calls.
@@ -99,7 +99,7 @@ def knee(front: Sequence[Point]) -> Point:
     return max(front, key=lambda point: (above(point), -point.calls))
 
 
-def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: float) -> Evaluation:
+def find_cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: float) -> Evaluation:
     """Return the pipeline with the fewest calls that is not worse by ``margin``; ``winner`` if none saves calls."""
 
     def able(point: Point) -> bool:
@@ -118,11 +118,11 @@ def loss_upper_bound(winner: Evaluation, other: Evaluation, terms: Terms) -> flo
     The bound is used for selection only: it assumes independent questions and is not corrected for the number of
     pipelines. None if both finished too few questions.
     """
-    both = common([other, winner])
+    both = common_questions([other, winner])
     if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.max_failure_rate):
         return None
     ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
-    return mean_at_most([ours[question] - theirs[question] for question in both])
+    return mean_upper_bound([ours[question] - theirs[question] for question in both])
 
 
 def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
@@ -136,13 +136,13 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     key = record.winner if pick == "best" else record.recommended
     if key is None:
         raise UsageError(f"--pick {pick}: nothing was recommended for this search before it began")
-    return stored_evaluation(store, key, record.split.search)
+    return load_evaluation(store, key, record.split.search)
 
 
 def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:
     """Return the pipeline that ``pick`` names among those evaluated on all search questions."""
-    terms = Terms.of(list(finished.values()), record.settings.fitness, record.settings.max_failure_rate)
-    found = ranked_points(list(finished.values()), terms, record.winner)
+    terms = Terms.from_evaluations(list(finished.values()), record.settings.fitness, record.settings.max_failure_rate)
+    found = rank_points(list(finished.values()), terms, record.winner)
     if pick.isdecimal():
         if not 1 <= int(pick) <= len(found):
             raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
@@ -153,13 +153,13 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
             f"--pick {pick}: no pipeline of this search finds anything: check the questions, or search another space"
         )
     if pick == "knee":
-        return knee(pareto_front(offered, quality_and_calls)).evaluation
+        return find_knee(pareto_front(offered, quality_and_calls)).evaluation
     if pick == "cheapest":
-        winner = stored_evaluation(store, record.winner or "", record.split.search)
-        return cheapest(found, winner, terms, record.settings.margin)
+        winner = load_evaluation(store, record.winner or "", record.split.search)
+        return find_cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
-        naive = stored_evaluation(store, record.baselines["naive"], record.split.search)
-        alone = best(single_option_evaluations(finished.values(), naive), terms)
+        naive = load_evaluation(store, record.baselines["naive"], record.split.search)
+        alone = best_evaluation(single_option_evaluations(finished.values(), naive), terms)
         if alone is None or not finds_anything(alone):
             raise UsageError(
                 "--pick single: no finished pipeline that finds anything differs from naive RAG in one option"
@@ -169,7 +169,7 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
         timed = bound[1] == "latency"
         costs = {point.evaluation.key: point.calls for point in offered}
         if timed:
-            costs = stored_latencies(store, record, [point.evaluation for point in offered])
+            costs = load_latencies(store, record, [point.evaluation for point in offered])
         if not costs:
             raise UsageError(
                 f"--pick {pick!r}: this search measured no latency: search with --objectives quality,latency"
@@ -194,4 +194,4 @@ def _finished_evaluations(store: Store, run_key: str, record: RunRecord) -> Mapp
     keys = dict.fromkeys([*proposed, *record.told, *(removal.key for removal in record.removals)])
     keys.pop("", None)
     able = [key for key in keys if key not in record.dropped]
-    return {key: stored_evaluation(store, key, record.split.search) for key in able}
+    return {key: load_evaluation(store, key, record.split.search) for key in able}

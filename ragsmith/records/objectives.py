@@ -57,7 +57,7 @@ def with_price(settings: RunSettings, models: Models, prices: Prices) -> RunSett
     """
     if "money" not in settings.objectives:
         return settings
-    price = price_of_a_question(models, prices)
+    price = price_per_question(models, prices)
     if isinstance(price, Unpriced):
         raise WrongOption("objectives", f"have money, {price.why}: {price.remedy}")
     return replace(settings, price=price)
@@ -71,7 +71,7 @@ class Unpriced:
     remedy: str = "weigh calls instead"
 
 
-def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
+def price_per_question(models: Models, prices: Prices) -> Price | Unpriced:
     """Return the price of the chat models that answer a question, or why it is unknown."""
     chats = list(
         dict.fromkeys(model.id for model in (models.language_model, models.technique_model) if is_chat_model(model))
@@ -117,7 +117,7 @@ def _latency_options(model: ModelName) -> dict[str, Any]:
     }
 
 
-def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:
+def compute_costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:
     """Return the costs of a question by each objective besides quality, or its calls if there is none.
 
     ``usage`` are means, ``latency`` is in seconds. None if latency is an objective and unknown.
@@ -132,11 +132,11 @@ def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | No
     return tuple(_compute_money(settings.price, usage) if name == "money" else known[name] for name in others)
 
 
-def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluation) -> Costs | None:
-    """Return the `costs` of an evaluation over the questions that it finished, at least one."""
+def compute_evaluation_costs(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluation) -> Costs | None:
+    """Return the `compute_costs` of an evaluation over the questions that it finished, at least one."""
     finished = len(evaluation.records)
     usage = {name: math.fsum(evaluation.values(name)) / finished for name in PRICED_COUNTS}
-    return costs(settings, usage, latency_of(evaluation) if settings.timed else None)
+    return compute_costs(settings, usage, latency_of(evaluation) if settings.timed else None)
 
 
 def _compute_money(price: Price | None, usage: Mapping[str, float]) -> float:
@@ -145,11 +145,11 @@ def _compute_money(price: Price | None, usage: Mapping[str, float]) -> float:
     return price.cost(*(usage[name] for name in PRICED_COUNTS))
 
 
-TIMINGS = "latency"
+TIMINGS_KIND = "latency"
 """The kind of the findings of ``evaluate --latency``: seconds by machine, question, state and stage."""
 
 
-def stored_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
+def load_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
     """Return the median seconds of the pipelines of a run that were timed on all their questions, by key."""
     asked = {one.key: select_timed_questions(record.split.order, one.records) for one in evaluations}
     machine = record.settings.measured_on
@@ -163,13 +163,13 @@ def store_timings(store: Store, evaluation: str, dataset: str, machine: str, tim
     seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for timing in timings:
         seconds[timing.question][timing.state] = dict(timing.seconds)
-    before: Any = store.findings(TIMINGS, [evaluation]).get(evaluation, {})
-    store.put_finding(TIMINGS, evaluation, dataset, {**before, machine: dict(seconds)})
+    before: Any = store.findings(TIMINGS_KIND, [evaluation]).get(evaluation, {})
+    store.put_finding(TIMINGS_KIND, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
-def stored_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
+def load_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
     """Return the stored timings by evaluation and kind of machine, sorted by question."""
-    found: dict[str, Any] = store.findings(TIMINGS, evaluations)
+    found: dict[str, Any] = store.findings(TIMINGS_KIND, evaluations)
     return {
         evaluation: {
             machine: [

@@ -12,7 +12,7 @@ from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, count_leaks, stratify
-from ragsmith.digest import program
+from ragsmith.digest import program_digest
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
@@ -125,14 +125,14 @@ class RunSettings:
             )
         name = self.strategy_name
         # a record of a search by a user's own strategy can be read without its file: a search refuses unknown names
-        if self.weighs and name in STRATEGIES and not STRATEGIES[name].weighs:
+        if self.is_multiobjective and name in STRATEGIES and not STRATEGIES[name].weighs:
             able = ", ".join(known.name for known in STRATEGIES if known.weighs)
             raise WrongOption(
                 "strategy", f"is {self.strategy}, which optimises quality alone: with {named} give one of {able}"
             )
-        if self.weighs and self.racing:
+        if self.is_multiobjective and self.racing:
             raise WrongOption("race", f"prunes by quality alone, which is wrong with {named}: leave it out")
-        if name == "nsga2" and not self.weighs:
+        if name == "nsga2" and not self.is_multiobjective:
             raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
 
     @property
@@ -160,7 +160,7 @@ class RunSettings:
         return cls(genetic=PRESETS[name])
 
     @property
-    def weighs(self) -> bool:
+    def is_multiobjective(self) -> bool:
         """Whether there are objectives besides quality."""
         return len(self.objectives) > 1
 
@@ -207,14 +207,14 @@ class Division:
     search_groups: Clusters | None = None
 
     @classmethod
-    def of(cls, setup: Experiment, divided: Split) -> Division:
+    def from_split(cls, setup: Experiment, divided: Split) -> Division:
         """Create the record from the split ``divided`` of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
         order = tuple(example.id for example in stratify(divided.search))
-        searched: Any = {"cuts": setup.cuts, "gap": setup.gap} if setup.searched else {}
+        searched: Any = {"cuts": setup.chunkings, "gap": setup.gap} if setup.searched else {}
         found = count_leaks(setup.dataset, divided, **searched)
-        linked = [Clusters.of(setup.dataset, part) for part in (divided.test, divided.search)]
+        linked = [Clusters.from_examples(setup.dataset, part) for part in (divided.test, divided.search)]
         return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked)
 
 
@@ -238,7 +238,7 @@ class ExcludedQuestion:
     error: str
 
     @classmethod
-    def of(cls, failure: Mapping[str, Any]) -> ExcludedQuestion:
+    def from_failure(cls, failure: Mapping[str, Any]) -> ExcludedQuestion:
         """Create the record from the stored failure of a question."""
         return cls(failure["stage"], failure.get("kind", ""), failure["error"])
 
@@ -298,7 +298,7 @@ class RunStatistics:
     spent: Spent = NOTHING_SPENT
 
     @classmethod
-    def of(cls, computed: int, reused: int, work: ComputedWork | None, spent: Spent) -> RunStatistics:
+    def from_work(cls, computed: int, reused: int, work: ComputedWork | None, spent: Spent) -> RunStatistics:
         """Create statistics from counts of answers and the ``work``, None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
         return replace(cls(computed, reused, *stages), spent=spent)
@@ -353,7 +353,7 @@ class RunRecord:
     within: str = ""
 
     @classmethod
-    def begun(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
+    def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
         """Return the record of a run at its start."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
@@ -375,11 +375,11 @@ class RunRecord:
             setup.loaded_models.ids(),
             setup.models.to_dict(),
             setup.chunk_size,
-            Division.of(setup, split),
+            Division.from_split(setup, split),
             imports=tuple(record_imports(needed, FILESYSTEM_ROOT)),
             vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vector_store_address),
             chunk_overlap=setup.chunk_overlap,
-            program=program(),
+            program=program_digest(),
         )
 
     @property
@@ -404,7 +404,7 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record for the store."""
-        settings = {**asdict(self.settings), "fitness": self.settings.fitness.plain()}
+        settings = {**asdict(self.settings), "fitness": self.settings.fitness.to_dict()}
         return {**asdict(self), "settings": settings}
 
     @classmethod
@@ -415,7 +415,7 @@ class RunRecord:
             UsageError: ``stored`` is no record of a run.
         """
         try:
-            return restore(cls, stored, {Fitness: Fitness.read})
+            return restore(cls, stored, {Fitness: Fitness.from_dict})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
@@ -426,7 +426,7 @@ class RunRecord:
         return "interrupted" if stored == "running" and is_gone(self.process) else stored
 
 
-def read_record(store: Store, run_key: str) -> RunRecord | None:
+def load_record(store: Store, run_key: str) -> RunRecord | None:
     """Return the record of a run, or None if it is not in the store."""
     row = store.run(run_key)
     return RunRecord.from_dict(row.value) if row else None
@@ -458,7 +458,7 @@ class DatasetRecord:
     references: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, setup: Experiment) -> DatasetRecord:
+    def from_experiment(cls, setup: Experiment) -> DatasetRecord:
         """Create the record of the data set of ``setup``."""
         data = setup.dataset
         return cls(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from ragsmith.evaluation.evaluation import Evaluation, evaluation_of
+from ragsmith.evaluation.evaluation import Evaluation, build_evaluation
 from ragsmith.pipelines.genes import label, read_configuration
 from ragsmith.records.record import WINNER_SOURCES, RunRecord
 from ragsmith.store.store import ProposalRow, Store
@@ -40,7 +40,7 @@ class StoredRun:
             candidate = read_configuration(described[key].configuration["pipeline"])
             answered = {question: row for question, row in rows.items() if self._was_evaluated(key, question)}
             for part in {self.searched, self.tested}:
-                found[key, part] = evaluation_of(key, candidate, part, answered)
+                found[key, part] = build_evaluation(key, candidate, part, answered)
         return found
 
     def read_all(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
@@ -119,7 +119,7 @@ def out_of_fold_evaluations(store: Store, record: RunRecord) -> dict[str, Evalua
         }
         known = {question: row for question, row in answered.items() if row is not None}
         candidate = read_configuration(described.configuration["pipeline"])
-        found[role] = evaluation_of(key, candidate, record.tested, known)
+        found[role] = build_evaluation(key, candidate, record.tested, known)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
 from ragsmith.reporting.charts import ForestPlot
-from ragsmith.reporting.plots import MAX_OPTIONS, effect_row, forest
+from ragsmith.reporting.plots import MAX_OPTIONS, effect_row, forest_plot
 from ragsmith.reporting.rendering import markdown_document, render
 from ragsmith.reporting.sections import append_terms
 from ragsmith.text import numbers
@@ -104,7 +104,7 @@ def _chart(findings: Sequence[OptionFinding]) -> ForestPlot:
         mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
         said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
         rows.append(effect_row(f"{one.family} {_option_name(one)}", mean, low, high, said))
-    return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
+    return forest_plot("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
 def _options(audit: Audit) -> Table:

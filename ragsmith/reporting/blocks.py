@@ -244,14 +244,14 @@ def question_cells(asked: QuestionResult) -> tuple[str, ...]:
     return (said, asked.type, asked.split, cause, *scores, numbers.signed(asked.gain, 2))
 
 
-def sides(
+def pair_answers(
     asked: QuestionResult, shown: QuestionExample
 ) -> tuple[tuple[str, QuestionOutcome | None, PipelineAnswer], ...]:
     """Winner and naive RAG on a question: its title, how it did, and what it answered."""
     return (TITLES["winner"], asked.winner, shown.winner), (TITLES["naive"], asked.naive, shown.naive)
 
 
-def examples(report: RunReport) -> list[Examples]:
+def list_examples(report: RunReport) -> list[Examples]:
     """The questions that are shown in full: those that gained most, those that lost most, and the worst."""
     asked = {one.question: one for one in report.questions.asked}
     found = []
@@ -274,7 +274,7 @@ def all_terms() -> dict[str, str]:
     return {**TERMS, **{m.label: m.summary for m in known.values() if m.label not in TERMS}}
 
 
-def terms_in(prose: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def find_terms(prose: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Return the terms that occur in ``prose`` with their definitions, in alphabetical order."""
     glossary = Glossary(all_terms())
     for text in prose:

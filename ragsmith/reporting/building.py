@@ -9,21 +9,27 @@ from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.estimates import OptionEffect, estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
-from ragsmith.evaluation.ranking import best, common
+from ragsmith.evaluation.ranking import best_evaluation, common_questions
 from ragsmith.pipelines.genes import label
 from ragsmith.records.front import pareto_front
-from ragsmith.records.objectives import costs
+from ragsmith.records.objectives import compute_costs
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
-from ragsmith.reporting.facts import cheapest, compare, drop_duplicates, duplicate_roles, recommend_next_step
+from ragsmith.reporting.facts import (
+    compare_finalists,
+    drop_duplicates,
+    find_cheapest,
+    map_duplicate_roles,
+    recommend_next_step,
+)
 from ragsmith.reporting.results import (
     best_so_far,
-    latencies,
-    options,
+    latency_percentiles,
+    option_rows,
     paired_gain,
     pipeline_row,
-    questions,
-    ranking,
+    question_results,
+    ranking_rows,
     scores_by_group,
 )
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -62,11 +68,11 @@ def build_report(run: RunData) -> RunReport:
     about, record, terms, proposals = run.about, run.record, run.terms, run.proposals
     searched = list(dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told]))
     proposed = dict.fromkeys([*searched, *(removal.key for removal in record.removals)])
-    found = tuple(map(run.timed, ranking(run.finishers(list(proposed)), terms, record.winner)))
-    drawn = best(run.finishers(record.random), terms)
+    found = tuple(map(run.with_latency, ranking_rows(run.finishers(list(proposed)), terms, record.winner)))
+    drawn = best_evaluation(run.finishers(record.random), terms)
     roles = _keys_by_role(record, drawn)
     tested = _tested_evaluations(run)
-    comparisons = compare(
+    comparisons = compare_finalists(
         drop_duplicates(tested),
         run.terms_of_test,
         len(record.random),
@@ -79,7 +85,7 @@ def build_report(run: RunData) -> RunReport:
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
         about=about,
-        notes=facts.notes(run, best(run.finishers(searched), terms)),
+        notes=facts.list_notes(run, best_evaluation(run.finishers(searched), terms)),
         ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),
@@ -89,8 +95,8 @@ def build_report(run: RunData) -> RunReport:
         random_curve=best_so_far(_ranking_scores(run, record.random)),
         finalists=_finalist_rows(run, tested),
         comparisons=comparisons,
-        same=duplicate_roles(record, tested),
-        options=options(run),
+        same=map_duplicate_roles(record, tested),
+        options=option_rows(run),
         types=scores_by_group(pipelines, about.data.questions, run.fitness),
         modalities=scores_by_group(pipelines, about.data.modalities, run.fitness) if about.data.modalities else (),
         groups_split=split,
@@ -104,8 +110,8 @@ def build_report(run: RunData) -> RunReport:
         front=_pareto_rows(found, record.settings),
         folds=_fold_rows(run, tested),
         ablation=run.ablation,
-        questions=questions(run),
-        cheapest=cheapest(tested, run.terms_of_test, comparisons),
+        questions=question_results(run),
+        cheapest=find_cheapest(tested, run.terms_of_test, comparisons),
         next_step=recommend_next_step(run, comparisons, tested),
         timed=_timed_pipelines(run, roles),
         besides=_extra_evaluations(run),
@@ -134,7 +140,7 @@ def _extra_evaluations(run: RunData) -> ExtraEvaluations:
 
 def _option_effects(run: RunData) -> tuple[OptionEffect, ...]:
     record = run.record
-    clusters = record.split.search_groups or Clusters.alone(record.split.search)
+    clusters = record.split.search_groups or Clusters.singletons(record.split.search)
     return tuple(estimate_option_effects(run.all_on_search(run.keys), run.fitness, clusters))
 
 
@@ -144,7 +150,7 @@ def _pareto_rows(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[
     Pipelines with unknown costs are left out.
     """
     able = [row for row in ranked if row.scores.get("retrieval", row.scores["fitness"]).mean > 0]
-    each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
+    each = {row.key: compute_costs(settings, row.usage, row.latency_seconds) for row in able}
     worth = {row.key: (row.level, *(-cost for cost in known)) for row in able if (known := each[row.key]) is not None}
     return tuple(pareto_front((row for row in able if row.key in worth), lambda row: worth[row.key]))
 
@@ -153,7 +159,7 @@ def _timed_pipelines(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipel
     """Return the latencies of the named pipelines that were timed."""
     met = {key: run.on_search(key) or run.on_test(key) for key in roles.values()}
     return tuple(
-        TimedPipeline(name, label(evaluation.candidate) if evaluation else "", machine, latencies(timings))
+        TimedPipeline(name, label(evaluation.candidate) if evaluation else "", machine, latency_percentiles(timings))
         for name, evaluation in ((name, met[key]) for name, key in roles.items())
         for machine, timings in run.timings.get(roles[name], {}).items()
     )
@@ -169,7 +175,7 @@ def _winner_leads(run: RunData, keys: Sequence[str], best_drawn: Evaluation | No
     """Return the lead of the winner over each listed pipeline; empty if none failed on a counted question."""
     winner = run.record.winner and run.on_search(run.record.winner)
     shown = [*run.all_on_search(keys), *([best_drawn] if best_drawn else [])]
-    if not winner or not any(map(run.terms.missed, shown)):
+    if not winner or not any(map(run.terms.count_missing, shown)):
         return {}
     leads = {one.key: paired_gain("fitness", winner, one, run.fitness) for one in shown if one.key != winner.key}
     return {key: lead for key, lead in leads.items() if lead is not None}
@@ -178,7 +184,9 @@ def _winner_leads(run: RunData, keys: Sequence[str], best_drawn: Evaluation | No
 def _baseline_rows(run: RunData) -> dict[str, PipelineRow]:
     stored = run.record.baselines
     found = {name: run.on_search(stored[name]) for name in TITLES if name in stored}
-    return {name: run.timed(pipeline_row(evaluation, run.terms)) for name, evaluation in found.items() if evaluation}
+    return {
+        name: run.with_latency(pipeline_row(evaluation, run.terms)) for name, evaluation in found.items() if evaluation
+    }
 
 
 def _tested_evaluations(run: RunData) -> dict[str, Evaluation]:
@@ -193,7 +201,7 @@ def _fold_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow,
     """Return the result of each fold of a crossfit."""
     found = []
     for fold, winner in zip(run.record.folds, run.fold_winners, strict=True):
-        parts = {name: one.on(fold.test).mean("fitness", run.fitness) for name, one in tested.items()}
+        parts = {name: one.restrict(fold.test).mean("fitness", run.fitness) for name, one in tested.items()}
         means = {name: mean for name, mean in parts.items() if mean is not None}
         found.append(FoldRow(fold.searched, fold.unused, len(fold.test), winner, means))
     return tuple(found)
@@ -201,7 +209,7 @@ def _fold_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow,
 
 def _finalist_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
     found, terms = [], run.terms_of_test
-    questions = common([evaluation for evaluation in tested.values() if terms.admit(evaluation)])
+    questions = common_questions([evaluation for evaluation in tested.values() if terms.admits(evaluation)])
     for name, evaluation in tested.items():
         before = run.on_search(evaluation.key)
         searched = pipeline_row(before, run.terms) if before else None
@@ -224,9 +232,9 @@ def _pipelines_to_group(
 ) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
     """Return the pipelines to compare by group, on the unbiased test questions if there are any, and the split."""
     if tested:
-        return {name: one for name, one in tested.items() if run.terms_of_test.admit(one)}, "test"
+        return {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}, "test"
     found = {name: run.on_search(key) for name, key in roles.items()}
-    return {name: one for name, one in found.items() if one and run.terms.admit(one)}, "search"
+    return {name: one for name, one in found.items() if one and run.terms.admits(one)}, "search"
 
 
 def _answered_questions(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
-from ragsmith.comparison.questions import Clusters, HoldoutUse, times
-from ragsmith.comparison.verdicts import MARGIN, Comparison
-from ragsmith.comparison.verdicts import compare as compare_pipelines
+from ragsmith.comparison.advice import SIMPLE_RIVALS, ComparisonFacts, NextStep, recommend
+from ragsmith.comparison.questions import Clusters, HoldoutUse, format_times
+from ragsmith.comparison.verdicts import MARGIN, Comparison, compare_pipelines
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
-from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.pipelines.genes import label
 from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
@@ -64,7 +63,7 @@ def describe_model(role: str, id_: str) -> str:
 
 def judge_accuracy(run: RunData) -> JudgeAccuracy | None:
     """Return the accuracy of the judge on the bundled cases; None if it was not checked or not used."""
-    if run.fitness.ranks:
+    if run.fitness.ranking_only:
         return None
     embedded = describe_model("judge", run.record.models.get("judge", "")) == EMBEDDED_MODELS["judge", "extractive"]
     return check_embedded_judge() if embedded else run.judged
@@ -88,7 +87,9 @@ def list_excluded(run: RunData) -> tuple[ExcludedRow, ...]:
         ("test", run.terms_of_test),
     )
     return tuple(
-        ExcludedRow(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.excluded.items()
+        ExcludedRow(q, part, ExcludedQuestion.from_failure(why))
+        for part, terms in parts
+        for q, why in terms.excluded.items()
     )
 
 
@@ -141,13 +142,13 @@ def describe_earlier_looks(look: HoldoutUse | None) -> str:
         return alone
     fresh = f", but for {look.fresh:,} of them" if look.fresh else ""
     return (
-        f"The test questions have been looked at {times(look.earlier)} before{fresh}, so p counts "
+        f"The test questions have been looked at {format_times(look.earlier)} before{fresh}, so p counts "
         f"{2.0**look.earlier:,.0f}-fold: each look is tested at half the level of the one before, so that repeated "
         "looks do not show a difference by chance." + (alone and f" {alone}")
     )
 
 
-def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
+def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
     """Return the limitations of the report, one sentence each."""
     found = []
     state = run.about.state
@@ -165,7 +166,7 @@ def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(
             f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers)."
         )
-    if run.fitness.ranks:
+    if run.fitness.ranking_only:
         found.append(
             "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "
             "not searched. Fitness measures rankings here."
@@ -197,7 +198,7 @@ def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
 
 
-def compare(
+def compare_finalists(
     tested: Mapping[str, Evaluation],
     terms: Terms,
     budget: int,
@@ -235,11 +236,11 @@ def _restrict_to_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tup
     labelled = {
         question
         for one in tested.values()
-        for question, value in zip(one.records, one.on(tuple(one.records)).column(RETRIEVAL), strict=True)
+        for question, value in zip(one.records, one.restrict(tuple(one.records)).column(RETRIEVAL), strict=True)
         if value is not None
     }
-    found = {name: one.on(tuple(q for q in one.questions if q in labelled)) for name, one in tested.items()}
-    return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.max_failure_rate)
+    found = {name: one.restrict(tuple(q for q in one.questions if q in labelled)) for name, one in tested.items()}
+    return found, Terms.from_evaluations(list(found.values()), RETRIEVAL_ONLY, terms.max_failure_rate)
 
 
 def drop_duplicates(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
@@ -268,7 +269,7 @@ def _is_same_pipeline(first: Evaluation, second: Evaluation) -> bool:
     return first.key == second.key and first.records == second.records
 
 
-def duplicate_roles(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, str]:
+def map_duplicate_roles(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, str]:
     """Map each role of the test whose pipeline already has another role to that role.
 
     ``cheapest`` maps to ``winner`` if no pipeline within the margin is cheaper.
@@ -289,7 +290,7 @@ def duplicate_roles(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict
     return {name: found[name] for name in ROLE_PRECEDENCE if name in found}
 
 
-def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:
+def find_cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:
     """Return the cheapest pipeline within the margin, with the verdict of the winner against it.
 
     It may be compared under another role, such as naive RAG. None if it is the winner, or is not compared.
@@ -299,9 +300,9 @@ def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequen
         return None
     for one in comparisons:
         if one.name in tested and tested[one.name].key == other.key and one.difference and one.verdict:
-            both = common([winner, other])
+            both = common_questions([winner, other])
             winner_calls, calls = (
-                math.fsum(side.on(both).values("calls", terms.fitness)) / len(both) for side in (winner, other)
+                math.fsum(side.restrict(both).values("calls", terms.fitness)) / len(both) for side in (winner, other)
             )
             found = one.difference
             return Cheapest(label(other.candidate), calls, winner_calls, found.n, found.mean_difference, one.verdict)
@@ -315,21 +316,21 @@ def recommend_next_step(
     record, fitness = run.record, run.terms_of_test.fitness
     if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None
-    same = duplicate_roles(record, tested)
+    same = map_duplicate_roles(record, tested)
     tested = drop_duplicates(tested)
     winner = tested.get("winner")
-    simple = next((tested[name] for name in SIMPLE if name in tested), None)
+    simple = next((tested[name] for name in SIMPLE_RIVALS if name in tested), None)
     by_type: dict[str, list[float]] = {}
     if winner and simple:
         ours, theirs = winner.by_question(fitness), simple.by_question(fitness)
-        for question in common([winner, simple]):
+        for question in common_questions([winner, simple]):
             of_type = by_type.setdefault(run.about.data.questions.get(question, ""), [])
             of_type.append(ours[question] - theirs[question])
     embedder = record.models.get("embedder", "")
-    return next_step(
-        Facts(
+    return recommend(
+        ComparisonFacts(
             comparisons,
-            record.tested_groups or Clusters.alone(record.tested),
+            record.tested_groups or Clusters.singletons(record.tested),
             record.look,
             len(run.about.data.questions),
             {name: math.fsum(one.values("calls")) / len(one.records) for name, one in tested.items() if one.records},

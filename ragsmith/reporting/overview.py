@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.comparison.questions import FEWEST_GROUPS
+from ragsmith.comparison.questions import MIN_GROUPS
 from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, TransferEstimate, pool_estimates
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.records.record import RunRecord
@@ -79,8 +79,8 @@ def _pool_test(name: str, reports: Sequence[RunReport]) -> PooledTest:
         found = next((one for one in report.comparisons if one.name == name or one.name in same), None)
         if found is not None and found.difference is not None and found.of == "fitness":
             its = found.difference
-            error, _ = its.widened
-            low, high = (its.low, its.high) if its.groups >= FEWEST_GROUPS else (None, None)
+            error, _ = its.corrected_error
+            low, high = (its.low, its.high) if its.groups >= MIN_GROUPS else (None, None)
             each[dataset] = Estimate(its.mean_difference, low, high, its.n, its.groups, error)
         elif "winner" in same and all(one.of == "fitness" for one in report.comparisons):
             each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.tested), 0, 0.0)
@@ -166,20 +166,20 @@ RIVALS: Mapping[str, str] = {
 }
 """Titles of the rivals of the winners, by role."""
 
-POOLED = (
+POOLING_EXPLAINED = (
     "Random-effects meta-analysis: the mean over data sets is weighted by the variances within and between data sets "
     "(DerSimonian and Laird), and its interval (Hartung and Knapp) is wide with few data sets. Intervals of single "
     "data sets are by groups of questions."
 )
 
-EFFECTS = (
+EFFECTS_EXPLAINED = (
     "The gain in F of an option over that of naive RAG, on search questions: the mean over all pairs of pipelines of a "
     "search that differ in this option only, including naive RAG itself. Same sign is the number of data sets with "
     "the sign of the pooled mean. Searches favour promising options, and many options are listed: some look good by "
     "chance."
 )
 
-TRANSFERS: Mapping[str, str] = {
+TRANSFERS_EXPLAINED: Mapping[str, str] = {
     "search": (
         "Each winner (row) on the search questions of the other data sets (columns): F, the difference from the "
         "winner there, and its rank in the search there. The local winner was selected on these questions, so its lead "
@@ -198,7 +198,7 @@ NO_TRANSFERS = (
     "No transfers were computed: `ragsmith transfer DATASET...` evaluates each winner on the other data sets."
 )
 
-BACKBONE = (
+BACKBONE_EXPLAINED = (
     "Options of the best pipelines of each data set, on its search questions. Options that many of them share are the "
     "common backbone; counts say how often an option was chosen, not how much it adds."
 )
@@ -211,7 +211,7 @@ SUMMARY_CAPTION = (
 def overview_sections(reports: Sequence[RunReport], found: CombinedReport) -> list[ReportSection]:
     """Return the sections of the report across data sets."""
     said = [sentence for one in found.tested if (sentence := describe_pooled(one))]
-    together: list[Block] = [*said, POOLED, pooled_table(found, reports)] if said else []
+    together: list[Block] = [*said, POOLING_EXPLAINED, pooled_table(found, reports)] if said else []
     listed = [
         ReportSection("test", "Test", "Test", (*together, verdicts_table(reports), scores_table(reports, "test"))),
         ReportSection("effects", "Effects of options", "Effects", tuple(_effect_blocks(reports, found))),
@@ -219,21 +219,21 @@ def overview_sections(reports: Sequence[RunReport], found: CombinedReport) -> li
         ReportSection(
             "ranking", "On the search questions", "Ranking", (SELECTION_BIAS, scores_table(reports, "search"))
         ),
-        ReportSection("backbone", "Backbone", "Backbone", (BACKBONE, options_table(reports))),
+        ReportSection("backbone", "Backbone", "Backbone", (BACKBONE_EXPLAINED, options_table(reports))),
     ]
     return [one for one in listed if one.blocks]
 
 
 def _effect_blocks(reports: Sequence[RunReport], found: CombinedReport) -> Iterator[Block]:
     if found.effects:
-        yield EFFECTS
+        yield EFFECTS_EXPLAINED
         yield effects_table("Gain in F by option, largest first", found.effects[:MAX_EFFECTS], reports)
         if rest := found.effects[MAX_EFFECTS:]:
             yield Collapsed("All other options", (effects_table("Gain in F by the other options", rest, reports),))
 
 
 def _transfer_blocks(reports: Sequence[RunReport], found: CombinedReport) -> Iterator[Block]:
-    for part, explained in TRANSFERS.items():
+    for part, explained in TRANSFERS_EXPLAINED.items():
         if any(one.part == part and one.source != one.target for one in found.transfers):
             yield explained
             yield transfers_table(found, reports, part)
@@ -241,7 +241,7 @@ def _transfer_blocks(reports: Sequence[RunReport], found: CombinedReport) -> Ite
         yield NO_TRANSFERS
 
 
-def notes(reports: Sequence[RunReport]) -> tuple[str, ...]:
+def list_notes(reports: Sequence[RunReport]) -> tuple[str, ...]:
     """Return the limitations of the reports, each with its data sets."""
     about: dict[str, list[str]] = {}
     for report in reports:

@@ -7,7 +7,7 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.records.objectives import costs
+from ragsmith.records.objectives import compute_costs
 from ragsmith.reporting.charts import (
     DotMark,
     DotPlot,
@@ -32,7 +32,7 @@ SHORT_TITLES: Mapping[str, str] = {"recommended": "recommended", "single": "sing
 """Short titles of other roles, for labels of charts."""
 
 
-def verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
+def plot_verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
     """Plot the differences between the winner and its rivals; None if there are none."""
     compared = [(c, found) for c in comparisons if (found := c.difference) is not None]
     if not compared:
@@ -49,10 +49,10 @@ def verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
         for comparison, found in compared
     )
     title = "Winner minus rival, with unadjusted 95 % intervals"
-    return forest(title, rows, ("other better", "winner better"))
+    return forest_plot(title, rows, ("other better", "winner better"))
 
 
-def parts(found: Ablation) -> ForestPlot | None:
+def plot_parts(found: Ablation) -> ForestPlot | None:
     """Plot the contribution of each part of the winner, largest first; None if no part was ablated."""
     worth = [(one, one.worth["fitness"]) for one in found.outs if "fitness" in one.worth]
     if not worth:
@@ -69,10 +69,10 @@ def parts(found: Ablation) -> ForestPlot | None:
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
     title = "F that each part adds to the winner, and its calls per question"
-    return forest(title, rows, ("better without", "contributes"))
+    return forest_plot(title, rows, ("better without", "contributes"))
 
 
-def convergence(report: RunReport) -> StepPlot:
+def plot_convergence(report: RunReport) -> StepPlot:
     """Plot the best fitness by number of evaluated pipelines, with the baselines as reference lines."""
     series = [Series(f"search ({report.about.record.strategy})", report.search_curve, "one")]
     if report.random_curve:
@@ -85,17 +85,17 @@ def convergence(report: RunReport) -> StepPlot:
     return StepPlot("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
 
 
-def options(probed: Sequence[SpaceOption]) -> ForestPlot:
+def plot_options(probed: Sequence[SpaceOption]) -> ForestPlot:
     """Plot the change in fitness by each option alone: the largest gains and the largest losses."""
     ordered = sorted(probed, key=lambda option: -_change(option))
     moved = [option for option in ordered if _change(option)]
     gains = [option for option in moved if _change(option) > 0][:MAX_OPTIONS]
     losses = [option for option in moved if _change(option) < 0][-MAX_OPTIONS:]
     rows = tuple(map(_probe_row, gains + losses))
-    return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
+    return forest_plot("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
-def types(report: RunReport) -> DotPlot:
+def plot_types(report: RunReport) -> DotPlot:
     """Plot the fitness of the winner, naive RAG and BM25 by question type."""
     groups = list(dict.fromkeys((scores.group, scores.n) for scores in report.types))
     shown = [name for name in MARK_CLASSES if any(scores.pipeline == name for scores in report.types)]
@@ -113,7 +113,7 @@ def types(report: RunReport) -> DotPlot:
     return DotPlot("Fitness F by question type", tuple(rows), keys)
 
 
-def fronts(report: RunReport) -> list[ScatterPlot]:
+def plot_fronts(report: RunReport) -> list[ScatterPlot]:
     """Plot fitness against model calls, and against seconds and money if these were objectives of the search."""
     settings = report.about.record.settings
     found = [_front_plot(report, "model calls per question", lambda row: row.usage.get("calls"))]
@@ -122,7 +122,7 @@ def fronts(report: RunReport) -> list[ScatterPlot]:
     if "money" in settings.objectives:
 
         def paid(row: PipelineRow) -> float | None:
-            known = costs(settings, row.usage, row.latency_seconds)
+            known = compute_costs(settings, row.usage, row.latency_seconds)
             return 1000 * known[-1] if known else None
 
         found.append(_front_plot(report, "money for 1,000 questions", paid))
@@ -196,7 +196,7 @@ def _change(option: SpaceOption) -> float:
     return option.probe.change.mean if option.probe and option.probe.change else 0.0
 
 
-def forest(title: str, rows: Sequence[ForestRow], ends: tuple[str, str]) -> ForestPlot:
+def forest_plot(title: str, rows: Sequence[ForestRow], ends: tuple[str, str]) -> ForestPlot:
     """Return a forest plot of differences, symmetric around 0; ``ends`` label both directions."""
     reached = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
     most = max([*reached, 1e-3]) if rows else 0.1

@@ -29,8 +29,8 @@ from ragsmith.reporting.blocks import (
     ReportSection,
     TermList,
     anchor,
+    pair_answers,
     question_cells,
-    sides,
 )
 from ragsmith.reporting.charts import Chart, draw, legend_of
 from ragsmith.reporting.overview import CombinedReport, combine_reports
@@ -53,7 +53,7 @@ def report_page(report: RunReport) -> str:
 def index_page(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
     """The report across several data sets."""
     listed = overview.overview_sections(reports, found or combine_reports(reports))
-    return render("index.html.j2", reports=reports, notes=overview.notes(reports), sections=listed)
+    return render("index.html.j2", reports=reports, notes=overview.list_notes(reports), sections=listed)
 
 
 def chart_page(title: str, chart: Chart) -> str:
@@ -134,7 +134,7 @@ def _environment() -> Environment:
         "anchor": anchor,
     }
     environment.filters |= {"breakable": _breakable, "coded": _mark_code, "whole": _keep_unbroken}
-    environment.filters |= {"cells": question_cells, "sides": sides}
+    environment.filters |= {"cells": question_cells, "sides": pair_answers}
     kinds = (Table, Plot, Collapsed, PipelineDiagram, Examples, QuestionList, TermList)
     environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment
@@ -161,10 +161,14 @@ def report_markdown(report: RunReport) -> str:
 
 def index_markdown(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
     """The report across several data sets."""
-    parts = ["# Across data sets", *(f"> {_escape_prose(note)}" for note in overview.notes(reports)), "## Is it real?"]
+    parts = [
+        "# Across data sets",
+        *(f"> {_escape_prose(note)}" for note in overview.list_notes(reports)),
+        "## Is it real?",
+    ]
     for report in reports:
         link = f"[{_escape_text(report.about.data.title)}]({report.about.folder}/report.md)"
-        parts.append(f"- {link}: {_escape_text(wording.headline(report))}")
+        parts.append(f"- {link}: {_escape_text(wording.summarize_verdicts(report))}")
     return markdown_document(parts, overview.overview_sections(reports, found or combine_reports(reports)))
 
 
@@ -204,13 +208,13 @@ def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
     gain = f"{numbers.signed(asked.gain, 2)} " if asked.gain is not None else ""
     yield f"**{gain}{_escape_text(asked.text or asked.question)}**"
     yield f"- reference: {_escape_text(asked.reference)}"
-    for name, outcome, answer in sides(asked, example):
+    for name, outcome, answer in pair_answers(asked, example):
         cause = f" ({outcome.cause})" if outcome and outcome.cause else ""
         yield f"- {name}{cause}: {_escape_text(answer.answer)}"
 
 
 def _summary(report: RunReport) -> list[str]:
-    lines = [f"**{_escape_text(wording.headline(report))}**", _escape_text(wording.scores_explained(report))]
+    lines = [f"**{_escape_text(wording.summarize_verdicts(report))}**", _escape_text(wording.explain_scores(report))]
     if report.winner:
         lines.append(f"Winner: **{_escape_text(report.winner.label)}**")
     lines += [f"- {_escape_text(wording.describe_comparison(comparison))}" for comparison in report.comparisons]

@@ -32,7 +32,7 @@ def _bounds(name: str, *path: str) -> dict[str, ColumnPath]:
     return {name: (*path, "mean"), f"{name}_low": (*path, "low"), f"{name}_high": (*path, "high")}
 
 
-EFFECT: Mapping[str, ColumnPath] = {
+EFFECT_COLUMNS: Mapping[str, ColumnPath] = {
     "pairs": "its.pairs",
     "questions": "its.gain.n",
     "groups": "its.gain.groups",
@@ -42,9 +42,11 @@ EFFECT: Mapping[str, ColumnPath] = {
     "error": "its.gain.error",
 }
 
-POOLED: Mapping[str, ColumnPath] = {name: f"pooled.{name}" for name in ("between", "datasets", "agree", "unchanged")}
+POOLED_COLUMNS: Mapping[str, ColumnPath] = {
+    name: f"pooled.{name}" for name in ("between", "datasets", "agree", "unchanged")
+}
 
-ACTIVITY: Mapping[str, ColumnPath] = {
+ACTIVITY_COLUMNS: Mapping[str, ColumnPath] = {
     "family": "option.family",
     "option": "option.name",
     "against": "against",
@@ -61,7 +63,7 @@ ACTIVITY: Mapping[str, ColumnPath] = {
     "proposed_without": "option.effect.without_n",
 }
 
-PARTS: Mapping[str, ColumnPath] = {
+PART_COLUMNS: Mapping[str, ColumnPath] = {
     **{name: name for name in ("kind", "family", "option", "instead", "together")},
     "questions": "worth.fitness.n",
     "groups": "worth.fitness.groups",
@@ -75,7 +77,7 @@ PARTS: Mapping[str, ColumnPath] = {
     "why_not": "why_not",
 }
 
-INTERACTIONS: Mapping[str, ColumnPath] = {
+INTERACTION_COLUMNS: Mapping[str, ColumnPath] = {
     "parts": "options",
     "questions": "beyond.n",
     "groups": "beyond.groups",
@@ -84,7 +86,7 @@ INTERACTIONS: Mapping[str, ColumnPath] = {
     **_bounds("beyond", "beyond"),
 }
 
-TRANSFERS: Mapping[str, ColumnPath] = {
+TRANSFER_COLUMNS: Mapping[str, ColumnPath] = {
     "winner_of": "source",
     "on": "target",
     "part": "part",
@@ -134,7 +136,7 @@ def ranking_csv(report: RunReport) -> str:
 def activity_csv(report: RunReport) -> str:
     """Return the effect of each option alone, in naive RAG or in the pipeline ``against``, and among proposals."""
     options = ({"option": one, "against": one.probe and (one.probe.against or NAIVE)} for one in report.options)
-    return to_csv(options, ACTIVITY)
+    return to_csv(options, ACTIVITY_COLUMNS)
 
 
 def questions_csv(report: RunReport) -> str:
@@ -167,7 +169,7 @@ def groups_csv(report: RunReport) -> str:
 def run_effects_csv(report: RunReport) -> str:
     """Return the gains of options over those of naive RAG, over all pairs of pipelines of the run."""
     named: dict[str, ColumnPath] = {name: f"its.{name}" for name in ("family", "option", "instead")}
-    return to_csv(({"its": one, "gain": one.gain} for one in report.effects), {**named, **EFFECT})
+    return to_csv(({"its": one, "gain": one.gain} for one in report.effects), {**named, **EFFECT_COLUMNS})
 
 
 def tested_csv(found: CombinedReport) -> str:
@@ -176,14 +178,14 @@ def tested_csv(found: CombinedReport) -> str:
     columns: dict[str, ColumnPath] = {"against": "of.name", "dataset": "dataset"}
     columns |= {"questions": "its.n", "groups": "its.groups"}
     columns |= {"difference": "gain.mean", "low": "gain.low", "high": "gain.high", "error": "its.error"}
-    return to_csv(records, {**columns, **POOLED})
+    return to_csv(records, {**columns, **POOLED_COLUMNS})
 
 
 def effects_csv(found: CombinedReport) -> str:
     """Return the gains of options over those of naive RAG, by data set and pooled."""
     gains = ((one, {dataset: its.gain for dataset, its in one.each.items()}) for one in found.effects)
     named: dict[str, ColumnPath] = {name: f"of.{name}" for name in ("family", "option", "instead")}
-    return to_csv(_by_dataset(gains), {**named, "dataset": "dataset", **EFFECT, **POOLED})
+    return to_csv(_by_dataset(gains), {**named, "dataset": "dataset", **EFFECT_COLUMNS, **POOLED_COLUMNS})
 
 
 def _by_dataset(
@@ -267,26 +269,26 @@ def write_reports(folder: Path, reports: Sequence[RunReport], found: CombinedRep
             "effects.csv": run_effects_csv(report),
         }
         if report.ablation is not None:
-            files["parts.csv"] = to_csv(report.ablation.parts, PARTS)
-            files["interactions.csv"] = to_csv(report.ablation.interactions, INTERACTIONS)
-        paths += _write(folder / report.about.folder, files)
+            files["parts.csv"] = to_csv(report.ablation.parts, PART_COLUMNS)
+            files["interactions.csv"] = to_csv(report.ablation.interactions, INTERACTION_COLUMNS)
+        paths += _write_files(folder / report.about.folder, files)
     if found is not None:
-        paths += write_across(folder, reports, found)
+        paths += write_combined_report(folder, reports, found)
     return tuple(paths)
 
 
-def write_across(folder: Path, reports: Sequence[RunReport], found: CombinedReport) -> tuple[Path, ...]:
+def write_combined_report(folder: Path, reports: Sequence[RunReport], found: CombinedReport) -> tuple[Path, ...]:
     """Write the combined report ``found`` of ``reports``."""
     files = {
         "index.html": index_page(reports, found),
         "index.md": index_markdown(reports, found),
         "test.csv": tested_csv(found),
         "effects.csv": effects_csv(found),
-        "transfer.csv": to_csv(found.transfers, TRANSFERS),
+        "transfer.csv": to_csv(found.transfers, TRANSFER_COLUMNS),
         "across.json": json.dumps(report_json(found), ensure_ascii=False, indent=1) + "\n",
     }
-    return tuple(_write(folder, files))
+    return tuple(_write_files(folder, files))
 
 
-def _write(folder: Path, files: dict[str, str]) -> list[Path]:
+def _write_files(folder: Path, files: dict[str, str]) -> list[Path]:
     return [write_file(text, folder / name) for name, text in files.items()]

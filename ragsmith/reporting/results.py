@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 
 from ragsmith.caches import bounded_cache
-from ragsmith.comparison.questions import FEWEST_GROUPS
+from ragsmith.comparison.questions import MIN_GROUPS
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.diagnosed import QuestionDiagnosis, find_neighbours, select_shown_questions
 from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.ranking import Terms, common, ranked
+from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import SETTINGS, label
 from ragsmith.pipelines.stages import COLD, STAGES, WARM, WHOLE, StageTimes
@@ -77,7 +77,7 @@ def pipeline_row(
     scores: dict[str, Score] = {}
     usage: dict[str, float] = {}
     ranked_by = terms.score(evaluation)
-    compared = evaluation.on(on) if on is not None else evaluation
+    compared = evaluation.restrict(on) if on is not None else evaluation
     if ranked_by is not None and compared.records:
         for name in (*HEADLINE, *evaluation.measures):
             values = compared.values(name, terms.fitness)
@@ -88,15 +88,15 @@ def pipeline_row(
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
     fitted = {gene.technique.family: dict(gene.fit.numbers) for gene in evaluation.candidate if gene.fit}
     known = label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted
-    return PipelineRow(evaluation.key, *known, ranked_by if terms.missed(evaluation) else None)
+    return PipelineRow(evaluation.key, *known, ranked_by if terms.count_missing(evaluation) else None)
 
 
-def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
+def ranking_rows(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
     """Rank the pipelines within the maximum failure rate, one per phenotype; the first `SHOWN` with all intervals.
 
     The ``winner`` of the run comes first, also if later runs change the scores.
     """
-    shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
+    shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admits(evaluation))
     return tuple(
         pipeline_row(
             evaluation,
@@ -104,7 +104,7 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
             intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
             shared=shared[evaluation.phenotype],
         )
-        for place, evaluation in enumerate(ranked(evaluations, terms, winner))
+        for place, evaluation in enumerate(rank_evaluations(evaluations, terms, winner))
     )
 
 
@@ -113,10 +113,10 @@ def paired_gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitne
 
     Questions without a value are left out.
     """
-    both = common([first, second])
+    both = common_questions([first, second])
     if not both:
         return None
-    pairs = zip(first.on(both).column(name, fitness), second.on(both).column(name, fitness), strict=True)
+    pairs = zip(first.restrict(both).column(name, fitness), second.restrict(both).column(name, fitness), strict=True)
     gains = [a - b for a, b in pairs if a is not None and b is not None]
     return mean_score(gains, len(first.questions)) if gains else None
 
@@ -139,10 +139,10 @@ def scores_by_group(
 
     ``groups`` maps questions to groups.
     """
-    questions = common(list(pipelines.values()))
+    questions = common_questions(list(pipelines.values()))
     if not questions:
         return ()
-    values = {name: _columns(evaluation.on(questions), fitness) for name, evaluation in pipelines.items()}
+    values = {name: _columns(evaluation.restrict(questions), fitness) for name, evaluation in pipelines.items()}
     found = []
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
@@ -165,7 +165,7 @@ def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float |
     return {name: evaluation.column(name, fitness) for name in (*HEADLINE, *costs)}
 
 
-def options(run: RunData) -> tuple[SpaceOption, ...]:
+def option_rows(run: RunData) -> tuple[SpaceOption, ...]:
     """Return all options of the search space, family by family."""
     probes = {(probe.family, probe.option): probe for probe in run.record.probes}
     found = []
@@ -182,11 +182,11 @@ def _option_alone(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
     alone, reference = run.on_search(stored.key), run.on_search(stored.reference)
     if alone is None or reference is None:
         return None
-    activity = OptionActivity.between(stored.family, alone, reference)
+    activity = OptionActivity.from_evaluations(stored.family, alone, reference)
     change = retrieval = None
-    if activity.compared and all(one.key in run.dropped or run.terms.admit(one) for one in (alone, reference)):
+    if activity.compared and all(one.key in run.dropped or run.terms.admits(one) for one in (alone, reference)):
         linked = run.record.split.search_groups
-        few = linked is not None and len(linked.groups) < FEWEST_GROUPS
+        few = linked is not None and len(linked.groups) < MIN_GROUPS
         found = (paired_gain(metric, alone, reference, run.fitness) for metric in ("fitness", "retrieval"))
         change, retrieval = (replace(one, low=None, high=None) if one and few else one for one in found)
     against = "" if stored.reference == run.record.baselines.get("naive") else label(reference.candidate)
@@ -212,10 +212,10 @@ def _in_genome_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, t
     return [(name, listed[name]) for name in names if name in listed]
 
 
-ALL = "all"
+ALL_QUESTIONS = "all"
 
 
-def latencies(
+def latency_percentiles(
     timings: Sequence[StageTimes], groups: Callable[[str], Iterable[str]] = lambda _: ()
 ) -> tuple[Latency, ...]:
     """Return percentiles by stage, warm then cold; then warm percentiles in total by group of questions."""
@@ -224,7 +224,9 @@ def latencies(
         of_state = [timing for timing in timings if timing.state == state]
         present = {station for timing in of_state for station in timing.seconds}
         for station in (*(one for one in STAGES if one in present), *([WHOLE] if of_state else [])):
-            found.append(_percentiles(ALL, state, station, [timing.seconds.get(station, 0.0) for timing in of_state]))
+            found.append(
+                _percentiles(ALL_QUESTIONS, state, station, [timing.seconds.get(station, 0.0) for timing in of_state])
+            )
     by_group: defaultdict[str, list[float]] = defaultdict(list)
     for timing in timings:
         if timing.state == WARM:
@@ -243,7 +245,7 @@ DIAGNOSED_PIPELINES = ("naive", "bm25", "recommended", "winner")
 """Roles of the pipelines whose causes are counted, in the order of the report."""
 
 
-def questions(run: RunData) -> Questions:
+def question_results(run: RunData) -> Questions:
     """Return the question-level results of a run."""
     found = _QuestionReader(run)
     return Questions(

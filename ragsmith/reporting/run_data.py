@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import get_judge_accuracy
-from ragsmith.records.objectives import stored_latencies, stored_timings
+from ragsmith.records.objectives import load_latencies, load_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, list_searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold_evaluations
 from ragsmith.reporting.values import PipelineRow, RunHeader
@@ -91,9 +91,9 @@ class RunData:
         self.fold_winners = fold_winners(store, record)
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
-        self.timings = stored_timings(store, named)
+        self.timings = load_timings(store, named)
         self.interventions = store.findings(INTERVENTIONS, self.keys)
-        self._latencies = stored_latencies(store, record, filter(None, map(self.on_search, self.keys)))
+        self._latencies = load_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
         """Whether an evaluation has already been read completely.
@@ -115,7 +115,7 @@ class RunData:
         evaluations = [found for key in self.keys for found in (self.on_search(key), self.on_test(key)) if found]
         return sum(record.get("cut", False) for found in evaluations for record in found.records.values())
 
-    def timed(self, row: PipelineRow) -> PipelineRow:
+    def with_latency(self, row: PipelineRow) -> PipelineRow:
         """Return the row with the latency of its pipeline, if it was measured."""
         return replace(row, latency_seconds=self._latencies.get(row.key))
 
@@ -154,7 +154,9 @@ class RunData:
         return self._terms([*self.out_of_fold.values()] or tested)
 
     def _terms(self, evaluations: Iterable[Evaluation | None]) -> Terms:
-        return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.max_failure_rate)
+        return Terms.from_evaluations(
+            [one for one in evaluations if one], self.fitness, self.record.settings.max_failure_rate
+        )
 
     def failed(self) -> list[Record]:
         """Return the failures of all pipelines of the run, sorted by pipeline key and question."""

@@ -10,7 +10,7 @@ from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
-from ragsmith.records.objectives import costs
+from ragsmith.records.objectives import compute_costs
 from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting.plots import front_letters
 from ragsmith.reporting.values import (
@@ -26,12 +26,12 @@ from ragsmith.reporting.values import (
 from ragsmith.reporting.wording import (
     NAIVE,
     VERDICT_WORDS,
-    against_random,
     describe_choice,
     describe_extra_evaluations,
     describe_questions,
     format_fitted,
     shorten_model_id,
+    title_of_random,
 )
 from ragsmith.text import numbers
 from ragsmith.text.table import Column, Table, counts, figures, prose, texts
@@ -48,7 +48,7 @@ COSTS: dict[str, tuple[tuple[str, ...], int]] = {
 # --- what was found --------------------------------------------------------------------------------------------------
 
 
-def ranking(report: RunReport) -> Table:
+def ranking_table(report: RunReport) -> Table:
     """Return the best pipelines and the baselines on the search questions."""
     listed = _listed_pipelines(report)
     rows = [
@@ -77,7 +77,7 @@ def ranking(report: RunReport) -> Table:
     return Table("Search questions: mean and 95 % interval", columns, rows, marks)
 
 
-def measured(report: RunReport) -> Table:
+def measures_table(report: RunReport) -> Table:
     """Return all measures of the same pipelines; measures that are not registered any more have their plain names."""
     listed = _listed_pipelines(report)
     known, found = measures(), {name for _, row in listed for name in row.scores}
@@ -89,7 +89,7 @@ def measured(report: RunReport) -> Table:
     return Table("Search questions: means of every measure", columns, rows, marks)
 
 
-def front(report: RunReport) -> Table:
+def front_table(report: RunReport) -> Table:
     """Return the Pareto front of the objectives of the search."""
     settings, named = report.about.record.settings, front_letters(report)
     timed, money = settings.timed, "money" in settings.objectives
@@ -100,13 +100,13 @@ def front(report: RunReport) -> Table:
     )
     rows = []
     for row in report.front:
-        paid = (costs(settings, row.usage, row.latency_seconds) or (0.0,))[-1]
+        paid = (compute_costs(settings, row.usage, row.latency_seconds) or (0.0,))[-1]
         further = [row.latency_seconds] * timed + [1000 * paid] * money
         rows.append((named[row.key], row.label, *_headline_scores(row), row.usage["calls"], *further))
     return Table("Search questions: Pareto front of quality and cost", columns, rows)
 
 
-def winner(report: RunReport) -> Table:
+def winner_table(report: RunReport) -> Table:
     """Return the winner's option in each family, with its fitted numbers if there are any."""
     row = report.winner
     if row is None or not row.fitted:
@@ -116,7 +116,7 @@ def winner(report: RunReport) -> Table:
     return Table("The winning pipeline; numbers as fitted on all calibration questions", columns, rows)
 
 
-def removals(report: RunReport) -> Table:
+def removals_table(report: RunReport) -> Table:
     """Return the steps of the simplification of the chosen pipeline, with the loss by each removal."""
     rows = []
     for removal in report.about.record.removals:
@@ -136,7 +136,7 @@ def _listed_pipelines(report: RunReport) -> list[tuple[str, PipelineRow]]:
     """Return the first rows of the ranking by rank, and the baselines by title."""
     listed = [(f"{place}", row) for place, row in enumerate(report.ranking[:SHOWN], 1)]
     listed += [(TITLES[name], row) for name, row in report.baselines.items()]
-    return [*listed, (against_random(report), report.random)] if report.random else listed
+    return [*listed, (title_of_random(report), report.random)] if report.random else listed
 
 
 def _headline_scores(row: PipelineRow) -> Iterator[Score | None]:
@@ -157,7 +157,7 @@ def _measure_cell(row: PipelineRow, name: str) -> str:
 # --- the test --------------------------------------------------------------------------------------------------------
 
 
-def verdicts(report: RunReport) -> Table:
+def verdicts_table(report: RunReport) -> Table:
     """Return the comparisons on the test questions."""
     of = HEADLINE[report.comparisons[0].of] if report.comparisons else HEADLINE["fitness"]
     columns = (
@@ -180,7 +180,7 @@ def _comparison_cells(comparison: Comparison) -> tuple[object, ...]:
     return (comparison.against, verdict, difference, found.p, comparison.adjusted_p, *counted)
 
 
-def finalists(report: RunReport) -> Table:
+def finalists_table(report: RunReport) -> Table:
     """Return the scores of the finalists on search and test questions."""
     rows = [
         (
@@ -200,7 +200,7 @@ def finalists(report: RunReport) -> Table:
     return Table("The finalists on both kinds of questions", columns, rows)
 
 
-def division(report: RunReport) -> Table | None:
+def division_table(report: RunReport) -> Table | None:
     """Return the split of the questions: numbers of questions, documents and groups, and what links a group."""
     split = report.about.record.split
     if split.groups is None or split.search_groups is None or not split.test:
@@ -215,7 +215,7 @@ def division(report: RunReport) -> Table | None:
     return Table(f"Questions of the search and of the test; divided {split.rule}", columns, rows)
 
 
-def folds(report: RunReport) -> Table:
+def folds_table(report: RunReport) -> Table:
     """Return the folds of a crossfit, each with its winner and the scores on its held-out questions."""
     roles = [name for name in TITLES if any(name in fold.fitness for fold in report.folds)]
     rows = [
@@ -232,7 +232,7 @@ def folds(report: RunReport) -> Table:
 # --- options and parts -----------------------------------------------------------------------------------------------
 
 
-def options(report: RunReport) -> Table:
+def options_table(report: RunReport) -> Table:
     """Return the effect of each option alone, and the means of the proposals with and without it.
 
     The columns of what it changes, and in which pipeline, are omitted if they are empty.
@@ -265,7 +265,7 @@ def _option_order(option: SpaceOption) -> tuple[bool, float]:
     return (True, 0.0) if change is None else (False, -change.mean)
 
 
-def effects(report: RunReport) -> Table:
+def effects_table(report: RunReport) -> Table:
     """Return the effects of options over all pairs of pipelines of the run, largest first."""
     listed = sorted(report.effects, key=lambda one: -one.gain.mean)
     rows = [(one.family, one.option, one.instead, one.gain, one.pairs, one.gain.n) for one in listed]
@@ -277,25 +277,25 @@ def effects(report: RunReport) -> Table:
     return Table("Gain by option over the run, with 95 % intervals by group of questions", columns, rows, marks)
 
 
-def parts(found: Ablation) -> Table:
+def parts_table(found: Ablation) -> Table:
     """Return the contribution of each part against naive RAG's option."""
     return _parts_table("Contribution of each part", "Without it", found, found.outs)
 
 
-def swaps(found: Ablation) -> Table:
+def swaps_table(found: Ablation) -> Table:
     """Return the contribution of each part against other options, best replacements first."""
     order = sorted(found.swaps, key=lambda one: one.worth["fitness"].mean if "fitness" in one.worth else 1.0)
     return _parts_table("Against other options of the space, best first", "Instead of it", found, order)
 
 
-def signals(found: Ablation) -> Table:
+def signals_table(found: Ablation) -> Table:
     """Return the contribution of each signal of a learned ranking, refitted without it; largest first."""
     order = sorted(found.signals, key=lambda one: -one.worth["retrieval"].mean if "retrieval" in one.worth else 0.0)
     caption = "Contribution of each signal of a learned ranking, refitted without it"
     return _parts_table(caption, "Without the signal", found, order)
 
 
-def together(found: Ablation) -> Table:
+def interactions_table(found: Ablation) -> Table:
     """Return the joint gains of parts over naive RAG, and the sums of their single gains."""
     rows = [(_interaction_title(one, found), one.expected, one.observed, one.beyond) for one in found.interactions]
     columns = (
@@ -335,12 +335,12 @@ def _parts_table(caption: str, instead: str, found: Ablation, listed: Sequence[A
 # --- questions -------------------------------------------------------------------------------------------------------
 
 
-def types(report: RunReport) -> Table:
+def types_table(report: RunReport) -> Table:
     """Return scores and costs by question type."""
     return _groups_table("Type", "type", report, report.types)
 
 
-def modalities(report: RunReport) -> Table:
+def modalities_table(report: RunReport) -> Table:
     """Return scores and costs by the type of the gold document."""
     return _groups_table("Kind of document", "kind of document", report, report.modalities)
 
@@ -366,7 +366,7 @@ def _groups_table(head: str, by: str, report: RunReport, groups: Sequence[GroupS
     return Table(caption, columns, rows)
 
 
-def causes(report: RunReport) -> Table:
+def causes_table(report: RunReport) -> Table:
     """Return the counts of causes by pipeline and split, with remedies."""
     by_pipeline: dict[str, list[CauseCounts]] = {}
     for found in report.questions.causes:
@@ -387,7 +387,7 @@ def causes(report: RunReport) -> Table:
     return Table(f"Questions ({splits}) by the first cause of failure", columns, rows)
 
 
-def repairs(report: RunReport) -> Table:
+def repairs_table(report: RunReport) -> Table:
     """Return the numbers of questions that each change repaired and broke."""
     changed = {
         "whole": "naive RAG to the winner",
@@ -406,7 +406,7 @@ def repairs(report: RunReport) -> Table:
     return Table("Search questions that a change repaired or broke", columns, rows)
 
 
-def interventions(report: RunReport) -> Table:
+def interventions_table(report: RunReport) -> Table:
     """Return the scores with gold passages inserted, or with other passages removed."""
     rows = [
         (
@@ -430,7 +430,7 @@ def interventions(report: RunReport) -> Table:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def history(report: RunReport) -> Table:
+def history_table(report: RunReport) -> Table:
     """Return the steps of the strategy."""
     rows = [
         (
@@ -447,7 +447,7 @@ def history(report: RunReport) -> Table:
     return Table("Steps of the search", columns, rows)
 
 
-def latencies(report: RunReport) -> Table:
+def latencies_table(report: RunReport) -> Table:
     """Return latency percentiles by pipeline and stage."""
     rows = [
         (TITLES.get(timed.name, timed.name), its.state, its.station, its.n, its.p50_ms, its.p90_ms, its.p99_ms)
@@ -462,21 +462,21 @@ def latencies(report: RunReport) -> Table:
     return Table(f"Latency by stage, on {machines}", columns, rows)
 
 
-def failures(report: RunReport) -> Table:
+def failures_table(report: RunReport) -> Table:
     """Return the failures by stage, class and exception."""
     rows = [(one.stage, one.kind, one.exception, one.example, one.count) for one in report.failures]
     columns = (*texts("Stage", "Class", "Exception"), *prose("First message"), *counts("Count"))
     return Table("Failed answers, over all pipelines", columns, rows)
 
 
-def excluded(report: RunReport) -> Table:
+def excluded_table(report: RunReport) -> Table:
     """Return the questions on which every pipeline failed."""
     rows = [(one.question, one.split, one.why.stage, one.why.kind, one.why.error) for one in report.excluded]
     columns = (*texts("Question", "Split", "Stage", "Class"), *prose("First message"))
     return Table("Excluded questions: every pipeline failed on them", columns, rows)
 
 
-def calls(report: RunReport) -> Table:
+def calls_table(report: RunReport) -> Table:
     """Return the model calls of the last command."""
     rows = [
         (kind.replace("_", " "), found.asked, found.distinct, found.stored, found.made, found.cut)
@@ -486,13 +486,13 @@ def calls(report: RunReport) -> Table:
     return Table("Model calls", columns, rows)
 
 
-def models(report: RunReport) -> Table:
+def models_table(report: RunReport) -> Table:
     """Return the models of the run."""
     rows = [(model.role.replace("_", " "), model.description, shorten_model_id(model.id)) for model in report.models]
     return Table("Models", (*texts("Role"), *prose("What it is"), *texts("Identifier")), rows)
 
 
-def run(report: RunReport) -> Table:
+def run_table(report: RunReport) -> Table:
     """Return the configuration of the run."""
     about, record, space = report.about, report.about.record, report.about.record.space
     first = ", the first size in the search space" if "chunk_size" in space.options else ""

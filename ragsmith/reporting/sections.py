@@ -15,10 +15,10 @@ from ragsmith.reporting.blocks import (
     Plot,
     ReportSection,
     TermList,
-    examples,
+    find_terms,
+    list_examples,
     pipeline_diagram,
     question_list,
-    terms_in,
 )
 from ragsmith.reporting.values import RunReport
 from ragsmith.text.table import Table
@@ -44,13 +44,13 @@ def sections(report: RunReport) -> list[ReportSection]:
     found = [
         ReportSection(name, title, link, tuple(write(report))) for name, (title, link, write) in SECTION_WRITERS.items()
     ]
-    return append_terms([one for one in found if one.blocks], wording.scores_explained(report))
+    return append_terms([one for one in found if one.blocks], wording.explain_scores(report))
 
 
 def append_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
     """Append the glossary of the terms in the sections and in the text ``before`` them."""
     prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
-    return [*listed, ReportSection("terms", "Glossary", "Terms", (TermList(terms_in(prose)),))]
+    return [*listed, ReportSection("terms", "Glossary", "Terms", (TermList(find_terms(prose)),))]
 
 
 def _prose(block: Block) -> Iterator[str]:
@@ -73,7 +73,7 @@ def test(report: RunReport) -> Iterator[Block]:
     counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
     said = f"The winner and its rivals, on {counted} the search {'saw' if groups else 'never saw'}."
     if report.folds:
-        said = wording.crossfit_explained(report)
+        said = wording.explain_crossfit(report)
     n = next((found.n for c in report.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
@@ -82,12 +82,14 @@ def test(report: RunReport) -> Iterator[Block]:
             "interval excludes 0."
         )
     yield said
-    if chart := plots.verdicts(report.comparisons):
+    if chart := plots.plot_verdicts(report.comparisons):
         yield Plot(chart)
     if report.folds:
-        yield run_tables.folds(report)
-    divided = (table,) if (table := run_tables.division(report)) else ()
-    yield Collapsed("All numbers of the test", (run_tables.verdicts(report), run_tables.finalists(report), *divided))
+        yield run_tables.folds_table(report)
+    divided = (table,) if (table := run_tables.division_table(report)) else ()
+    yield Collapsed(
+        "All numbers of the test", (run_tables.verdicts_table(report), run_tables.finalists_table(report), *divided)
+    )
 
 
 @section("The winner", "Winner")
@@ -97,16 +99,16 @@ def winner(report: RunReport) -> Iterator[Block]:
         yield wording.describe_winner(len(found.changed), len(found.stages))
         yield found
         if report.winner and report.winner.fitted:
-            yield Collapsed("Numbers that were fitted", (run_tables.winner(report),))
+            yield Collapsed("Numbers that were fitted", (run_tables.winner_table(report),))
 
 
 @section("Quality against cost", "Cost")
 def front(report: RunReport) -> Iterator[Block]:
     """Yield the trade-off between quality and costs."""
     if len(report.front) > 1:
-        yield from map(Plot, plots.fronts(report))
-        yield run_tables.front(report)
-        yield wording.front_explained(report)
+        yield from map(Plot, plots.plot_fronts(report))
+        yield run_tables.front_table(report)
+        yield wording.explain_front(report)
 
 
 @section("How long an answer takes", "Latency")
@@ -114,7 +116,7 @@ def latency(report: RunReport) -> Iterator[Block]:
     """Yield latency percentiles by stage of the pipelines that were timed."""
     if report.timed:
         yield wording.LATENCY_EXPLAINED
-        yield run_tables.latencies(report)
+        yield run_tables.latencies_table(report)
 
 
 @section("Contribution of each part", "Parts")
@@ -122,20 +124,20 @@ def parts(report: RunReport) -> Iterator[Block]:
     """Yield the ablation of the winner: without each part, with other options, and interactions."""
     found = report.ablation
     if found is not None and found.outs:
-        yield wording.parts_explained(found)
-        if chart := plots.parts(found):
+        yield wording.explain_parts(found)
+        if chart := plots.plot_parts(found):
             yield Plot(chart)
-        yield Collapsed("All numbers of the parts", (run_tables.parts(found),))
+        yield Collapsed("All numbers of the parts", (run_tables.parts_table(found),))
         if found.interactions:
             yield wording.describe_interaction(found.interactions[0])
-            yield Collapsed("Parts together", (run_tables.together(found),))
+            yield Collapsed("Parts together", (run_tables.interactions_table(found),))
         if found.swaps:
-            yield Collapsed("Other options in their place", (run_tables.swaps(found),))
+            yield Collapsed("Other options in their place", (run_tables.swaps_table(found),))
         if found.signals:
-            yield Collapsed("Signals of the learned ranking", (run_tables.signals(found),))
+            yield Collapsed("Signals of the learned ranking", (run_tables.signals_table(found),))
     if report.winner and report.about.record.removals:
         yield Collapsed(
-            "How the winner was simplified", (wording.simplification_explained(report), run_tables.removals(report))
+            "How the winner was simplified", (wording.explain_simplification(report), run_tables.removals_table(report))
         )
 
 
@@ -144,14 +146,14 @@ def questions(report: RunReport) -> Iterator[Block]:
     """Yield the causes of failures, examples of gains and losses, and the list of all questions."""
     found = report.questions
     if found.causes:
-        yield run_tables.causes(report)
+        yield run_tables.causes_table(report)
     if found.repairs:
-        yield run_tables.repairs(report)
+        yield run_tables.repairs_table(report)
     if found.interventions:
-        yield run_tables.interventions(report)
+        yield run_tables.interventions_table(report)
     if found.asked:
         yield wording.EXPLAIN_ONE.format(id=(found.shown or found.asked)[0].question)
-    yield from examples(report)
+    yield from list_examples(report)
     if listed := question_list(report):
         yield wording.QUESTIONS_EXPLAINED
         yield listed
@@ -164,8 +166,8 @@ def types(report: RunReport) -> Iterator[Block]:
         yield wording.GROUPS_EXPLAINED
         if report.groups_split == "search":
             yield "These are search questions, so the winner's scores are biased in its favour."
-        yield Plot(plots.types(report))
-        shown = (run_tables.types(report), *((run_tables.modalities(report),) if report.modalities else ()))
+        yield Plot(plots.plot_types(report))
+        shown = (run_tables.types_table(report), *((run_tables.modalities_table(report),) if report.modalities else ()))
         yield Collapsed("All pipelines, scores and costs by group", shown)
 
 
@@ -173,9 +175,9 @@ def types(report: RunReport) -> Iterator[Block]:
 def search(report: RunReport) -> Iterator[Block]:
     """Yield the convergence plot and the steps of the strategy."""
     if any(value is not None for value in report.search_curve):
-        yield Plot(plots.convergence(report))
+        yield Plot(plots.plot_convergence(report))
     if report.about.record.history:
-        yield Collapsed("Steps of the search", (run_tables.history(report),))
+        yield Collapsed("Steps of the search", (run_tables.history_table(report),))
 
 
 @section("Ranking on the search questions", "Ranking")
@@ -183,12 +185,12 @@ def ranking(report: RunReport) -> Iterator[Block]:
     """Yield the ranking on the search questions."""
     if report.ranking or report.baselines:
         yield wording.SELECTION_BIAS
-        if said := wording.first_place_explained(report):
+        if said := wording.explain_first_place(report):
             yield said
         if any(row.ranked_by is not None for row in report.ranking):
-            yield wording.ranking_explained(report)
-        yield run_tables.ranking(report)
-        yield Collapsed("Every measure", (wording.measures_explained(report), run_tables.measured(report)))
+            yield wording.explain_ranking(report)
+        yield run_tables.ranking_table(report)
+        yield Collapsed("Every measure", (wording.explain_measures(report), run_tables.measures_table(report)))
 
 
 @section("Effect of each option", "Options")
@@ -196,17 +198,17 @@ def options(report: RunReport) -> Iterator[Block]:
     """Yield the effect of each option, alone and in the pipelines of the search."""
     if report.options:
         yield wording.OPTIONS_EXPLAINED
-        if inert := wording.inert_options(report):
+        if inert := wording.list_inert_options(report):
             yield f"Inert here: {', '.join(inert)}."
         if probed := [option for option in report.options if option.probe and option.probe.change]:
-            yield Plot(plots.options(probed))
+            yield Plot(plots.plot_options(probed))
         if report.effects:
             yield Collapsed(
                 "Effect of each option over all pairs of pipelines",
-                (wording.EFFECTS_EXPLAINED, run_tables.effects(report)),
+                (wording.EFFECTS_EXPLAINED, run_tables.effects_table(report)),
             )
         yield Collapsed(
-            "Every option, alone and in the search", (wording.PROPOSALS_EXPLAINED, run_tables.options(report))
+            "Every option, alone and in the search", (wording.PROPOSALS_EXPLAINED, run_tables.options_table(report))
         )
 
 
@@ -214,16 +216,16 @@ def options(report: RunReport) -> Iterator[Block]:
 def failures(report: RunReport) -> Iterator[Block]:
     """Yield the failures and how they are scored."""
     if report.failures:
-        yield wording.failures_explained(report)
+        yield wording.explain_failures(report)
         if report.excluded:
-            yield run_tables.excluded(report)
-        yield run_tables.failures(report)
+            yield run_tables.excluded_table(report)
+        yield run_tables.failures_table(report)
 
 
 @section("Run, models and work", "Run")
 def run(report: RunReport) -> Iterable[Block]:
     """Yield the configuration of the run, its models, and its work."""
-    calls = (run_tables.calls(report),) if report.about.record.account.calls else ()
+    calls = (run_tables.calls_table(report),) if report.about.record.account.calls else ()
     judged = (f"The judge was checked: {report.judged}.",) if report.judged else ()
-    shown = (run_tables.run(report), run_tables.models(report), *judged, wording.describe_work(report))
+    shown = (run_tables.run_table(report), run_tables.models_table(report), *judged, wording.describe_work(report))
     return (report.about.data.description, *shown, *calls)

@@ -13,7 +13,6 @@ from ragsmith.reporting.values import TITLES, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     RIVAL_ORDER,
     VERDICT_WORDS,
-    against_random,
     count_earlier_looks,
     count_groups,
     count_questions,
@@ -22,9 +21,10 @@ from ragsmith.reporting.wording import (
     describe_duplicates,
     describe_extra_evaluations,
     describe_questions,
-    first_place_explained,
-    headline,
+    explain_first_place,
     join_names,
+    summarize_verdicts,
+    title_of_random,
 )
 from ragsmith.text import numbers
 from ragsmith.text.terminal import COLUMNS, aligned, folded
@@ -59,10 +59,10 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
         asked = "calls and seconds per question" if record.settings.timed else "calls per question"
         lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
         lines += [_format_pipeline(place, row) for place, row in enumerate(report.ranking[:PIPELINES_LISTED], 1)]
-        lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := first_place_explained(report)) else []
+        lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := explain_first_place(report)) else []
     lines += [_format_pipeline(None, row, TITLES[name]) for name, row in report.baselines.items()]
     if report.random:
-        lines.append(_format_pipeline(None, report.random, against_random(report)))
+        lines.append(_format_pipeline(None, report.random, title_of_random(report)))
     shown = [
         *report.ranking[:PIPELINES_LISTED],
         *report.baselines.values(),
@@ -71,7 +71,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     if any(row.ranked_by is not None for row in shown):
         lowest = numbers.plain(report.lowest)
         lines.append(f"  (n: questions that it finished; failures are ranked as scores of {lowest})")
-    if record.settings.weighs:
+    if record.settings.is_multiobjective:
         lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
         if record.settings.timed:
             lines[-1] += f" (latency: the median of {TIMED_QUESTIONS} questions, on {record.settings.machine})"
@@ -89,7 +89,7 @@ def _decision_lines(report: RunReport) -> Iterator[str]:
         yield f"winner: {winner.label or 'naive RAG'}"
         seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
         yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_format_naive_calls(report)}"
-    yield f"verdict: {headline(report)}"
+    yield f"verdict: {summarize_verdicts(report)}"
     yield from _comparison_lines(report)
     cheaper = describe_cheapest(report)
     yield from (f"  {said}" for said in describe_duplicates(report) if said != cheaper)
@@ -132,7 +132,7 @@ def _comparison_lines(report: RunReport) -> Iterator[str]:
 
 
 def _rival_title(one: Comparison, report: RunReport) -> str:
-    return against_random(report) if one.name == "random" else TITLES.get(one.name, one.against)
+    return title_of_random(report) if one.name == "random" else TITLES.get(one.name, one.against)
 
 
 def _verdict_word(one: Comparison) -> str:

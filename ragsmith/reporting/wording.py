@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.questions import FEWEST_GROUPS, times
+from ragsmith.comparison.questions import MIN_GROUPS, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
@@ -111,12 +111,12 @@ def _describe_too_few(comparison: Comparison, found: Difference, asked: str, see
     if comparison.spent:
         return (
             f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at "
-            f"{times(comparison.look - 1)} before, and can no longer show any difference ({seen})."
+            f"{format_times(comparison.look - 1)} before, and can no longer show any difference ({seen})."
         )
     counted = f"{found.n} {asked} in {count_groups(found.groups)}"
     few = (
-        f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
-        if found.groups < FEWEST_GROUPS
+        f"{counted}, and with fewer than {MIN_GROUPS} nothing is called better"
+        if found.groups < MIN_GROUPS
         else f"of {counted}, {found.nonzero} differ, in {found.telling}"
     )
     return f"Too few questions to tell it from {comparison.against}: {few} ({seen})."
@@ -145,7 +145,7 @@ def count_earlier_looks(look: int) -> str:
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
 
-def front_explained(report: RunReport) -> str:
+def explain_front(report: RunReport) -> str:
     """Explain the Pareto front, and how to export another of its pipelines."""
     margin = numbers.plain(report.about.record.settings.margin)
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
@@ -219,7 +219,7 @@ def _role_title(name: str) -> str:
     return TITLES[name] if name in PROPER_NAMES else f"the {TITLES[name]}"
 
 
-def headline(report: RunReport) -> str:
+def summarize_verdicts(report: RunReport) -> str:
     """Summarize the verdicts in one or two sentences."""
     if report.about.record.no_winner:
         return f"No winner: {report.about.record.no_winner}."
@@ -268,7 +268,7 @@ def describe_questions(record: RunRecord) -> str:
     return f"{len(record.split.search)} questions, {len(record.tested)} of them tested in {len(record.folds)} folds"
 
 
-def crossfit_explained(report: RunReport) -> str:
+def explain_crossfit(report: RunReport) -> str:
     """Explain a verdict by crossfit."""
     record = report.about.record
     return (
@@ -309,14 +309,14 @@ def describe_winner(changed: int, stations: int) -> str:
     return f"The {stations} stages of the winner; {changed} differ from naive RAG, whose options are above them."
 
 
-def scores_explained(report: RunReport) -> str:
+def explain_scores(report: RunReport) -> str:
     """Define F, R and G."""
     known = measures()
     fitness = report.about.record.settings.fitness
     made_of = "; ".join(
         f"{HEADLINE[name]}, {name}: the mean of {', '.join(known[member].label for member in members)}"
         for name, members in COMPOSITES.items()
-        if name == RETRIEVAL or not fitness.ranks
+        if name == RETRIEVAL or not fitness.ranking_only
     )
     return f"F, fitness: {fitness.formula}. {made_of}.{_describe_missing_parts(report)}"
 
@@ -329,7 +329,7 @@ def _describe_missing_parts(report: RunReport) -> str:
     first = rows[0]
     unlabelled = first.coverage.scored - count_questions(first, RETRIEVAL)
     found = ""
-    if unlabelled and not report.about.record.settings.fitness.ranks:
+    if unlabelled and not report.about.record.settings.fitness.ranking_only:
         found += f" {unlabelled} questions have no evidence: they have no R, and their F is G."
     if (refused := count_questions(first, REFUSAL)) > 0:
         found += f" {refused} of them have no answer in the documents: their G is 1 if declined, else 0."
@@ -349,7 +349,7 @@ def describe_choice(report: RunReport) -> str:
     return TITLES["estimate" if by_estimate else "leader"]
 
 
-def first_place_explained(report: RunReport) -> str:
+def explain_first_place(report: RunReport) -> str:
     """Explain why the winner comes first if another pipeline has a higher fitness; "" if none has."""
     if not report.winner or not report.ranking or report.ranking[0].key != report.winner.key:
         return ""
@@ -363,7 +363,7 @@ def first_place_explained(report: RunReport) -> str:
     return f"The winner comes first although others have a higher fitness: {why}."
 
 
-def simplification_explained(report: RunReport) -> str:
+def explain_simplification(report: RunReport) -> str:
     """Explain the simplification of the winner."""
     shrunk = (
         "The estimate of the fitness of a pipeline is its mean, shrunk towards its prior expectation according to the "
@@ -377,7 +377,7 @@ def simplification_explained(report: RunReport) -> str:
     )
 
 
-def failures_explained(report: RunReport) -> str:
+def explain_failures(report: RunReport) -> str:
     """Explain how failures are scored."""
     most = numbers.share(report.about.record.settings.max_failure_rate)
     return (
@@ -387,7 +387,7 @@ def failures_explained(report: RunReport) -> str:
     )
 
 
-def ranking_explained(report: RunReport) -> str:
+def explain_ranking(report: RunReport) -> str:
     """Explain the ranking of pipelines that failed on some questions."""
     return (
         f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
@@ -396,7 +396,7 @@ def ranking_explained(report: RunReport) -> str:
     )
 
 
-def parts_explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
+def explain_parts(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
     """Explain an ablation; ``chosen`` is whether the pipeline was selected on the search questions."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
     linked = f" in {count_groups(groups)} of related questions" if groups else ""
@@ -426,7 +426,7 @@ def describe_interaction(one: Interaction) -> str:
     )
 
 
-def inert_options(report: RunReport) -> list[str]:
+def list_inert_options(report: RunReport) -> list[str]:
     """Return the inert options as ``family: option``."""
     return [f"{one.family}: {one.name}" for one in report.options if one.probe and one.probe.inert]
 
@@ -434,7 +434,7 @@ def inert_options(report: RunReport) -> list[str]:
 def describe_work(report: RunReport) -> str:
     """Describe what the last command computed and reused from the cache."""
     record = report.about.record
-    account, made = record.account, record.settings.fitness.made
+    account, made = record.account, record.settings.fitness.output_name
     text = f"This run's last command computed {account.computed:,} {made} and took {account.reused:,} from the cache."
     if account.spent.calls:
         text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"
@@ -448,7 +448,7 @@ def describe_work(report: RunReport) -> str:
     )
 
 
-def against_random(report: RunReport) -> str:
+def title_of_random(report: RunReport) -> str:
     """Return the title of the best random pipeline in tables."""
     return f"best of {len(report.random_curve):,} random"
 
@@ -458,7 +458,7 @@ def join_names(names: Sequence[str], last: str) -> str:
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def measures_explained(report: RunReport) -> str:
+def explain_measures(report: RunReport) -> str:
     """Return the summaries of the reported measures, and their embedder."""
     embedder = next((shorten_model_id(model.id) for model in report.models if model.role == "embedder"), "the embedder")
     shown = {name for row in (*report.ranking, *report.baselines.values()) for name in row.scores}

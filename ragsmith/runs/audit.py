@@ -13,13 +13,13 @@ from itertools import combinations
 from random import Random
 
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.baselines import OBSERVED_STAGES, OptionActivity, Probe, baseline, probes_of, with_required
+from ragsmith.evaluation.baselines import OBSERVED_STAGES, OptionActivity, Probe, add_required, baseline, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.experiment import Experiment, ordered
+from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import Terms, common
-from ragsmith.evaluation.statistics import Paired, holm, paired
+from ragsmith.evaluation.ranking import Terms, common_questions
+from ragsmith.evaluation.statistics import PairedTest, holm, paired_test
 from ragsmith.exported.requirements import (
     refuse_missing_answers,
     refuse_missing_models,
@@ -38,8 +38,8 @@ def sample_questions(setup: Experiment, size: int, seed: int = 0) -> list[Exampl
     """Draw up to ``size`` search questions."""
     if size < 1:
         raise WrongOption("sample", f"is {size} questions: give at least 1")
-    questions = ordered(setup.split.search)
-    return ordered(Random(seed).sample(questions, min(size, len(questions))))
+    questions = sort_examples(setup.split.search)
+    return sort_examples(Random(seed).sample(questions, min(size, len(questions))))
 
 
 def audit(
@@ -59,19 +59,19 @@ def audit(
         UsageError: an option needs a model that this run lacks, or a question has no reference answer.
     """
     ids = setup.loaded_models.ids()
-    setup = setup.searching(space.settings)
+    setup = setup.with_searched_settings(space.settings)
     refuse_missing_answers(questions)
     genes = [gene for options in space.options for gene in options]
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)
     refuse_too_large(genes, len(setup.corpus.chunks))
-    probes = [*probes_of(space), *_analysis_probes(space)]
+    probes = [*list_probes(space), *_analysis_probes(space)]
     trials = option_pairs(space)
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
     tried = dict.fromkeys([*probed, *(pipeline for trial in trials for pipeline in trial.pipelines)])
     with Evaluator(setup, store, workers) as evaluator:
         evaluations = dict(zip(tried, evaluator.evaluate(list(tried), questions), strict=True))
-    terms = Terms.of([evaluations[candidate] for candidate in probed], fitness or Fitness())
+    terms = Terms.from_evaluations([evaluations[candidate] for candidate in probed], fitness or Fitness())
     findings = [
         _compare_option(probe, evaluations[probe.candidate], evaluations[probe.reference], terms) for probe in probes
     ]
@@ -98,14 +98,14 @@ def _analysis_probes(space: Space) -> list[Probe]:
 
 def _compare_option(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> OptionFinding:
     family = probe.gene.technique.family
-    activity = OptionActivity.between(family, alone, without)
-    both = common([alone, without])
+    activity = OptionActivity.from_evaluations(family, alone, without)
+    both = common_questions([alone, without])
 
-    def change(name: str) -> Paired | None:
-        if not both or not (terms.admit(alone) and terms.admit(without)):
+    def change(name: str) -> PairedTest | None:
+        if not both or not (terms.admits(alone) and terms.admits(without)):
             return None
-        first, second = (one.on(both).values(name, terms.fitness) for one in (alone, without))
-        return paired(first, second) if first else None  # R is undefined for questions without evidence
+        first, second = (one.restrict(both).values(name, terms.fitness) for one in (alone, without))
+        return paired_test(first, second) if first else None  # R is undefined for questions without evidence
 
     return OptionFinding(
         family,
@@ -162,7 +162,7 @@ def option_pairs(space: Space) -> list[OptionPair]:
         for genes in combinations(dict.fromkeys(options), 2):
             context = naive
             for gene in genes:
-                context = with_required(context, gene, space)
+                context = add_required(context, gene, space)
             one, other = ((*context[:place], gene, *context[place + 1 :]) for gene in genes)
             if space.allows(one) and space.allows(other):
                 pairs.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
-from ragsmith.evaluation.experiment import Experiment, ordered
+from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.completions import complete_within_limits
 from ragsmith.gateway.gateway import Gateway
@@ -120,7 +120,7 @@ def check_models(
     """
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _ModelChecker(setup.searching(space.settings), space, store, judge_cases, calibrations)
+    check = _ModelChecker(setup.with_searched_settings(space.settings), space, store, judge_cases, calibrations)
     if on_start is not None:
         on_start(check.requests)
     with ThreadPoolExecutor(len(check.models)) as pool:
@@ -348,7 +348,7 @@ class _ModelChecker:
     @cached_property
     def _task_inputs(self) -> dict[str, Input]:
         """Example inputs of tasks, by name."""
-        questions = ordered(split(self._setup.dataset).search)
+        questions = sort_examples(split(self._setup.dataset).search)
         example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
         chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]

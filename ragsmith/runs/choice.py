@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ragsmith.effects import Prior
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
+from ragsmith.evaluation.ranking import Terms, common_questions, find_significantly_better, rank_evaluations
 from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep, ExcludedQuestion
@@ -56,17 +56,18 @@ def choose(
     """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason."""
     if reason := _no_choice_reason(proposed, terms):
         return None, reason
-    ranking = ranked(proposed, terms)
+    ranking = rank_evaluations(proposed, terms)
     estimated = best_estimated(ranking, terms, prior) if prior else None
     leader = estimated if estimated and by == "estimate" else ranking[0]
     # pipelines ranked above the leader have not lost because of failures
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
-    if (above := shown_better(leader, others, terms.fitness)) is None:
+    if (above := find_significantly_better(leader, others, terms.fitness)) is None:
         return WinnerChoice(leader, ranking[0], estimated), ""
     return None, (
-        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
-        f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: the "
+        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on "
+        f"{terms.count_missing(above)} of {len(terms.counted)} questions, is better on the "
+        f"{len(common_questions([leader, above]))} that both finished: the "
         f"better one is unknown until more of its questions are answered; "
         f"{_describe_failures(above.failures.values())}"
     )
@@ -91,20 +92,20 @@ def _no_choice_reason(proposed: Sequence[Evaluation], terms: Terms) -> str:
     """Return why no pipeline can be chosen, or "" if one can."""
     if not proposed:
         return "no candidate was evaluated: raise --max-evaluations or --time-limit"
-    if not terms.decide:
+    if not terms.can_decide:
         total = len(terms.excluded) + len(terms.counted)
         return (
             f"{len(terms.excluded)} of {total} search questions failed for every pipeline, and too few are left to "
             f"choose by; the first is {next(iter(terms.excluded))}; {_describe_failures(terms.excluded.values())}"
         )
-    if not any(map(terms.admit, proposed)):
+    if not any(map(terms.admits, proposed)):
         counted = len(terms.counted)
-        fewest = min(proposed, key=terms.missed)
+        fewest = min(proposed, key=terms.count_missing)
         allow = "allow more failures with --max-failure-rate"
         failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.excluded]
         return (
             f"each of the {len(proposed)} candidates failed on more than {100 * terms.max_failure_rate:g} % of "
-            f"{counted} questions, the one that failed least on {terms.missed(fewest)}; "
+            f"{counted} questions, the one that failed least on {terms.count_missing(fewest)}; "
             f"{_describe_failures(failures, allow)}"
         )
     return ""
@@ -113,7 +114,7 @@ def _no_choice_reason(proposed: Sequence[Evaluation], terms: Terms) -> str:
 def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     """Describe the most frequent kind of failure, by class and stage, and the remedies."""
     groups: dict[tuple[str, str], list[ExcludedQuestion]] = {}
-    for why in map(ExcludedQuestion.of, failures):
+    for why in map(ExcludedQuestion.from_failure, failures):
         groups.setdefault((why.kind, why.stage), []).append(why)
     most_frequent = max(groups.values(), key=len)
     stage = most_frequent[0].stage
@@ -214,8 +215,8 @@ def _make_trial(
     place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms
 ) -> _AblationTrial | None:
     """Compare ``current`` with the pipeline without a gene; return None if too many questions failed."""
-    both = common([simpler, current, leader])
-    if not terms.admit(simpler) or not both:
+    both = common_questions([simpler, current, leader])
+    if not terms.admits(simpler) or not both:
         return None
     removal = _ablation_step(place, simpler, current, leader, terms.fitness)
     step, _ = _mean_difference(current, simpler, both, terms.fitness)
@@ -227,9 +228,9 @@ def _ablation_step(
     place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness
 ) -> AblationStep:
     """Compute the loss of ``simpler`` against the leader, and its saving against ``current``, with one gene more."""
-    both = common([simpler, current, leader])
+    both = common_questions([simpler, current, leader])
     loss, error = _mean_difference(leader, simpler, both, fitness)
-    calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
+    calls = math.fsum(current.restrict(both).values("calls")) - math.fsum(simpler.restrict(both).values("calls"))
     gene, now = current.candidate[place], simpler.candidate[place]
     instead = str(now) if now.technique == gene.technique else ""
     return AblationStep(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)

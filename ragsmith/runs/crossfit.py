@@ -25,7 +25,7 @@ from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, read_record
+from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, load_record
 from ragsmith.runs.final_comparison import count_test_use
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step, timestamp
@@ -61,7 +61,7 @@ class Crossfit:
         Raises:
             UsageError: as for `Run`, or the questions cannot be divided into folds.
         """
-        setup = setup.searching(space.settings).scoring(settings.fitness)
+        setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
         self._splits = splits_of(setup.dataset, settings.folds, gap=setup.gap)
         if not self._splits:
             raise WrongOption(
@@ -135,7 +135,7 @@ class Crossfit:
         callbacks = replace(self._callbacks, on_start=None, on_step=report)
         run = self._search(split, callbacks, within=self.key)
         outcome = run.go()
-        record = read_record(self._store, run.key)
+        record = load_record(self._store, run.key)
         assert record is not None
         entrants = dict(record.test)
         for role in ("recommended", "cheapest"):  # a pipeline with two roles was evaluated once, as the winner
@@ -161,7 +161,7 @@ class Crossfit:
         if row.state == "finished" and (state != "finished" or record.folds == tested):
             return
         total = self._total(outcome, folds)
-        account = RunStatistics.of(total.computed, total.reused, total.work, total.spent)
+        account = RunStatistics.from_work(total.computed, total.reused, total.work, total.spent)
         ended = replace(record, folds=tested, account=account)
         if any(fold.entrants for fold in tested):
             ended = replace(ended, look=self._count_test_use(ended))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
+from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.diagnosis.diagnosed import (
@@ -24,9 +24,9 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult
-from ragsmith.evaluation.ranking import best
+from ragsmith.evaluation.ranking import best_evaluation
 from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.records.front import cheapest, ranked_points, single_option_evaluations
+from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
 from ragsmith.records.record import WINNER_SOURCES
 from ragsmith.runs.choice import WinnerChoice, simplify
 from ragsmith.runs.run_context import RunContext, Step, timestamp
@@ -52,10 +52,10 @@ def run_final_comparison(
                 leader=choice.highest,
                 estimated=choice.estimated,
                 baselines=baselines,
-                single=best(single_option_evaluations(eligible, baselines["naive"]), terms),
+                single=best_evaluation(single_option_evaluations(eligible, baselines["naive"]), terms),
                 recommended=by_key.get(context.record.recommended or ""),
                 cheapest=_cheapest(context, winner, eligible),
-                random=best(random_control, terms),
+                random=best_evaluation(random_control, terms),
             ),
         )
         if not context.within:
@@ -89,10 +89,10 @@ def _evaluate_if_equal(context: RunContext, candidate: Candidate, other: Evaluat
     order, count = context.search_order, 1
     while True:
         [found] = context.evaluator.evaluate([candidate], order[:count])
-        if found.phenotype != other.on(found.questions).phenotype:
+        if found.phenotype != other.restrict(found.questions).phenotype:
             return None
         if count >= len(order):
-            context.seen.add([RaceResult.of_finished(found)])
+            context.seen.add([RaceResult.from_evaluation(found)])
             return found
         count *= 2
 
@@ -103,7 +103,7 @@ def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evalua
     distinct = {one.key: one for one in [*eligible, *(one for one in context.seen.evaluations if one.key in tried)]}
     evaluations = list(distinct.values())
     terms = context.seen.terms_of(evaluations)
-    return cheapest(ranked_points(evaluations, terms), winner, terms, context.settings.margin)
+    return find_cheapest(rank_points(evaluations, terms), winner, terms, context.settings.margin)
 
 
 def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
@@ -138,7 +138,7 @@ def _ablate(context: RunContext, winner: Evaluation) -> None:
         context.space,
         context.seen.terms,
         dataset=data.name,
-        clusters=context.record.split.search_groups or Clusters.alone(winner.questions),
+        clusters=context.record.split.search_groups or Clusters.singletons(winner.questions),
         seconds_of=context.latency_of if context.settings.timed else None,
     )
     found.save(context.store, data.digest)
@@ -188,9 +188,9 @@ def count_test_use(
 
     ``compared`` has configurations by role; the same configurations on the same questions are counted once.
     """
-    contents = digests(setup.dataset, setup.dataset.examples)
+    contents = digest_questions(setup.dataset, setup.dataset.examples)
     rivals = {name: one for name, one in compared.items() if name not in WINNER_SOURCES}
-    look = digest("look", rivals, setup.cut, setup.model_ids, fitness.identity)
+    look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity)
     return count_look(store, look, [contents[question] for question in tested], day)
 
 
@@ -226,10 +226,13 @@ def diagnose(
     in_full = frozenset(select_shown_questions(scores["winner"], scores["naive"]))
     for role, evaluations in roles.items():
         requested += [
-            (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranks else frozenset()) for one in evaluations
+            (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranking_only else frozenset())
+            for one in evaluations
         ]
     try:
-        store.put_diagnoses(list(_new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranks)))
+        store.put_diagnoses(
+            list(_new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranking_only))
+        )
     except (BudgetExhausted, ModelUnavailable):
         return
 
@@ -264,7 +267,7 @@ def _new_diagnoses(
         jobs = [(one.candidate, [q for key, q in part if key == one.key]) for one in by_key.values()]
         tracer = EvidenceTracer(frozenset(question for _, question in part) if full else frozenset(), answers)
         each = list(by_key)
-        for at, question, value in evaluator.seen(jobs, tracer):
+        for at, question, value in evaluator.observe(jobs, tracer):
             key, judge = each[at], setup.loaded_models.judge
             measures = part[key, question].records[question]["measures"]
             found = make_diagnosis(value, setup.examples[question], measures, good_score_threshold(judge))

@@ -18,10 +18,10 @@ from random import Random
 from statistics import fmean
 from typing import Any, TypeVar
 
-from ragsmith.evaluation.baselines import BASELINES, probes_of
+from ragsmith.evaluation.baselines import BASELINES, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, collection_texts, select_timed_questions
+from ragsmith.evaluation.experiment import Experiment, sort_examples
+from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, list_collection_texts, select_timed_questions
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
@@ -37,7 +37,7 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, read_record
+from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, load_record
 from ragsmith.runs.run import Execution, Run
 from ragsmith.runs.stub_models import (
     SCORE_PASSAGES,
@@ -220,8 +220,8 @@ def plan(
         held_out = replace(settings, verdict=HELD_OUT)
         one = plan(setup, space, store, held_out, prices=prices, latency=latency, in_flight=in_flight, sample=sample)
         return one.times(settings.folds + 1)
-    setup = setup.searching(space.settings).scoring(settings.fitness)
-    space = searchable_space(setup, space, ranks=settings.fitness.ranks)
+    setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
+    space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     about, proposed = estimate_pipeline_count(space, settings), _max_proposals(space, settings)
     if not any(map(is_costly, models.values())):
@@ -230,7 +230,7 @@ def plan(
             len(setup.dataset.examples),
             0,
             about_pipelines=about,
-            made=settings.fitness.made,
+            made=settings.fitness.output_name,
             about_made=about * len(setup.split.search),
             proposed=proposed,
         )
@@ -306,7 +306,7 @@ def _build_plan(
 
 def estimate_pipeline_count(space: Space, settings: RunSettings) -> int:
     """Return the approximate number of pipelines of a search that uses up its budget; see `SearchPlan`."""
-    probed = len(probes_of(space)) if settings.probes else 0
+    probed = len(list_probes(space)) if settings.probes else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _max_proposals(space, settings)
 
 
@@ -336,7 +336,7 @@ def _draw_samples(setup: Experiment, sample: int, simulations: int) -> list[list
     number = max(1, min(simulations, size // MIN_QUESTIONS_PER_SIMULATION))
     samples: list[list[Example]] = [[] for _ in range(number)]
     for name, examples, wanted in (("search", parts.search, size), ("test", parts.test, test_questions(size))):
-        for i, example in enumerate(Random(0).sample(ordered(examples), wanted)):
+        for i, example in enumerate(Random(0).sample(sort_examples(examples), wanted)):
             samples[i % number].append(replace(example, split=name))
     return samples
 
@@ -409,7 +409,7 @@ class _Simulator:
     def _simulate(self, examples: Sequence[Example], control: str) -> _Simulation:
         setup = self._setup
         simulated = _SimulatedExperiment(
-            replace(setup.dataset, examples=tuple(ordered(examples))),
+            replace(setup.dataset, examples=tuple(sort_examples(examples))),
             setup.models,
             setup.chunk_size,
             setup.checks_claims,
@@ -417,14 +417,14 @@ class _Simulator:
             gap=setup.gap,
             shared=self._engine,
         )
-        latency_of = partial(self._latency_of, simulated.searching(self._space.settings))
+        latency_of = partial(self._latency_of, simulated.with_searched_settings(self._space.settings))
         settings = replace(self._settings, control=control, time_limit=None)
         execution = Execution(latency_of=latency_of)
         outcome = Run(simulated, self._space, self._scratch, settings, execution=execution).go()
         counts = dict(self._counts)
         self._counts.clear()
         pipelines = len({key for key, _ in outcome.evaluations})
-        record = read_record(self._scratch, outcome.key)
+        record = load_record(self._scratch, outcome.key)
         assert record is not None
         return _Simulation(pipelines, counts, {}, _look_factors(record, pipelines))
 
@@ -453,12 +453,12 @@ class _Simulator:
         """Make the requests that time a pipeline, once; each call of a chat model is assumed to take a second."""
         timed, candidate = (evaluation.key, evaluation.questions), evaluation.candidate
         if timed not in self._calls:  # simulations have the same pipelines, on other questions
-            engine = self._engine(simulated.of(candidate))
-            gateway = TimingGateway(self._gateway, collection_texts(engine, candidate))
+            engine = self._engine(simulated.for_candidate(candidate))
+            gateway = TimingGateway(self._gateway, list_collection_texts(engine, candidate))
             for question in select_timed_questions(simulated.order, evaluation.records):
                 fresh = Engine(engine.corpus, self._timed_models[id(engine)], gateway)
                 text = simulated.examples[question].question
-                answer_alone(fresh, engine, candidate, text, ranks=self._settings.fitness.ranks)
+                answer_alone(fresh, engine, candidate, text, ranking_only=self._settings.fitness.ranking_only)
                 self.timed.questions += 1
             self.timed.pipelines += 1
             self._calls[timed] = fmean(evaluation.values("calls"))

@@ -29,7 +29,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
-from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.fitting import add_general_weights
 from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
@@ -110,7 +110,7 @@ def recommend(
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
     chosen = recommended(feasible, usable, corpus, models, most_calls=most_calls, weights=weights)
-    chosen = replace(chosen, candidate=with_general(setup, chosen.candidate))
+    chosen = replace(chosen, candidate=add_general_weights(setup, chosen.candidate))
     return RecommendationResult(
         setup,
         corpus,
@@ -147,7 +147,7 @@ def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learn
     The gains of options come from data sets that do not overlap with it, their variance from all, and the profile of
     its questions from the search questions. Expected gains are 0 if not ``learned``, or if too few data sets are known.
     """
-    if fitness.own:
+    if fitness.is_custom:
         return None
     knowledge = (_select_knowledge(setup) if learned else None) or replace(read(), observed=())
     corpus = corpus_of(setup.dataset.documents, setup.split.search)
@@ -175,7 +175,7 @@ def knowledge_digest() -> str:
 def _restrict_space(space: Space, setup: Experiment) -> Space:
     """Return the space without the options that need a model which the run lacks."""
     reranker = setup.models.for_role("cross_encoder").name != NONE
-    feasible = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
+    feasible = space.without(lambda gene: setup.lacks_weights(gene) and not gene.learns)
     return feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 

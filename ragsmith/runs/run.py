@@ -134,9 +134,9 @@ class Run:
         """
         settings = settings or RunSettings()
         execution, allowance, callbacks = execution or Execution(), allowance or Allowance(), callbacks or Callbacks()
-        setup = setup.searching(space.settings).scoring(settings.fitness)
+        setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
         settings = with_machine(settings, setup.variants)
-        space = searchable_space(setup, space, ranks=settings.fitness.ranks)
+        space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
@@ -147,7 +147,7 @@ class Run:
             callbacks.on_progress,
             self._budget,
             retry_failed=execution.retry_failed,
-            ranks=settings.fitness.ranks,
+            ranking_only=settings.fitness.ranking_only,
             clock=execution.clock,
             memory=execution.memory,
             cluster=execution.cluster,
@@ -160,7 +160,7 @@ class Run:
             store,
             settings,
             self._evaluator,
-            replace(RunRecord.begun(setup, space, settings, setup.split), within=within),
+            replace(RunRecord.create(setup, space, settings, setup.split), within=within),
             execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).get_median,
             callbacks,
             now,
@@ -193,7 +193,7 @@ class Run:
             for row in self._store.runs():  # the report needs them: a record that cannot be read ends the search now
                 if row.dataset == data.digest and row.key != self.key:
                     RunRecord.from_dict(row.value)
-            self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).to_dict())
+            self._store.put_dataset(data.digest, data.name, DatasetRecord.from_experiment(setup).to_dict())
             return self._stored_outcome() or self._compute()
 
     def _read_status(self) -> tuple[ProviderActivity, Spent]:
@@ -313,8 +313,8 @@ class Run:
         excluded = context.seen.terms.excluded | context.seen.terms_of(context.tested).excluded
         context.update(
             dropped=context.seen.dropped,
-            account=RunStatistics.of(evaluator.computed, evaluator.reused, work, self._budget.spent),
-            excluded={question: ExcludedQuestion.of(failure) for question, failure in excluded.items()},
+            account=RunStatistics.from_work(evaluator.computed, evaluator.reused, work, self._budget.spent),
+            excluded={question: ExcludedQuestion.from_failure(failure) for question, failure in excluded.items()},
             failed=sum(len(evaluation.failures) for evaluation in evaluator.evaluations.values()),
             unfinished=evaluator.unfinished,
         )

@@ -106,7 +106,7 @@ class RunContext:
     def evaluate(self, candidates: Sequence[Candidate]) -> list[Evaluation]:
         """Evaluate candidates on all search questions, outside a race."""
         evaluations = self.evaluator.evaluate(candidates, self.setup.split.search)
-        self.seen.add([RaceResult.of_finished(evaluation) for evaluation in evaluations])
+        self.seen.add([RaceResult.from_evaluation(evaluation) for evaluation in evaluations])
         return evaluations
 
     def report(self, step: Step) -> None:
@@ -135,15 +135,15 @@ DECIDING_CODE = (
     ("ragsmith.strategies.strategy", "has_at_most"),
     ("ragsmith.evaluation.racing", "Races"),
     ("ragsmith.evaluation.ranking", "Terms"),
-    ("ragsmith.evaluation.ranking", "ranked"),
-    ("ragsmith.evaluation.ranking", "shown_better"),
-    ("ragsmith.evaluation.baselines", "probes_of"),
+    ("ragsmith.evaluation.ranking", "rank_evaluations"),
+    ("ragsmith.evaluation.ranking", "find_significantly_better"),
+    ("ragsmith.evaluation.baselines", "list_probes"),
     ("ragsmith.runs.search_loop", "run_batches"),
     ("ragsmith.runs.search_loop", "warm_start"),
     ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplify"),
-    ("ragsmith.records.objectives", "costs_of"),
-    ("ragsmith.records.front", "cheapest"),
+    ("ragsmith.records.objectives", "compute_evaluation_costs"),
+    ("ragsmith.records.front", "find_cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
     ("ragsmith.effects.recommending", "prior_for"),
     ("ragsmith.effects.corpus", "corpus_of"),
@@ -165,10 +165,14 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     code = [*(fingerprint(*part) for part in DECIDING_CODE), *(STRATEGIES.parse(name).code for name in chosen)]
     code.append(str(settings.genetic.evaluations))  # a property, which asdict omits
     knowledge = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
-    models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
+    models = [(variant.chunking_key, variant.loaded_models.ids()) for variant in setup.variants]
     scoring = models, [measure.identity for measure in setup.measures]
     signals = {gene.technique.identity: gene for genes in space.options for gene in genes if gene.technique.signals}
-    weights = {name: setup.general(gene).plain() for name, gene in sorted(signals.items()) if not setup.lacks(gene)}
+    weights = {
+        name: setup.general_weights(gene).plain()
+        for name, gene in sorted(signals.items())
+        if not setup.lacks_weights(gene)
+    }
     return digest(
         "run",
         setup.dataset.digest,
@@ -209,7 +213,7 @@ class Latencies:
         return median_seconds(rows, questions)
 
     def _measure(self, evaluation: Evaluation, question: str) -> LatencyRow:
-        timing = self._evaluator.timed(evaluation.candidate, question)
+        timing = self._evaluator.measure_seconds(evaluation.candidate, question)
         state: Literal["ok", "failed"] = "failed" if isinstance(timing, dict) else "ok"
         row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, timing))
         if row.state == "failed":

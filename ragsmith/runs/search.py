@@ -11,8 +11,8 @@ from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
-from ragsmith.records.objectives import costs_of
-from ragsmith.records.record import read_record
+from ragsmith.records.objectives import compute_evaluation_costs
+from ragsmith.records.record import load_record
 from ragsmith.runs.recommended import prior_for_search, recommend_candidate
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
 from ragsmith.runs.search_loop import ProposalBatch, run_batches, warm_start
@@ -81,7 +81,7 @@ def _find_recommended(context: RunContext) -> Candidate | None:
     """Return the pipeline recommended for these documents; None if the space has no such pipeline."""
     if not context.settings.warm_start:
         return None
-    earlier = read_record(context.store, context.key)
+    earlier = load_record(context.store, context.key)
     if earlier and earlier.recommended and (stored := context.store.evaluation(earlier.recommended)):
         candidate = read_configuration(stored.configuration["pipeline"])  # a new recommendation takes seconds
         return tuple(replace(gene, fit=None) for gene in candidate)  # the options of a space are not fitted
@@ -110,7 +110,7 @@ def _make_races(context: RunContext) -> Races:
         context.evaluator,
         context.search_order,
         *race,
-        lambda candidate: context.setup.of(candidate).loaded_models,
+        lambda candidate: context.setup.for_candidate(candidate).loaded_models,
     )
 
 
@@ -120,7 +120,11 @@ def _race(
     """Race the proposals of ``strategy`` until it is done or a limit is reached."""
     settings = context.settings
     proposed: list[RaceResult] = []
-    costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
+    costs = (
+        partial(compute_evaluation_costs, settings, context.latency_of)
+        if settings.is_multiobjective and not control
+        else None
+    )
     try:
         for batch in run_batches(strategy, _make_races(context), context.space.candidate, known, context.seen, costs):
             if not control:

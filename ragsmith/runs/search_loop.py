@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
+from ragsmith.evaluation.baselines import BASELINES, baseline, list_probes
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.evaluation.ranking import Terms
@@ -50,7 +50,7 @@ class SeenCandidates:
 
     def terms_of(self, evaluations: Sequence[Evaluation]) -> Terms:
         """Return the terms of the comparison of ``evaluations``."""
-        return Terms.of(evaluations, *self._rules)
+        return Terms.from_evaluations(evaluations, *self._rules)
 
     def add(self, raced: Sequence[RaceResult]) -> None:
         """Add race results; a candidate that finishes in another race was not pruned."""
@@ -168,7 +168,7 @@ def warm_start(
     rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
     evaluations = evaluator.evaluate(rivals, questions)
     races.add_finished(evaluations)
-    single = probes_of(space) if probes else []
+    single = list_probes(space) if probes else []
     pairs = [candidate for probe in single for candidate in (probe.candidate, probe.reference)]
     distinct = {_identity(candidate): candidate for candidate in pairs}
     raced = dict(zip(distinct, races.run(list(distinct.values()), answering=True), strict=True))
@@ -190,7 +190,7 @@ def warm_start(
             for probe in single
         ),
         [
-            *zip(rivals, map(RaceResult.of_finished, evaluations), strict=True),
+            *zip(rivals, map(RaceResult.from_evaluation, evaluations), strict=True),
             *zip(distinct.values(), raced.values(), strict=True),
         ],
     )

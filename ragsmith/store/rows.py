@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from sqlalchemy import BigInteger, Double, Table
 from sqlalchemy.dialects import sqlite
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
 
@@ -241,6 +241,6 @@ def _converters(table: Table) -> tuple[Callable[[Any], Value], ...]:
     """Return the converter from Python to stored values for each column except the checksum."""
     kinds = {BigInteger: operator.index, Double: _as_double}
     return tuple(
-        canonical if as_json else kinds.get(type(column.type), _as_text)
+        to_canonical_json if as_json else kinds.get(type(column.type), _as_text)
         for column, as_json in zip(table.columns, _json_columns(table), strict=False)
     )

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from ragsmith.assessment.gate import GateResult, GroupChange, junit, junit_error
-from ragsmith.comparison.difference import difference
+from ragsmith.assessment.gate import GateResult, GroupChange, to_junit, to_junit_error
+from ragsmith.comparison.difference import compute_difference
 from ragsmith.comparison.questions import Clusters
 from ragsmith.evaluation.statistics import Verdict
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit.xsd")))
 """What the schema of Ant's report and that of the Jenkins plugin both accept: the narrower of the two, everywhere."""
 
-BETWEEN = difference([0.1] * 9, [0.5] * 9, list(range(9)))
+BETWEEN = compute_difference([0.1] * 9, [0.5] * 9, list(range(9)))
 
 
 def gated(name: str, *, passed: bool, n: int = 9) -> GateResult:
@@ -34,7 +34,7 @@ def gated(name: str, *, passed: bool, n: int = 9) -> GateResult:
         BETWEEN,
         Verdict.WORSE,
         0.1,
-        Clusters.alone(["q"]),
+        Clusters.singletons(["q"]),
         (moved, GroupChange("other", 1, 0.5, 0.49)),
         (moved,),
         {name: name},
@@ -43,7 +43,7 @@ def gated(name: str, *, passed: bool, n: int = 9) -> GateResult:
 
 @given(st.text(), st.booleans())
 def test_any_name_makes_a_valid_file_whose_counts_are_right(name: str, passed: bool) -> None:
-    text = junit(gated(name, passed=passed), seconds=1.5, now=1e9)
+    text = to_junit(gated(name, passed=passed), seconds=1.5, now=1e9)
     SCHEMA.assertValid(etree.fromstring(text.encode()))
     [suite] = ET.fromstring(text)
     assert suite.get("timestamp") == "2001-09-09T01:46:40"
@@ -56,7 +56,7 @@ def test_any_name_makes_a_valid_file_whose_counts_are_right(name: str, passed: b
 
 @given(st.text(min_size=1))
 def test_what_cannot_be_compared_is_an_error(why: str) -> None:
-    text = junit_error("law", why, seconds=0.0, now=0.0)
+    text = to_junit_error("law", why, seconds=0.0, now=0.0)
     SCHEMA.assertValid(etree.fromstring(text.encode()))
     [suite] = ET.fromstring(text)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")

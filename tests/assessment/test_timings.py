@@ -27,8 +27,8 @@ from ragsmith.models.names import ModelNames, partition_models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
-from ragsmith.records.objectives import store_timings, stored_timings
-from ragsmith.reporting.results import latencies
+from ragsmith.records.objectives import load_timings, store_timings
+from ragsmith.reporting.results import latency_percentiles
 from ragsmith.store.store import LatencyRow, Store
 
 EMBEDDED, RERANKED = 0.125, 0.5
@@ -110,7 +110,7 @@ def test_nothing_is_remembered_between_questions(tiny_folder: Path, pipeline: Bu
 def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]], cold: list[float]) -> None:
     timings = [StageTimes(f"q{i}", WARM, {**its, WHOLE: sum(its.values())}) for i, its in enumerate(warm)]
     timings += [StageTimes(f"q{i}", COLD, {START: took, WHOLE: took}) for i, took in enumerate(cold)]
-    found = latencies(timings, lambda question: ["type even"] if int(question[1:]) % 2 == 0 else [])
+    found = latency_percentiles(timings, lambda question: ["type even"] if int(question[1:]) % 2 == 0 else [])
     assert {one.state for one in found} == {WARM, *([COLD] if cold else [])}
     for one in found:
         if one.state == COLD:
@@ -132,10 +132,10 @@ def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Stor
         StageTimes("b", COLD, {WHOLE: 3.0}),
     ]
     store_timings(store, "key", "digest", "machine", first)
-    assert stored_timings(store, ["key", "other"]) == {"key": {"machine": first}}
+    assert load_timings(store, ["key", "other"]) == {"key": {"machine": first}}
     store_timings(store, "key", "digest", "machine", first[:1])
     store_timings(store, "key", "digest", "another", first[1:])
-    assert stored_timings(store, ["key"]) == {"key": {"another": first[1:], "machine": first[:1]}}
+    assert load_timings(store, ["key"]) == {"key": {"another": first[1:], "machine": first[:1]}}
     assert store.latencies(["key"], "machine") == {"key": {"a": weighed}}
     assert store.verify() == []
 

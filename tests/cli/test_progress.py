@@ -181,11 +181,11 @@ HELD = """
     import subprocess
     import sys
 
-    from ragsmith.evaluation.signals import signals_held
+    from ragsmith.evaluation.signals import signals_deferred
 
     HEAR = "import signal; print(*(int(n in signal.pthread_sigmask(signal.SIG_BLOCK, ())) for n in (1, 2, 15)))"
     try:
-        with signals_held():
+        with signals_deferred():
             signal.raise_signal(signal.SIGINT)
             subprocess.run([sys.executable, "-c", HEAR])
             print("held", flush=True)

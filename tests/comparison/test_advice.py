@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.comparison.advice import Facts, next_step
+from ragsmith.comparison.advice import ComparisonFacts, recommend
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison
@@ -27,20 +27,20 @@ def compared(name: str, verdict: Verdict, difference: Difference = SEEN, more: i
     return Comparison(name, TITLES[name], "", difference, 0.4, verdict, more_questions=more, more_groups=groups)
 
 
-FACTS = Facts(
+FACTS = ComparisonFacts(
     [compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, HoldoutUse(1, 20, 20)
 )
 
 
-def said(facts: Facts) -> tuple[str, str]:
-    found = next_step(facts)
+def said(facts: ComparisonFacts) -> tuple[str, str]:
+    found = recommend(facts)
     assert found is not None
     assert found.sentence.endswith(".")
     return found.kind, found.sentence
 
 
 def test_without_a_test_questions_are_to_be_written() -> None:
-    kind, sentence = said(Facts((), Clusters(), questions=12))
+    kind, sentence = said(ComparisonFacts((), Clusters(), questions=12))
     assert (kind, sentence) == ("write", "Write 8 more questions: with 20, some are held out.")
 
 
@@ -180,4 +180,4 @@ def test_the_recommended_pipeline_may_be_the_winner_or_a_baseline() -> None:
 
 
 def test_nothing_compared_asks_for_nothing() -> None:
-    assert next_step(replace(FACTS, comparisons=[])) is None
+    assert recommend(replace(FACTS, comparisons=[])) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.questions import MIN_GROUPS, Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import group_by_document, group_by_section
@@ -26,33 +26,33 @@ def asking(places: list[tuple[int, int]]) -> Dataset:
 
 
 def test_documents_are_the_groups_where_there_are_enough_of_them() -> None:
-    data = asking([(doc, part) for doc in range(FEWEST_GROUPS) for part in (0, 4)])
-    found = Clusters.of(data, data.examples)
+    data = asking([(doc, part) for doc in range(MIN_GROUPS) for part in (0, 4)])
+    found = Clusters.from_examples(data, data.examples)
     assert (found.unit, len(found.groups), found.documents) == ("document", 8, 8)
     assert str(found) == "16 questions from 8 documents (8 groups)"
-    assert found.numbers(["q00", "q01", "q02", "unknown", "q03"]) == [0, 0, 1, 2, 1]
+    assert found.group_numbers(["q00", "q01", "q02", "unknown", "q03"]) == [0, 0, 1, 2, 1]
 
 
 def test_sections_are_the_groups_where_documents_are_few() -> None:
     data = asking([(doc, part) for doc in range(3) for part in (0, 2, 4)])
-    found = Clusters.of(data, data.examples)
+    found = Clusters.from_examples(data, data.examples)
     assert (found.unit, len(found.groups), found.documents) == ("neighbourhood", 9, 3)
     assert found.linked_by == "questions whose gold lies in the same section, or near each other"
 
 
 def test_too_few_of_any_kind_are_said_by_section() -> None:
     data = asking([(0, 0), (0, 1), (0, 2)])
-    found = Clusters.of(data, data.examples)
+    found = Clusters.from_examples(data, data.examples)
     assert found.unit == "section"
-    assert len(found.groups) == len(group_by_section(data, data.examples)) < FEWEST_GROUPS
+    assert len(found.groups) == len(group_by_section(data, data.examples)) < MIN_GROUPS
 
 
 @pytest.mark.parametrize(("name", "part"), [("law", "search"), ("workshop", "test")])
 def test_bundled_questions_about_few_documents_count_by_section(name: str, part: str) -> None:
     data = load_dataset(name)
     questions = getattr(split(data), part)
-    found = Clusters.of(data, questions)
-    assert len(group_by_document(questions)) < FEWEST_GROUPS <= len(found.groups)
+    found = Clusters.from_examples(data, questions)
+    assert len(group_by_document(questions)) < MIN_GROUPS <= len(found.groups)
     assert found.questions == len(questions)
 
 
@@ -60,15 +60,13 @@ def test_bundled_questions_about_few_documents_count_by_section(name: str, part:
 def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     data = load_dataset(name)
     test = split(data).test
-    found = Clusters.of(data, test)
+    found = Clusters.from_examples(data, test)
     assert found.unit == "document"
-    assert (
-        FEWEST_GROUPS <= sum(bool(group.examples[0].evidence) for group in group_by_document(test)) < len(found.groups)
-    )
+    assert MIN_GROUPS <= sum(bool(group.examples[0].evidence) for group in group_by_document(test)) < len(found.groups)
     assert found.questions == len(test) == 100
 
 
 def test_nothing_known_is_each_question_by_itself() -> None:
-    found = Clusters.alone(["b", "a"])
-    assert (found.numbers(["b", "a"]), found.linked_by[:7]) == ([0, 1], "nothing")
-    assert str(Clusters.alone(["a"])) == "1 question (1 group)"
+    found = Clusters.singletons(["b", "a"])
+    assert (found.group_numbers(["b", "a"]), found.linked_by[:7]) == ([0, 1], "nothing")
+    assert str(Clusters.singletons(["a"])) == "1 question (1 group)"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjusted, digests
-from ragsmith.comparison.verdicts import could_show
+from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjust_for_looks, digest_questions
+from ragsmith.comparison.verdicts import can_be_significant
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT_SECONDS, Store
@@ -36,7 +36,7 @@ def test_for_every_question_the_levels_of_its_looks_come_to_a_tenth_at_most(aske
     spent: dict[str, float] = {}
     for number, questions in enumerate(asked):
         each = [f"q{question}" for question in questions]
-        seen = ledgers.number_new(looks, {}, each, f"look {number}")
+        seen = ledgers.number_look(looks, {}, each, f"look {number}")
         for question in each:
             looks.setdefault(question, set()).add(f"look {number}")
             spent[question] = spent.get(question, 0.0) + HoldoutUse(seen.number, len(each), seen.fresh).level
@@ -64,7 +64,7 @@ def test_where_questions_overlap_the_one_that_was_used_most_counts(tmp_path: Pat
 
 
 def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ledgers.VARIABLE, "off")
+    monkeypatch.setenv(ledgers.ENVIRONMENT_VARIABLE, "off")
     cache = tmp_path / "cache.sqlite"
     for number in range(3):
         look(cache, f"look {number}", ["x", f"y{number}"])
@@ -121,16 +121,16 @@ def test_a_ledger_without_a_home_is_a_notice(tmp_path: Path, monkeypatch: pytest
 def test_the_ledger_lies_where_programs_of_this_user_keep_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RAGSMITH_LEDGER")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert ledgers.place() == tmp_path / "ragsmith" / "looks.sqlite"
+    assert ledgers.ledger_path() == tmp_path / "ragsmith" / "looks.sqlite"
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     if sys.platform == "linux":
-        assert ledgers.place() == tmp_path / ".local" / "share" / "ragsmith" / "looks.sqlite"
+        assert ledgers.ledger_path() == tmp_path / ".local" / "share" / "ragsmith" / "looks.sqlite"
 
 
 def test_the_ledger_holds_digests_numbers_and_days(tmp_path: Path, tiny_folder: Path, ledger: Path) -> None:
     data = load_dataset(tiny_folder)
-    contents = digests(data, data.examples)
+    contents = digest_questions(data, data.examples)
     look(tmp_path / "cache.sqlite", "0123", list(contents.values()))
     raw = ledger.read_bytes()
     assert contents["ferry-1"].encode() in raw
@@ -141,7 +141,7 @@ def test_the_ledger_holds_digests_numbers_and_days(tmp_path: Path, tiny_folder: 
 
 def test_a_question_is_known_by_its_content_not_by_names(tiny_folder: Path) -> None:
     data = load_dataset(tiny_folder)
-    before = digests(data, data.examples)
+    before = digest_questions(data, data.examples)
     renamed = replace(
         data,
         name="another name",
@@ -156,14 +156,14 @@ def test_a_question_is_known_by_its_content_not_by_names(tiny_folder: Path) -> N
             for example in data.examples
         ),
     )
-    assert list(digests(renamed, renamed.examples).values()) == list(before.values())
+    assert list(digest_questions(renamed, renamed.examples).values()) == list(before.values())
     first = data.examples[0]
     for changed in (
         replace(first, answer="Another answer."),
         replace(first, question="Another question?"),
         replace(first, evidence=(replace(first.evidence[0], start=first.evidence[0].start + 1),)),
     ):
-        assert digests(data, [changed])[first.id] != before[first.id]
+        assert digest_questions(data, [changed])[first.id] != before[first.id]
 
 
 def _look_many(ledger: str, folder: str, name: str, count: int) -> None:
@@ -190,10 +190,10 @@ def test_two_processes_at_once_give_no_number_twice(tmp_path: Path, ledger: Path
 
 
 def test_p_doubles_with_each_look_until_nothing_can_be_shown() -> None:
-    assert [adjusted(0.01, number) for number in (1, 2, 3, 8, 5_000)] == [0.01, 0.02, 0.04, 1.0, 1.0]
-    assert could_show(8, family=4)  # 4 * 2**-7 = 0.031
-    assert not could_show(8, family=4, look=2)
-    assert not could_show(7, family=4)
+    assert [adjust_for_looks(0.01, number) for number in (1, 2, 3, 8, 5_000)] == [0.01, 0.02, 0.04, 1.0, 1.0]
+    assert can_be_significant(8, family=4)  # 4 * 2**-7 = 0.031
+    assert not can_be_significant(8, family=4, look=2)
+    assert not can_be_significant(7, family=4)
 
 
 def test_the_same_pipelines_on_other_questions_are_another_look(tmp_path: Path) -> None:
@@ -229,6 +229,6 @@ def test_what_fails_beside_the_ledger_is_not_laid_to_it(ledger: Path, error: Exc
 
     asked: list[ledgers.LedgerPage | None] = []
     with pytest.raises(type(error)) as raised:
-        ledgers.with_ledger(decide)
+        ledgers.run_with_ledger(decide)
     assert raised.value is error
     assert len(asked) == 1

@@ -8,9 +8,15 @@ from statistics import fmean
 
 import pytest
 
-from ragsmith.comparison.difference import attainable, chance, difference, smallest, widened
-from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.verdicts import Comparison, compare, compare_two
+from ragsmith.comparison.difference import (
+    attainable_level,
+    compute_difference,
+    compute_power,
+    corrected_error,
+    smallest_detectable,
+)
+from ragsmith.comparison.questions import MIN_GROUPS, Clusters
+from ragsmith.comparison.verdicts import Comparison, compare_pipelines, compare_two
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
@@ -47,8 +53,8 @@ def test_below_eight_groups_nothing_is_better_however_many_questions_there_are()
     assert (seven.difference.groups, seven.difference.p) == (7, 2**-6)
     assert seven.adjusted_p == 2**-6 < 0.05
     assert (seven.verdict, seven.detectable) == (Verdict.TOO_FEW, None)
-    assert against([0.3] * 8, [1] * FEWEST_GROUPS).verdict is Verdict.BETTER
-    assert against([-0.3] * 8, [1] * FEWEST_GROUPS).verdict is Verdict.WORSE
+    assert against([0.3] * 8, [1] * MIN_GROUPS).verdict is Verdict.BETTER
+    assert against([-0.3] * 8, [1] * MIN_GROUPS).verdict is Verdict.WORSE
 
 
 def test_what_is_behind_by_less_than_the_margin_is_not_worse() -> None:
@@ -66,11 +72,13 @@ def test_each_look_halves_the_level_until_fresh_questions_are_needed() -> None:
 
 def test_one_of_several_comparisons_has_to_show_more() -> None:
     first, others = evaluation("first", [0.8] * 8), {f"o{i}": evaluation(f"o{i}", [0.5] * 8) for i in range(7)}
-    terms = Terms.of([first, *others.values()], Fitness())
-    found = compare(first, others, terms, grouped([1] * 8))
+    terms = Terms.from_evaluations([first, *others.values()], Fitness())
+    found = compare_pipelines(first, others, terms, grouped([1] * 8))
     assert {one.adjusted_p for one in found} == {7 * 2**-7}
     assert {one.verdict for one in found} == {Verdict.TOO_FEW}
-    assert {one.verdict for one in compare(first, {"o0": others["o0"]}, terms, grouped([1] * 8))} == {Verdict.BETTER}
+    assert {one.verdict for one in compare_pipelines(first, {"o0": others["o0"]}, terms, grouped([1] * 8))} == {
+        Verdict.BETTER
+    }
 
 
 def test_what_is_excluded_is_the_interval_and_more_questions_would_settle_what_was_seen() -> None:
@@ -97,31 +105,31 @@ def test_the_power_that_is_predicted_is_the_share_in_which_it_is_shown() -> None
             found = against([lift + draw.gauss(0, 0.08) for lift in lifts for _ in range(2)], [2] * groups)
             shown += found.verdict is Verdict.BETTER
             assert found.difference is not None
-            predicted.append(chance(0.06, found.difference.error, groups, 0.05))
+            predicted.append(compute_power(0.06, found.difference.error, groups, 0.05))
         assert shown / worlds == pytest.approx(fmean(predicted), abs=0.12)  # two standard errors and the method
 
 
 def test_the_smallest_difference_is_the_one_shown_four_times_in_five() -> None:
     for groups in (8, 20, 100):
         for effective in (None, 0.7 * groups):
-            least = smallest(0.02, groups, 0.05, effective=effective)
+            least = smallest_detectable(0.02, groups, 0.05, effective=effective)
             assert least is not None
-            assert chance(least, 0.02, groups, 0.05, effective=effective) == pytest.approx(0.8)
-        assert chance(0.0, 0.02, groups, 0.05) == pytest.approx(0.025, abs=0.004)
-    assert smallest(0.02, 5, 0.05) is None
-    assert chance(0.5, 0.02, 5, 0.05) == 0.0
-    assert (attainable(0.05, 8), attainable(0.05, 100)) == (6 / 128, 0.05)
+            assert compute_power(least, 0.02, groups, 0.05, effective=effective) == pytest.approx(0.8)
+        assert compute_power(0.0, 0.02, groups, 0.05) == pytest.approx(0.025, abs=0.004)
+    assert smallest_detectable(0.02, 5, 0.05) is None
+    assert compute_power(0.5, 0.02, 5, 0.05) == 0.0
+    assert (attainable_level(0.05, 8), attainable_level(0.05, 100)) == (6 / 128, 0.05)
 
 
 def test_groups_of_different_sizes_tell_less_than_as_many_of_one_size() -> None:
     draw = random.Random("sizes")
     scores = [draw.gauss(0, 0.2) for _ in range(40)]
-    even = difference(scores, [0.0] * 40, [place // 4 for place in range(40)])
+    even = compute_difference(scores, [0.0] * 40, [place // 4 for place in range(40)])
     assert even.effective == 10.0
-    assert widened(even.error, 10, even.effective) == (pytest.approx(even.error), 9)
-    uneven = difference(scores, [0.0] * 40, [max(0, place - 30) for place in range(40)])
+    assert corrected_error(even.error, 10, even.effective) == (pytest.approx(even.error), 9)
+    uneven = compute_difference(scores, [0.0] * 40, [max(0, place - 30) for place in range(40)])
     assert uneven.effective == pytest.approx(40**2 / (31**2 + 9))
-    wide, degrees = widened(uneven.error, 10, uneven.effective)
+    wide, degrees = corrected_error(uneven.error, 10, uneven.effective)
     assert (degrees, wide > 1.2 * uneven.error) == (1, True)
 
 
@@ -129,7 +137,7 @@ def test_where_no_p_can_be_small_enough_nothing_is_detectable_and_no_questions_a
     able, spent = (against([0.1, 0.01, -0.02] * 10, [1] * 30, look=look) for look in (7, 11))
     assert able.detectable is not None
     assert (spent.verdict, spent.detectable, spent.more_questions) == (Verdict.TOO_FEW, None, None)
-    assert attainable(0.05 / 2**10, 30) == 0.0
+    assert attainable_level(0.05 / 2**10, 30) == 0.0
 
 
 def test_spent_questions_are_told_from_too_few() -> None:

@@ -29,14 +29,14 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import plots, run_tables, wording
-from ragsmith.reporting.report_files import INTERACTIONS, PARTS
+from ragsmith.reporting.report_files import INTERACTION_COLUMNS, PART_COLUMNS
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.table import to_csv
 
 QUESTIONS = tuple(f"q{n:02}" for n in range(40))
-ALONE = Clusters.alone(QUESTIONS)
+ALONE = Clusters.singletons(QUESTIONS)
 PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
 OPTIONS = {
     "query_expansion": ("none", "hyde", "multi_query"),
@@ -85,7 +85,7 @@ def taken_apart(
     first = evaluate(winner)
     others = [evaluate(one) for one in list_ablation_candidates(winner, SPACE, with_swaps=with_swaps, pairs=pairs)]
     return compute_ablation(
-        first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE
+        first, others, SPACE, Terms.from_evaluations([first, *others], Fitness()), dataset="made up", clusters=ALONE
     )
 
 
@@ -147,7 +147,7 @@ def test_intervals_and_errors_are_by_group_of_questions() -> None:
     clusters = Clusters(tuple(QUESTIONS[start : start + 4] for start in range(0, 40, 4)))
     evaluate = evaluator({"hyde": effect})
     first, *others = map(evaluate, [HYDE, *list_ablation_candidates(HYDE, SPACE)])
-    terms = Terms.of([first, *others], Fitness())
+    terms = Terms.from_evaluations([first, *others], Fitness())
     found = compute_ablation(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     estimate = found.outs[0].worth["fitness"]
     sums = (1.5 * (effect - effect.mean())).reshape(10, 4).sum(axis=1)
@@ -168,18 +168,18 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     clusters = Clusters(tuple(QUESTIONS[a:b] for a, b in itertools.pairwise(ends)))
     winner = pipeline(query_expansion="hyde", retrieval="bm25")
     first, *others = map(evaluator(effects), [winner, *list_ablation_candidates(winner, SPACE)])
-    terms = Terms.of([first, *others], Fitness())
+    terms = Terms.from_evaluations([first, *others], Fitness())
     found = compute_ablation(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     worth = found.outs[0].worth["fitness"]
     assert (worth.mean > 0, worth.shown, worth.groups) == (True, known, groups)
     assert (worth.low is None) is (worth.high is None) is not known
-    table = run_tables.parts(found)
+    table = run_tables.parts_table(found)
     assert any("(too few groups)" in cell for row in table.cells for cell in row) is not known
     assert ("(too few groups)" in wording.describe_interaction(found.interactions[0])) is not known
-    assert all(("(too few groups)" in row.said) is not known for row in plots.parts(found).rows)
-    row = next(csv.DictReader(to_csv(found.parts, PARTS).splitlines()))
+    assert all(("(too few groups)" in row.said) is not known for row in plots.plot_parts(found).rows)
+    row = next(csv.DictReader(to_csv(found.parts, PART_COLUMNS).splitlines()))
     assert (row["groups"], row["fitness_low"] == "") == (str(groups), not known)
-    row = next(csv.DictReader(to_csv(found.interactions, INTERACTIONS).splitlines()))
+    row = next(csv.DictReader(to_csv(found.interactions, INTERACTION_COLUMNS).splitlines()))
     assert (row["groups"], row["beyond_high"] == "") == (str(groups), not known)
 
 
@@ -204,7 +204,9 @@ def test_what_the_space_forbids_or_nobody_evaluated_is_named_and_not_scored() ->
         "small", "", SPACE.options, ({"retrieval": frozenset({"vector"}), "reranking": frozenset({"cross_encoder"})},)
     )
     first = evaluator({})(WINNER)
-    found = compute_ablation(first, [], forbidding, Terms.of([first], Fitness()), dataset="made up", clusters=ALONE)
+    found = compute_ablation(
+        first, [], forbidding, Terms.from_evaluations([first], Fitness()), dataset="made up", clusters=ALONE
+    )
     assert {one.option: one.why_not for one in found.outs} == {
         "hyde": "not evaluated: `ragsmith ablate` does it",
         "bm25": "the space forbids what would be left",
@@ -226,7 +228,7 @@ def test_a_pipeline_that_failed_too_often_is_not_compared() -> None:
     records = {question: record for question, record in without.records.items() if question not in failed}
     others[0] = Evaluation(without.key, without.candidate, QUESTIONS, records, failed)
     found = compute_ablation(
-        first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE
+        first, others, SPACE, Terms.from_evaluations([first, *others], Fitness()), dataset="made up", clusters=ALONE
     )
     assert found.outs[0].why_not == "failed on 5 of 40 questions"
     assert found.outs[1].why_not == ""
@@ -241,7 +243,9 @@ def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_ch
 
     raced = [left(one, answered) for one, answered in zip(others[:3], (5, 30, 4), strict=True)]
     met = [first, *raced]
-    found = compute_ablation(first, met, SPACE, Terms.of(met, Fitness()), dataset="made up", clusters=ALONE)
+    found = compute_ablation(
+        first, met, SPACE, Terms.from_evaluations(met, Fitness()), dataset="made up", clusters=ALONE
+    )
     said = [f"answered {answered} of 40, left the race" for answered in (5, 30, 4)]
     assert [one.why_not for one in found.outs] == said
     assert all(not one.worth for one in found.outs)

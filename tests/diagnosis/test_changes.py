@@ -17,7 +17,7 @@ from ragsmith.diagnosis.changes import list_signal_removals
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.fitting import add_general_weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate
@@ -89,14 +89,14 @@ def test_each_signal_of_each_learned_ranking_is_left_out_in_turn(pipeline: Build
 def test_the_signal_that_alone_separates_gold_is_worth_most(
     titled: Experiment, space: Space, store: Store, pipeline: Build
 ) -> None:
-    winner = with_general(titled, pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})))
+    winner = add_general_weights(titled, pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})))
     others = list_ablation_candidates(winner, space, with_signals=True)
     assert {change.candidate for change in list_signal_removals(winner, space)} < {*others}
     questions = titled.dataset.examples
     with Evaluator(titled, store, 1) as evaluator:
         first, *rest = evaluator.evaluate([winner, *others], questions)
-    alone = Clusters.alone([example.id for example in questions])
-    terms = Terms.of([first, *rest], Fitness())
+    alone = Clusters.singletons([example.id for example in questions])
+    terms = Terms.from_evaluations([first, *rest], Fitness())
     found = compute_ablation(first, rest, space, terms, dataset="places", clusters=alone)
     assert first.mean("recall") == 1
     worth = {part.instead: part.worth["retrieval"] for part in found.signals}

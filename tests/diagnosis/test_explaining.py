@@ -12,7 +12,7 @@ from ragsmith.diagnosis.explaining import QuestionExplanation, StageExplanation,
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.fitting import add_general_weights
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
@@ -38,7 +38,9 @@ def adds_up(station: StageExplanation, names: tuple[str, ...]) -> bool:
 
 
 def test_what_signals_add_is_the_score_of_a_hit(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
-    candidate = with_general(tiny_setup, pipeline(retrieval="listnet", reranking=("listnet", {"without": "title"})))
+    candidate = add_general_weights(
+        tiny_setup, pipeline(retrieval="listnet", reranking=("listnet", {"without": "title"}))
+    )
     found = stations(way(tiny_setup, store, candidate))
     assert adds_up(found["query_expansion"], retrieval["listnet"].signals)
     assert adds_up(found["reranking"], reranking["listnet"].signals)
@@ -66,5 +68,5 @@ def test_rankings_that_were_not_learned_or_are_of_other_queries_have_no_signals(
     tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     for candidate in (pipeline(retrieval="hybrid"), pipeline(retrieval="listnet", query_expansion="hyde")):
-        found = way(tiny_setup, store, with_general(tiny_setup, candidate))
+        found = way(tiny_setup, store, add_general_weights(tiny_setup, candidate))
         assert not any(hit.signals for station in found.stations for hit in station.hits)

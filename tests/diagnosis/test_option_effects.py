@@ -20,7 +20,7 @@ from ragsmith.techniques.registry import load_techniques
 
 load_techniques()
 QUESTIONS = tuple(f"q{n:02}" for n in range(30))
-ALONE = Clusters.alone(QUESTIONS)
+ALONE = Clusters.singletons(QUESTIONS)
 PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
 NAMES = ("hyde", "bm25", "cross_encoder", "hybrid")
 

@@ -16,7 +16,7 @@ import pytest
 from ragsmith.diagnosis.causes import Cause, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
@@ -378,7 +378,7 @@ def found(plant: Plant, build: Callable[..., Candidate]) -> Cause:
     engine.models = replace(engine.models, **plant.models)
     example = setup.examples["planted"]
     trace = engine.answer(candidate, Question(example.question))
-    record = scored(engine, setup, trace, example)
+    record = score_answer(engine, setup, trace, example)
     followed = EvidenceTracer()(engine, setup, candidate, trace, example)
     return make_diagnosis(followed, example, record["measures"], good_score_threshold(engine.models.judge)).cause
 

@@ -13,7 +13,7 @@ from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.showing import weights_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.general_weights import SHIPPED, GeneralWeights, shipped
+from ragsmith.evaluation.general_weights import SHIPPED_FILES, GeneralWeights, load_shipped_weights
 from ragsmith.models.names import ModelNames
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
@@ -69,7 +69,7 @@ def test_both_techniques_learn_from_the_search_questions_of_each(
         assert one.questions["retrieval.listnet"] == 6
         assert one.questions["reranking.listnet"] <= 12  # behind hybrid search, and behind learned retrieval
     assert learned.overlapping(halves[1].dataset.documents) == ("land",)
-    general = learned.of(retrieval["listnet"])
+    general = learned.for_technique(retrieval["listnet"])
     assert general.weights[general.signals.index("bm25")] > 0
 
 
@@ -77,7 +77,7 @@ def test_test_questions_are_not_looked_at(learned: GeneralWeights, halves: list[
     tested, searched = (
         learn_weights([astray(setup, split) for setup in halves], store) for split in ("test", "search")
     )
-    assert tested.plain() == learned.plain()
+    assert tested.to_dict() == learned.to_dict()
     place = learned.signals["retrieval.listnet"].index("cosine_rank")
     assert searched.weights["retrieval.listnet"][place] < 0 < learned.weights["retrieval.listnet"][place]
 
@@ -142,8 +142,10 @@ def test_without_weights_of_its_own_knowledge_has_those_that_ship() -> None:
     assert {(one.technique, one.signal): one.weight for one in found} == pytest.approx(
         {
             (f"{technique} (embedder: {embedder})", signal): weight
-            for embedder in SHIPPED
-            for technique, its in shipped(embedder).signals.items()
-            for signal, weight in zip(its, shipped(embedder).general(technique).weights.tolist(), strict=True)
+            for embedder in SHIPPED_FILES
+            for technique, its in load_shipped_weights(embedder).signals.items()
+            for signal, weight in zip(
+                its, load_shipped_weights(embedder).general(technique).weights.tolist(), strict=True
+            )
         }
     )

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actor_runner import MAX_LOSSES, ActorRunner, answer_request, refuse_vectors
+from ragsmith.evaluation.actor_runner import MAX_LOSSES, ActorRunner, answer_request, check_vectors
 from ragsmith.evaluation.actors import Mailbox, NodeSetup
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
@@ -240,7 +240,7 @@ def test_vectors_lie_where_all_nodes_can_search_them(
 ) -> None:
     for models in (ModelNames(vector_store=store), ModelNames(embedder=ModelName("wordllama", vector_store=store))):
         with pytest.raises(UsageError, match=refused) if refused else nullcontext():
-            refuse_vectors(replace(tiny_setup, models=models), address)
+            check_vectors(replace(tiny_setup, models=models), address)
 
 
 def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(

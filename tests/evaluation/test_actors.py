@@ -24,7 +24,7 @@ from ray_nodes import LOOPBACK_ALONE, Nodes, TooBusy
 
 from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import find_mismatch
-from ragsmith.evaluation.cluster import Cluster, is_at, read_engine
+from ragsmith.evaluation.cluster import Cluster, is_at, parse_engine
 from ragsmith.evaluation.experiment import Experiment
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (pip install 'ragsmith[ray]')")
@@ -69,7 +69,7 @@ class ConnectedRay(ModuleType):
 
 
 def test_processes_are_no_cluster() -> None:
-    assert read_engine("processes") is None
+    assert parse_engine("processes") is None
 
 
 @with_ray
@@ -84,7 +84,7 @@ def test_processes_are_no_cluster() -> None:
     ],
 )
 def test_a_cluster_is_named_in_these_forms(engine: str, address: str) -> None:
-    found = read_engine(engine, 3)
+    found = parse_engine(engine, 3)
     assert found is not None
     assert (found.address, found.actors) == (address, 3)
 
@@ -92,14 +92,14 @@ def test_a_cluster_is_named_in_these_forms(engine: str, address: str) -> None:
 @pytest.mark.parametrize("engine", ["", "rays", "dask", "ray:", "ray://", "ray:head", "ray://head", "ray://head:port"])
 def test_another_form_is_refused_with_those_that_there_are(engine: str) -> None:
     with pytest.raises(WrongOption, match=r"give .*ray://HOST:PORT") as refused:
-        read_engine(engine)
+        parse_engine(engine)
     assert refused.value.flag == "--engine"
 
 
 def test_a_cluster_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"ray is not installed: run  pip install 'ragsmith\[ray\]'"):
-        read_engine("ray")
+        parse_engine("ray")
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_a_search_with_one_data_set_among_several_refuses_a_wrong_engine_at_once
 
 
 def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Experiment) -> None:
-    from ragsmith.digest import program  # noqa: PLC0415  it reads the whole package
+    from ragsmith.digest import program_digest  # noqa: PLC0415  it reads the whole package
 
-    assert find_mismatch(program(), tiny_setup.model_ids, lambda: tiny_setup) == ""
+    assert find_mismatch(program_digest(), tiny_setup.model_ids, lambda: tiny_setup) == ""
     assert "another version" in find_mismatch("0" * 16, tiny_setup.model_ids, lambda: tiny_setup)
     others = {**tiny_setup.model_ids, "embedder": "another"}
-    assert "other models under the same names" in find_mismatch(program(), others, lambda: tiny_setup)
+    assert "other models under the same names" in find_mismatch(program_digest(), others, lambda: tiny_setup)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import StoreError
-from ragsmith.evaluation.evaluation import AT_ONCE, Recallable, Records
+from ragsmith.evaluation.evaluation import MAX_REREAD_EVALUATIONS, EvictableRecord, RecordCache
 from ragsmith.gateway.memory import GIB, Memory
 from ragsmith.store.rows import ResultRow
 
@@ -53,19 +53,19 @@ def record(n: int) -> dict[str, Any]:
 @given(st.dictionaries(st.text(max_size=5), PARTS))
 def test_a_record_that_was_let_go_is_the_same_record(given: dict[str, Any]) -> None:
     shelf = Shelf()
-    recallable = Records(Memory(), shelf.results).keep(shelf.put("e", "q", given))
+    recallable = RecordCache(Memory(), shelf.results).add(shelf.put("e", "q", given))
     for _ in range(2):
         assert recallable == given
         assert list(recallable) == list(given)
         assert "no such part" not in recallable
         assert recallable.get("no such part", 7) == 7
-        recallable.let_go()
+        recallable.evict()
 
 
 def test_what_there_is_no_room_for_is_read_once_an_evaluation() -> None:
     shelf = Shelf()
-    records = Records(little(), shelf.results)
-    kept = {(e, n): records.keep(shelf.put(f"e{e}", f"q{n}", record(n))) for e in range(5) for n in range(1000)}
+    records = RecordCache(little(), shelf.results)
+    kept = {(e, n): records.add(shelf.put(f"e{e}", f"q{n}", record(n))) for e in range(5) for n in range(1000)}
     assert 0 < len(records) < 2500
     assert all(one["answer"] == record(n)["answer"] for (_, n), one in kept.items())
     assert max(shelf.read.values()) == 1
@@ -73,38 +73,40 @@ def test_what_there_is_no_room_for_is_read_once_an_evaluation() -> None:
 
 def test_no_more_evaluations_are_held_than_are_said() -> None:
     shelf = Shelf()
-    records = Records(Memory(), shelf.results)
-    kept: list[Recallable] = [records.keep(shelf.put(f"e{e}", "q", record(e))) for e in range(AT_ONCE + 1)]
+    records = RecordCache(Memory(), shelf.results)
+    kept: list[EvictableRecord] = [
+        records.add(shelf.put(f"e{e}", "q", record(e))) for e in range(MAX_REREAD_EVALUATIONS + 1)
+    ]
     for one in kept:
-        one.let_go()
+        one.evict()
     for _ in range(2):
-        assert [one["answer"] for one in kept] == [record(e)["answer"] for e in range(AT_ONCE + 1)]
-    assert shelf.read == {f"e{e}": 2 for e in range(AT_ONCE + 1)}
+        assert [one["answer"] for one in kept] == [record(e)["answer"] for e in range(MAX_REREAD_EVALUATIONS + 1)]
+    assert shelf.read == {f"e{e}": 2 for e in range(MAX_REREAD_EVALUATIONS + 1)}
 
 
 def test_what_was_finished_after_it_was_read_is_found() -> None:
     shelf = Shelf()
-    records = Records(Memory(), shelf.results)
-    first = records.keep(shelf.put("e", "q1", record(1)))
-    first.let_go()
+    records = RecordCache(Memory(), shelf.results)
+    first = records.add(shelf.put("e", "q1", record(1)))
+    first.evict()
     assert first["answer"] == record(1)["answer"]
-    second = records.keep(shelf.put("e", "q2", record(2)))
-    second.let_go()
+    second = records.add(shelf.put("e", "q2", record(2)))
+    second.evict()
     assert second["answer"] == record(2)["answer"]
 
 
 def test_all_is_held_where_there_is_room() -> None:
     shelf = Shelf()
-    records = Records(Memory(), shelf.results)
+    records = RecordCache(Memory(), shelf.results)
     rows = [shelf.put("e", f"q{n}", record(n)) for n in range(1000)]
-    assert all(records.keep(row)["measures"] is row.value["measures"] for row in rows)
+    assert all(records.add(row)["measures"] is row.value["measures"] for row in rows)
     assert not shelf.read
 
 
 def test_what_the_store_has_lost_is_named() -> None:
     shelf = Shelf()
-    recallable = Records(Memory(), shelf.results).keep(shelf.put("evaluation7", "q3", record(1)))
-    recallable.let_go()
+    recallable = RecordCache(Memory(), shelf.results).add(shelf.put("evaluation7", "q3", record(1)))
+    recallable.evict()
     del shelf.rows["evaluation7"]["q3"]
     with pytest.raises(StoreError, match=r"'q3' \(evaluation evaluation7\)"):
         _ = recallable["answer"]

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.errors import StoreError, UsageError
-from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.ranking import Terms, ranked
+from ragsmith.evaluation.ranking import Terms, rank_evaluations
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
@@ -243,20 +243,26 @@ def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_a
 
     registered(reranking, idle)
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(reranking="idle"), pipeline()])
-    assert [e.candidate for e in ranked(evaluations, Terms.of(evaluations, Fitness()))] == [pipeline()]
-    assert [e.candidate for e in ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))] == [pipeline()]
+    assert [e.candidate for e in rank_evaluations(evaluations, Terms.from_evaluations(evaluations, Fitness()))] == [
+        pipeline()
+    ]
+    assert [
+        e.candidate for e in rank_evaluations(evaluations[::-1], Terms.from_evaluations(evaluations, Fitness()))
+    ] == [pipeline()]
 
 
 def test_an_evaluation_can_be_read_back(tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody) -> None:
     moody.bad = ["market-6"]
     [made], _ = evaluate(tiny_setup, store, [pipeline(passage_filter=("moody", {"k": 2}))])
-    read = stored_evaluation(store, made.key, made.questions)
+    read = load_evaluation(store, made.key, made.questions)
     assert read.candidate == made.candidate
-    assert {q: canonical(r) for q, r in read.records.items()} == {q: canonical(r) for q, r in made.records.items()}
+    assert {q: to_canonical_json(r) for q, r in read.records.items()} == {
+        q: to_canonical_json(r) for q, r in made.records.items()
+    }
     assert set(read.failures) == {"market-6"}
     assert read.mean("fitness") is None
 
 
 def test_an_evaluation_that_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(StoreError, match="no evaluation abc"):
-        stored_evaluation(store, "abc", ["q"])
+        load_evaluation(store, "abc", ["q"])

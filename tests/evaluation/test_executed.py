@@ -15,9 +15,9 @@ from typing import Any
 from fault_replies import chat_reply
 
 import ragsmith
-from ragsmith.digest import closure
+from ragsmith.digest import list_dependencies
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.keys import CODE
+from ragsmith.evaluation.keys import FINGERPRINTED_CODE
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
@@ -62,7 +62,7 @@ def named(files: set[str]) -> set[str]:
 
 def counted(*places: tuple[str, str]) -> set[str]:
     """The modules that count in the fingerprints of ``places``, without ``ragsmith.``."""
-    return {name.removeprefix("ragsmith.") for place in places for name in closure(*place)}
+    return {name.removeprefix("ragsmith.") for place in places for name in list_dependencies(*place)}
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def test_whatever_is_executed_is_in_the_key_or_machinery(tiny_setup: Experiment,
         results = [evaluate_job(engine, setup, candidate, (0, question)) for candidate in candidates]
     assert all(result.ok for result in results)
     places = [(fn.__module__, fn.__name__) for fn in (*functions, *(technique.fn for technique in techniques))]
-    assert named(found) - counted(*CODE, *models, *places) <= MACHINERY
+    assert named(found) - counted(*FINGERPRINTED_CODE, *models, *places) <= MACHINERY
 
 
 class Chat:
@@ -139,7 +139,7 @@ def test_how_models_elsewhere_are_asked_is_in_the_key(tiny_setup: Experiment, pi
     functions = [(measure.fn.__module__, measure.fn.__name__) for measure in setup.measures]
     techniques = [(gene.technique.fn.__module__, gene.technique.fn.__name__) for gene in candidate]
     embedder = type(models.embedder).__module__, type(models.embedder).__name__
-    extra = named(found) - counted(*CODE, embedder, *functions, *techniques)
+    extra = named(found) - counted(*FINGERPRINTED_CODE, embedder, *functions, *techniques)
     assert extra <= MACHINERY | ELSEWHERE
     assert "gateway.prompts_and_vectors" in named(found)
-    assert not (MACHINERY | ELSEWHERE) & counted(*CODE)
+    assert not (MACHINERY | ELSEWHERE) & counted(*FINGERPRINTED_CODE)

@@ -58,11 +58,11 @@ def test_retrieval_and_generation_are_means_of_their_measures() -> None:
 )
 def test_the_paper_s_fitness_is_the_weighted_mean_of_both(weights: Weights, expected: float) -> None:
     assert Fitness(weights)(MEASURES) == pytest.approx(expected)
-    assert Fitness.of(weights) == Fitness(weights)
+    assert Fitness.from_spec(weights) == Fitness(weights)
 
 
 def test_a_function_of_a_file_is_handed_the_measures_and_the_composite_values(own: Path) -> None:
-    found = Fitness.of(f"{own}:geometric")
+    found = Fitness.from_spec(f"{own}:geometric")
     assert found(MEASURES) == pytest.approx(math.sqrt(R * G))
     assert pickle.loads(pickle.dumps(found))(MEASURES) == found(MEASURES)
     assert "my_fitness.py:geometric" in found.formula
@@ -73,8 +73,8 @@ def by_recall(measures: Mapping[str, float]) -> float:
 
 
 def test_a_function_in_python_is_its_file_and_name() -> None:
-    assert Fitness.of(by_recall) == Fitness.of(f"{__file__}:by_recall")
-    assert Fitness.of(by_recall)(MEASURES) == 0.5
+    assert Fitness.from_spec(by_recall) == Fitness.from_spec(f"{__file__}:by_recall")
+    assert Fitness.from_spec(by_recall)(MEASURES) == 0.5
 
 
 def test_a_file_that_has_been_imported_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,27 +82,27 @@ def test_a_file_that_has_been_imported_is_not_run_again(tmp_path: Path, monkeypa
     path.write_text("runs = []\n\n\ndef counted(measures):\n    runs.append(1)\n    return 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("imported_fitness")
-    assert Fitness.of(module.counted)(MEASURES) == Fitness.of(f"{path}:counted")(MEASURES) == 1.0
+    assert Fitness.from_spec(module.counted)(MEASURES) == Fitness.from_spec(f"{path}:counted")(MEASURES) == 1.0
     assert module.runs == [1, 1, 1, 1]  # each is tried once before it is used
 
 
 def test_a_function_of_the_script_that_runs_is_refused() -> None:
     scripted = FunctionType(by_recall.__code__, {"__name__": "__main__"})
     with pytest.raises(UsageError, match="not the script itself"):
-        Fitness.of(scripted)
+        Fitness.from_spec(scripted)
 
 
 @pytest.mark.parametrize("wrong", [lambda measures: 1.0, abs, "fitness.py", "nowhere.py:geometric", "geometric"])
 def test_what_is_in_no_file_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"give (paper, reading, )?FILE\.py:function"):
-        Fitness.of(wrong)
+        Fitness.from_spec(wrong)
 
 
 def test_an_unknown_function_is_answered_with_the_known_ones(own: Path) -> None:
     with pytest.raises(UsageError, match="did you mean 'geometric'"):
-        Fitness.of(f"{own}:geometrics")
+        Fitness.from_spec(f"{own}:geometrics")
     with pytest.raises(UsageError, match="no function 'HALF'"):
-        Fitness.of(f"{own}:HALF")
+        Fitness.from_spec(f"{own}:HALF")
 
 
 @pytest.mark.parametrize(
@@ -123,22 +123,22 @@ def test_a_function_that_gives_no_number_is_refused_before_anything_is_asked(
     line = OWN.splitlines().index(f"def {function}(measures):") + 2
     place = "" if function in {"told", "endless"} else rf" \(line {line}\)"
     with pytest.raises(UsageError, match=rf"my_fitness\.py:{function}{place} {complaint}"):
-        Fitness.of(f"{own}:{function}")
+        Fitness.from_spec(f"{own}:{function}")
 
 
 def test_a_function_that_fails_for_one_question_only_is_a_user_s_mistake(own: Path) -> None:
-    found = Fitness.of(f"{own}:odds")
+    found = Fitness.from_spec(f"{own}:odds")
     with pytest.raises(UsageError, match=r"my_fitness\.py:odds \(line \d+\) cannot be worked out .*division"):
         found({**MEASURES, "recall": 1.0})
 
 
 def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: Path, tmp_path: Path) -> None:
-    for given in (Fitness(), Fitness(Weights(3, 1)), Fitness.of(f"{own}:geometric")):
-        assert Fitness.read(given.plain()) == given
+    for given in (Fitness(), Fitness(Weights(3, 1)), Fitness.from_spec(f"{own}:geometric")):
+        assert Fitness.from_dict(given.to_dict()) == given
     folder = tmp_path / "reports" / "toy"
-    kept = Fitness.of(f"{own}:geometric").plain(folder)
+    kept = Fitness.from_spec(f"{own}:geometric").to_dict(folder)
     assert kept["file"] == "../../my_fitness.py"
-    assert Fitness.read(kept, folder)(MEASURES) == pytest.approx(math.sqrt(R * G))
+    assert Fitness.from_dict(kept, folder)(MEASURES) == pytest.approx(math.sqrt(R * G))
 
 
 @pytest.mark.parametrize(
@@ -153,24 +153,24 @@ def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: P
 )
 def test_anything_else_is_refused(settings: Any) -> None:
     with pytest.raises(ValueError, match="must"):
-        Fitness.read(settings)
+        Fitness.from_dict(settings)
 
 
 def test_the_identity_does_not_depend_on_where_the_file_lies(own: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / own.name
     other.parent.mkdir()
     other.write_text(OWN)
-    (one, two) = (Fitness.of(f"{path}:geometric") for path in (own, other))
+    (one, two) = (Fitness.from_spec(f"{path}:geometric") for path in (own, other))
     assert one.identity == two.identity
-    assert one.identity != Fitness.of(f"{own}:odds").identity != Fitness().identity
+    assert one.identity != Fitness.from_spec(f"{own}:odds").identity != Fitness().identity
 
 
 def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path) -> None:
-    kept = Fitness.of(f"{own}:geometric").plain()
-    changed = Fitness.read({**kept, "digest": "0" * 16})
+    kept = Fitness.from_spec(f"{own}:geometric").to_dict()
+    changed = Fitness.from_dict({**kept, "digest": "0" * 16})
     with pytest.raises(UsageError, match="has changed since pipelines were ranked by it"):
         changed(MEASURES)
-    gone = Fitness.read({**kept, "file": str(own.with_name("gone.py"))})
+    gone = Fitness.from_dict({**kept, "file": str(own.with_name("gone.py"))})
     with pytest.raises(UsageError, match=r"gone\.py"):
         gone(MEASURES)
 
@@ -191,7 +191,7 @@ def test_a_question_that_nothing_answers_counts_by_being_declined() -> None:
 
 
 def test_what_is_about_rankings_alone_needs_evidence() -> None:
-    assert Fitness().about("retrieval").needs_evidence
+    assert Fitness().with_objective("retrieval").needs_evidence
     assert Fitness(Weights(1, 0)).needs_evidence
     assert not Fitness(Weights(0.9, 0.1)).needs_evidence
     with pytest.raises(UsageError, match="neither evidence nor an answer"):
@@ -201,7 +201,7 @@ def test_what_is_about_rankings_alone_needs_evidence() -> None:
 def test_an_own_function_is_not_handed_what_a_question_lacks(tmp_path: Path) -> None:
     file = tmp_path / "parts.py"
     file.write_text("def parts(measures):\n    return len([n for n in ('retrieval', 'generation') if n in measures])\n")
-    found = Fitness.of(f"{file}:parts")
+    found = Fitness.from_spec(f"{file}:parts")
     assert [found(m) for m in (MEASURES, UNLABELLED, UNANSWERABLE)] == [2, 1, 1]
 
 
@@ -209,22 +209,22 @@ READ = {**MEASURES, "context_precision": 0.125, "kept_precision": 0.5}
 
 
 def test_a_named_fitness_has_precision_for_a_fifth_measure() -> None:
-    reading = Fitness.of("reading")
+    reading = Fitness.from_spec("reading")
     assert reading(READ) == pytest.approx(((0.5 + 0.25 + 0.75 + 1.0 + 0.125) / 5 + G) / 2)
     ranked = {name: value for name, value in READ.items() if name not in ("judge", "similarity", "context_precision")}
-    assert reading.about("retrieval")(ranked) == pytest.approx((0.5 + 0.25 + 0.75 + 1.0 + 0.5) / 5)
+    assert reading.with_objective("retrieval")(ranked) == pytest.approx((0.5 + 0.25 + 0.75 + 1.0 + 0.5) / 5)
     unfound = {**dict.fromkeys(READ), "judge": 0.6, "similarity": 0.8}
     assert reading(unfound) == pytest.approx(G)  # a question without evidence is its answer
-    assert not reading.adds_up
+    assert not reading.is_additive
 
 
 def test_a_named_fitness_is_kept_by_its_name(tmp_path: Path) -> None:
-    reading = Fitness.of("reading")
-    assert reading.plain(tmp_path) == {"name": "reading"}
-    for fitness in (reading, reading.about("retrieval")):
-        assert Fitness.read(fitness.plain()) == fitness == pickle.loads(pickle.dumps(fitness))
+    reading = Fitness.from_spec("reading")
+    assert reading.to_dict(tmp_path) == {"name": "reading"}
+    for fitness in (reading, reading.with_objective("retrieval")):
+        assert Fitness.from_dict(fitness.to_dict()) == fitness == pickle.loads(pickle.dumps(fitness))
     assert reading.identity["digest"]
     assert reading.formula == "reading, worked out for each question"
-    assert Fitness.of("paper") == Fitness()
+    assert Fitness.from_spec("paper") == Fitness()
     with pytest.raises(UsageError, match=r"'readings' is in no file .*: give paper, reading, FILE\.py:function"):
-        Fitness.of("readings")
+        Fitness.from_spec("readings")

@@ -22,14 +22,14 @@ from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import (
-    SHIPPED,
+    SHIPPED_FILES,
     STATIC,
     TRANSFORMER,
     DatasetContribution,
     GeneralWeights,
     LossExpansion,
-    class_of,
-    shipped,
+    embedder_class,
+    load_shipped_weights,
 )
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import make_gene
@@ -150,55 +150,55 @@ def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Experiment)
     assert known.overlapping(island) == ("island",)
     assert known.overlapping(town) == ("town",)
     assert known.overlapping(()) == ()
-    assert known.of(technique).weights == pytest.approx(np.zeros(15))
+    assert known.for_technique(technique).weights == pytest.approx(np.zeros(15))
     gene = make_gene("retrieval", "listnet")
-    found = replace(tiny_setup, weights=known).general(gene)
+    found = replace(tiny_setup, weights=known).general_weights(gene)
     assert found.weights == pytest.approx(np.full(15, 1 / (1 + RIDGE)))
     assert found.questions == 9
     with pytest.raises(UsageError, match="no data set on other documents teaches its weights"):
-        replace(tiny_setup, weights=known.without(["town"])).general(gene)
+        replace(tiny_setup, weights=known.without(["town"])).general_weights(gene)
 
 
 def test_where_nobody_teaches_what_learns_begins_with_nothing(tiny_setup: Experiment) -> None:
     setup = replace(tiny_setup, weights=weighing().without(["made up"]))
     plain, fitted = (make_gene("retrieval", "listnet", {"weights": its}) for its in ("general", "fitted"))
-    assert setup.lacks(plain)
-    assert setup.lacks(fitted)
-    assert setup.general(fitted).plain() == WeightPrior.zero(retrieval["listnet"].signals).plain()
+    assert setup.lacks_weights(plain)
+    assert setup.lacks_weights(fitted)
+    assert setup.general_weights(fitted).plain() == WeightPrior.zero(retrieval["listnet"].signals).plain()
     with pytest.raises(UsageError, match="no data set on other documents teaches its weights"):
-        setup.general(plain)
-    assert not tiny_setup.lacks(plain)
-    assert not setup.lacks(make_gene("retrieval", "hybrid"))
+        setup.general_weights(plain)
+    assert not tiny_setup.lacks_weights(plain)
+    assert not setup.lacks_weights(make_gene("retrieval", "hybrid"))
 
 
 def test_techniques_without_weights_and_other_signals_are_refused_in_a_sentence() -> None:
     known = weighing(retrieval={"bm25": 1.0})
-    assert known.of(retrieval["listnet"]).weights[0] == 1
+    assert known.for_technique(retrieval["listnet"]).weights[0] == 1
     listnet: Technique = retrieval["listnet"]
     assert listnet.fitting is not None
     fewer = replace(listnet, fitting=replace(listnet.fitting, names={"bm25": "", "cosine": ""}))
     with pytest.raises(
         UsageError, match=r"signals bm25, cosine, and weights were learned for bm25, bm25_rank, .*again"
     ):
-        known.of(fewer)
+        known.for_technique(fewer)
     with pytest.raises(UsageError, match=r"passage_filter\.sscc: no data set on other documents teaches"):
-        known.of(passage_filter["sscc"])
+        known.for_technique(passage_filter["sscc"])
 
 
 def test_the_shipped_weights_are_of_the_signals_there_are() -> None:
-    known = shipped()
+    known = load_shipped_weights()
     for technique in (retrieval["listnet"], reranking["listnet"]):
-        general = known.of(technique)
+        general = known.for_technique(technique)
         assert general.weights.shape == (len(technique.signals),)
         assert np.linalg.eigvalsh(general.curvature).min() > 0
         assert general.questions > 100
     assert known.overlapping(example_documents()) == ()
 
 
-@pytest.mark.parametrize("embedder", SHIPPED)
+@pytest.mark.parametrize("embedder", SHIPPED_FILES)
 def test_the_shipped_weights_were_learned_with_the_code_of_today(embedder: str) -> None:
     code = {technique.identity: technique.code for technique in (retrieval["listnet"], reranking["listnet"])}
-    assert dict(shipped(embedder).code) == code, "a signal has changed: learn weights again"
+    assert dict(load_shipped_weights(embedder).code) == code, "a signal has changed: learn weights again"
 
 
 @pytest.mark.parametrize(
@@ -210,13 +210,13 @@ def test_the_shipped_weights_were_learned_with_the_code_of_today(embedder: str) 
     ],
 )
 def test_weights_are_those_of_the_class_of_the_embedder(embedder: str, found: str) -> None:
-    assert class_of(ModelNames().override({"embedder": embedder})) == found
+    assert embedder_class(ModelNames().override({"embedder": embedder})) == found
 
 
 @pytest.mark.parametrize("name", domains())
 def test_what_ships_leaves_out_the_bundled_data_set_that_it_is_used_on(name: str) -> None:
     documents = load_dataset(name).documents
-    assert name in shipped().overlapping(documents[: len(documents) // 2])
+    assert name in load_shipped_weights().overlapping(documents[: len(documents) // 2])
 
 
 @pytest.fixture
@@ -232,8 +232,8 @@ def known() -> GeneralWeights:
 def test_what_is_written_is_read_back_to_six_digits(known: GeneralWeights, tmp_path: Path) -> None:
     path = tmp_path / "weights.json"
     known.write(path)
-    again = GeneralWeights.read(json.loads(path.read_text()))
-    assert again.plain() == known.plain() == GeneralWeights.read(known.plain()).plain()
+    again = GeneralWeights.from_dict(json.loads(path.read_text()))
+    assert again.to_dict() == known.to_dict() == GeneralWeights.from_dict(known.to_dict()).to_dict()
     assert again.code == {"retrieval.listnet": "c0de"}
     assert [(one.name, one.sample, one.questions) for one in again.datasets] == [
         (one.name, one.sample, one.questions) for one in known.datasets
@@ -284,7 +284,7 @@ def test_a_damaged_file_is_refused_and_says_where(
     write(Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=known), path)
     found = read(path).ranking
     assert found is not None
-    assert found.plain() == known.plain()
+    assert found.to_dict() == known.to_dict()
     plain = json.loads(path.read_text())
     changed(plain["ranking"], *damage[:-1], to=damage[-1])
     path.write_text(json.dumps(plain))
@@ -295,7 +295,7 @@ def test_a_damaged_file_is_refused_and_says_where(
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_have_to_be_finite(known: GeneralWeights, number: float) -> None:
     for way in (("weights", "retrieval.listnet", 0), ("datasets", 1, "hessian", "retrieval.listnet", 4)):
-        plain = json.loads(json.dumps(known.plain()))
+        plain = json.loads(json.dumps(known.to_dict()))
         changed(plain, *way, to=number)
         with pytest.raises(ValueError, match="numbers are needed"):
-            GeneralWeights.read(plain)
+            GeneralWeights.from_dict(plain)

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, pack_part, parts_of, with_part
+from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, list_parts, pack_part, unpack_part
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.index import Index
@@ -37,11 +37,11 @@ def index(tiny_setup: Experiment, embedder: Embedder) -> Index:
 
 def sent(index: Index, part: IndexPart, to: Index | None) -> Index:
     """The part, as another process has it."""
-    return with_part(to, part, pickle.loads(pickle.dumps(pack_part(index, part))))
+    return unpack_part(to, part, pickle.loads(pickle.dumps(pack_part(index, part))))
 
 
 def put_together(index: Index) -> Index:
-    first, *others = parts_of(index)
+    first, *others = list_parts(index)
     assert first == ENTRIES
     found = sent(index, ENTRIES, None)
     for part in others:
@@ -65,7 +65,7 @@ def test_what_is_put_together_finds_the_same(index: Index, embedder: Embedder) -
 
 def test_no_array_that_comes_of_vectors_is_sent_twice(index: Index, embedder: Embedder) -> None:
     starts = 8 * len(index.entries)  # where entries begin, which a store has, too
-    of_vectors = [part for part in parts_of(index) if embedder.id in part[1]]
+    of_vectors = [part for part in list_parts(index) if embedder.id in part[1]]
     buffers = [array for part in of_vectors for array in pack_part(index, part)[1] if len(array) > starts]
     assert len(buffers) > 3
     assert not any(np.shares_memory(one, other) for i, one in enumerate(buffers) for other in buffers[:i])

@@ -11,12 +11,12 @@ import pytest
 from learned_ranking import weighing
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import GeneralWeights, shipped
+from ragsmith.evaluation.fitting import add_general_weights
+from ragsmith.evaluation.general_weights import GeneralWeights, load_shipped_weights
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import export_yaml
@@ -74,7 +74,7 @@ def learned_from(
         engine.observe(candidate, family, Question(setup.examples[one].question), Gold(setup.relevance[one].relevant))
         for one in sorted(ids)
     ]
-    return solve(seen, general=setup.general(gene), without="")
+    return solve(seen, general=setup.general_weights(gene), without="")
 
 
 @pytest.mark.parametrize("family", ["retrieval", "reranking"])
@@ -110,7 +110,7 @@ def test_fitted_weights_are_kept_and_read_back(wrong: Experiment, store: Store, 
     assert len(watched.put) == 1
     assert (second.key, second.candidate, second.records) == (first.key, first.candidate, first.records)
     assert read_configuration(configuration(first.candidate)) == first.candidate
-    assert stored_evaluation(store, first.key, first.questions).candidate == first.candidate
+    assert load_evaluation(store, first.key, first.questions).candidate == first.candidate
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_general_weights_need_no_question_and_no_place_in_the_store(
     assert watched.put == []
     for family in ("retrieval", "reranking"):
         fit = fit_of(evaluation.candidate, family)
-        general = shipped().general(f"{family}.listnet")
+        general = load_shipped_weights().general(f"{family}.listnet")
         assert fit.held_out == ()
         assert fit.numbers["times"] == 0
         assert list(fit.numbers["weights"]) == list(general.signals)
@@ -212,7 +212,7 @@ def test_other_general_weights_change_the_keys_of_those_pipelines_alone_that_ord
         pipeline(retrieval="listnet", reranking="listnet", passage_augment="prev_next"),
     ]
     for candidate in candidates:
-        genes = [with_general(setup, candidate) for setup in (one, other)]
+        genes = [add_general_weights(setup, candidate) for setup in (one, other)]
         has_it = any((gene.technique.family, gene.technique.name) == (family, "listnet") for gene in candidate)
         for key in (evaluation_key, ranking_key):
             before, after = (key(setup, its) for setup, its in zip((one, other), genes, strict=True))

@@ -313,7 +313,7 @@ LARGE = """
         with ProcessRunner(setup, setup.engine(), 2, large_from=10) as runner:
             for candidate in (naive, (headers, *naive[1:]), bm25, (headers, *bm25[1:])):
                 all_of(runner, [candidate])
-                engine, _ = runner.engines.of(candidate)
+                engine, _ = runner.engines.get(candidate)
                 built = "_bm25" in vars(engine.index(candidate[0]))
                 assert built == (str(candidate[2]) == "bm25"), "each worker builds it"
 """

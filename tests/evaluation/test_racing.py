@@ -15,7 +15,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.racing import PartialScores, Races, RaceState, Racing, asks_to_rank, costly_kinds
+from ragsmith.evaluation.racing import PartialScores, Races, RaceState, Racing, calls_models_to_rank, list_costly_tools
 from ragsmith.evaluation.ranking import MAX_FAILURE_RATE
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -46,7 +46,7 @@ def field(rng: np.random.Generator, size: int, level: float = 0.3) -> list[Parti
 def begun(finished: list[PartialScores], racing: Racing | None = None) -> RaceState:
     track = RaceState(QUESTIONS, racing or Racing(front=5))
     for one in finished:
-        track.finish(one)
+        track.add(one)
     return track
 
 
@@ -70,15 +70,15 @@ def test_whoever_is_far_behind_leaves_and_who_is_ahead_stays() -> None:
     track = begun(finished)
     worse = standing(finished[0].exact, finished[0].sampled - 0.2, 10)
     better = standing(finished[0].exact, finished[0].sampled + 0.2, 10)
-    assert track.behind(10, {1: worse, 2: better}) == [1]
+    assert track.find_behind(10, {1: worse, 2: better}) == [1]
 
 
 def test_nobody_leaves_at_the_last_look_or_from_a_field_that_is_not_larger_than_the_front() -> None:
     rng = np.random.default_rng(2)
     finished = field(rng, 6)
     worse = standing(finished[0].exact, finished[0].sampled - 0.3)
-    assert begun(finished).behind(QUESTIONS, {1: worse}) == []
-    assert begun(finished[:4]).behind(10, {1: worse}) == []
+    assert begun(finished).find_behind(QUESTIONS, {1: worse}) == []
+    assert begun(finished[:4]).find_behind(10, {1: worse}) == []
 
 
 def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
@@ -92,7 +92,7 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
     nothing = np.full(QUESTIONS, np.nan)
     for margin, expected in ((-1e-9, [1]), (1e-9, [])):
         exact = np.full(QUESTIONS, bar - highest + margin)
-        assert track.futile({1: PartialScores(exact, nothing)}) == expected
+        assert track.find_futile({1: PartialScores(exact, nothing)}) == expected
 
 
 def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
@@ -109,7 +109,7 @@ def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
             continue
         able += 1
         looks = racing.looks(QUESTIONS)[:-1]
-        wrong += any(track.behind(met, {0: standing(finished[0].exact, candidate, met)}) for met in looks)
+        wrong += any(track.find_behind(met, {0: standing(finished[0].exact, candidate, met)}) for met in looks)
     assert able > 100
     assert wrong / able <= racing.error
 
@@ -118,9 +118,9 @@ def test_an_estimate_adds_what_the_questions_still_to_come_are_easier_by() -> No
     exact = np.zeros(QUESTIONS)
     easy_later = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
     track = begun([standing(exact, easy_later)])
-    assert track.prune(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
+    assert track.estimate_pruned(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
     unanswered = PartialScores(exact + 0.1, np.full(QUESTIONS, np.nan))
-    assert track.prune(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
+    assert track.estimate_pruned(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
 
 
 def naive_with(**genes: str) -> Candidate:
@@ -142,8 +142,8 @@ def naive_with(**genes: str) -> Candidate:
 )
 def test_who_asks_a_chat_model_to_rank_each_question(genes: dict[str, str], asks: bool) -> None:
     candidate = naive_with(**genes)
-    assert asks_to_rank(candidate, frozenset({"language_model"})) is asks
-    assert not asks_to_rank(candidate, frozenset())
+    assert calls_models_to_rank(candidate, frozenset({"language_model"})) is asks
+    assert not calls_models_to_rank(candidate, frozenset())
 
 
 CHAT, SLOW, FREE = SimpleNamespace(complete=None), SimpleNamespace(slow=True), SimpleNamespace()
@@ -156,9 +156,17 @@ def models(**others: Any) -> Models:
 
 def test_chat_models_and_rerankers_that_are_served_or_slow_cost_something() -> None:
     served = SimpleNamespace(provider=None)
-    assert costly_kinds(models()) == costly_kinds(models(judge=CHAT, embedder=SLOW)) == set()
-    assert costly_kinds(models(language_model=CHAT)) == costly_kinds(models(controller=CHAT)) == {"language_model"}
-    assert costly_kinds(models(cross_encoder=served)) == costly_kinds(models(cross_encoder=SLOW)) == {"cross_encoder"}
+    assert list_costly_tools(models()) == list_costly_tools(models(judge=CHAT, embedder=SLOW)) == set()
+    assert (
+        list_costly_tools(models(language_model=CHAT))
+        == list_costly_tools(models(controller=CHAT))
+        == {"language_model"}
+    )
+    assert (
+        list_costly_tools(models(cross_encoder=served))
+        == list_costly_tools(models(cross_encoder=SLOW))
+        == {"cross_encoder"}
+    )
 
 
 def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions() -> None:
@@ -173,9 +181,9 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
     worse_to_answer = unranked(hard, alike[0].sampled - 0.2, 10, 10)
     better = unranked(hard + 0.2, alike[0].sampled, 10, 10)
     runners = {1: same, 2: worse_to_rank, 3: worse_to_answer, 4: better}
-    assert track.behind(10, runners) == [2, 3]
+    assert track.find_behind(10, runners) == [2, 3]
     whole = PartialScores(hard - 0.2, alike[0].sampled).value()
-    assert track.prune(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
+    assert track.estimate_pruned(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
 
 
 def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_the_others() -> None:
@@ -185,8 +193,8 @@ def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_
     nothing = np.full(QUESTIONS, np.nan)
     worse, alike = unranked(finished[0].exact - 0.3, nothing, 10), unranked(finished[0].exact, nothing, 10)
     unknown = unranked(finished[0].exact - 0.3, nothing, 1)
-    assert track.futile({1: worse, 2: alike, 3: unknown}) == [1]
-    left = track.prune(worse, 0)
+    assert track.find_futile({1: worse, 2: alike, 3: unknown}) == [1]
+    left = track.estimate_pruned(worse, 0)
     assert left.questions == 0
     assert left.estimate == pytest.approx(np.mean([one.value() for one in finished]) - 0.3, abs=0.03)
 
@@ -195,10 +203,10 @@ def race(track: RaceState, racing: Racing, exact: np.ndarray, sampled: np.ndarra
     """Whether somebody leaves whose rankings come in blocks: with the answers, or before them."""
     looks = racing.looks(QUESTIONS)[:-1]
     if answering:
-        return any(track.behind(met, {0: unranked(exact, sampled, met, met)}) for met in looks)
+        return any(track.find_behind(met, {0: unranked(exact, sampled, met, met)}) for met in looks)
     nothing = np.full(QUESTIONS, np.nan)
-    early = any(track.futile({0: unranked(exact, nothing, met)}) for met in looks)
-    return early or bool(track.futile({0: PartialScores(exact, nothing)}))
+    early = any(track.find_futile({0: unranked(exact, nothing, met)}) for met in looks)
+    return early or bool(track.find_futile({0: PartialScores(exact, nothing)}))
 
 
 @pytest.mark.parametrize("answering", [False, True])

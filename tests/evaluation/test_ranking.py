@@ -12,7 +12,13 @@ import pytest
 
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
+from ragsmith.evaluation.ranking import (
+    Terms,
+    best_evaluation,
+    common_questions,
+    find_significantly_better,
+    rank_evaluations,
+)
 from ragsmith.pipelines.genes import Candidate, make_gene
 
 QUESTIONS = tuple(f"q{place:02}" for place in range(20))
@@ -40,22 +46,25 @@ def without(scores: Scores, *places: int) -> list[float | None]:
 
 
 def order(evaluations: Sequence[Evaluation], max_failure_rate: float = 0.1) -> list[str]:
-    return [one.key for one in ranked(evaluations, Terms.of(evaluations, Fitness(), max_failure_rate))]
+    return [
+        one.key
+        for one in rank_evaluations(evaluations, Terms.from_evaluations(evaluations, Fitness(), max_failure_rate))
+    ]
 
 
 def scores_of(evaluations: Sequence[Evaluation], max_failure_rate: float = 0.1) -> Mapping[str, float | None]:
-    terms = Terms.of(evaluations, Fitness(), max_failure_rate)
+    terms = Terms.from_evaluations(evaluations, Fitness(), max_failure_rate)
     return {one.key: terms.score(one) for one in evaluations}
 
 
 def test_a_question_that_all_failed_on_counts_for_none_of_them() -> None:
     both = [evaluation("good", without([0.8] * 20, 3, 4)), evaluation("bad", without([0.2] * 20, 3, 4, 5))]
-    terms = Terms.of(both, Fitness())
+    terms = Terms.from_evaluations(both, Fitness())
     assert list(terms.excluded) == ["q03", "q04"]
     assert terms.excluded["q03"] == FAILURE
     assert len(terms.counted) == 18
     assert terms.score(both[0]) == pytest.approx(0.8)
-    assert [terms.missed(one) for one in both] == [0, 1]
+    assert [terms.count_missing(one) for one in both] == [0, 1]
     late = evaluation("late", [*[0.8] * 3, 0.0, 0.0, *[0.8] * 15])  # it finished what had been excluded before
     assert terms.score(late) == pytest.approx(0.8)
 
@@ -66,15 +75,15 @@ def test_a_question_that_any_candidate_finished_is_not_excluded() -> None:
         evaluation("b", without([0.7] * 20, 3)),
         evaluation("c", [0.1] * 20),
     ]
-    assert Terms.of(rows, Fitness()).excluded == {}
+    assert Terms.from_evaluations(rows, Fitness()).excluded == {}
     assert scores_of(rows)["a"] == pytest.approx(0.8 * 19 / 20)
 
 
 def test_what_is_left_has_to_be_half_of_the_questions_to_decide() -> None:
     half, more = ([evaluation("a", without([0.8] * 20, *range(n)))] for n in (10, 11))
-    assert Terms.of(half, Fitness()).decide
-    assert not Terms.of(more, Fitness()).decide
-    assert not Terms.of([evaluation("a", [None] * 20)], Fitness()).decide
+    assert Terms.from_evaluations(half, Fitness()).can_decide
+    assert not Terms.from_evaluations(more, Fitness()).can_decide
+    assert not Terms.from_evaluations([evaluation("a", [None] * 20)], Fitness()).can_decide
 
 
 def test_a_candidate_may_miss_its_share_and_no_more() -> None:
@@ -92,8 +101,8 @@ def test_a_share_is_met_exactly_whatever_its_binary_fraction() -> None:
         records = {question: _record(0.5, question) for question in questions[share:]}
         one = Evaluation("one", (make_gene("retrieval", "vector"),), questions, records, failures)
         terms = Terms(questions, {}, share / 100, 0.0, Fitness())
-        assert terms.admit(one)
-        assert not replace(terms, max_failure_rate=share / 100 - 0.001).admit(one)
+        assert terms.admits(one)
+        assert not replace(terms, max_failure_rate=share / 100 - 0.001).admits(one)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -115,46 +124,46 @@ def test_failing_never_raises_a_score_or_a_place(seed: int) -> None:
 
 def test_a_failure_is_ranked_as_the_lowest_score_even_below_zero(tmp_path: Path) -> None:
     rows = [evaluation("a", without([0.9] * 20, 1)), evaluation("b", [0.5] * 20)]
-    assert Terms.of(rows, Fitness()).lowest == 0.0
+    assert Terms.from_evaluations(rows, Fitness()).lowest == 0.0
     (tmp_path / "below.py").write_text("def below(measures):\n    return measures['recall'] - 3.0\n")
-    assert Terms.of(rows, Fitness.of(f"{tmp_path / 'below.py'}:below")).lowest == -2.5
+    assert Terms.from_evaluations(rows, Fitness.from_spec(f"{tmp_path / 'below.py'}:below")).lowest == -2.5
 
 
 def test_a_leader_that_is_shown_worse_where_both_finished_has_not_won() -> None:
     good = evaluation("good", without([0.9] * 20, *range(8)))  # incomplete: it cannot win, but it is there
     worst = evaluation("worst", [0.15] * 20)
     assert order([good, worst]) == ["worst"]
-    above = shown_better(worst, [good, worst], Fitness())
+    above = find_significantly_better(worst, [good, worst], Fitness())
     assert above is good
-    assert common([good, worst]) == QUESTIONS[8:]
+    assert common_questions([good, worst]) == QUESTIONS[8:]
 
 
 def test_a_difference_that_could_be_chance_does_not_unseat_the_leader() -> None:
     rng = Random(1)
     leader = evaluation("leader", [rng.random() for _ in QUESTIONS])
     other = evaluation("other", without([rng.random() + 0.02 for _ in QUESTIONS], 2, 5))
-    assert shown_better(leader, [leader, other], Fitness()) is None
+    assert find_significantly_better(leader, [leader, other], Fitness()) is None
 
 
 def test_where_too_few_questions_are_left_to_show_anything_the_mean_decides() -> None:
     leader = evaluation("leader", [0.2] * 20)
     few = evaluation("few", without([0.9] * 20, *range(15)))
-    assert shown_better(leader, [leader, few], Fitness()) is few
-    assert shown_better(leader, [leader, evaluation("none", [None] * 20)], Fitness()) is None
+    assert find_significantly_better(leader, [leader, few], Fitness()) is few
+    assert find_significantly_better(leader, [leader, evaluation("none", [None] * 20)], Fitness()) is None
 
 
 def test_without_failures_nobody_stands_against_the_first() -> None:
     rng = Random(2)
     rows = [evaluation(str(n), [rng.random() for _ in QUESTIONS]) for n in range(30)]
-    leader = best(rows, Terms.of(rows, Fitness()))
+    leader = best_evaluation(rows, Terms.from_evaluations(rows, Fitness()))
     assert leader is not None
     assert leader.mean("fitness") == max(one.mean("fitness") for one in rows)  # type: ignore[type-var]
-    assert shown_better(leader, rows, Fitness()) is None
+    assert find_significantly_better(leader, rows, Fitness()) is None
 
 
 def test_who_was_named_the_winner_stands_first_and_for_all_that_do_the_same() -> None:
     first, second = evaluation("a", [0.5]), evaluation("b", [0.4])
     twin = replace(second, key="c")  # does the same
-    terms = Terms.of([first, second, twin], Fitness())
-    assert [one.key for one in ranked([first, second, twin], terms)] == ["a", "b"]
-    assert [one.key for one in ranked([first, second, twin], terms, "c")] == ["c", "a"]
+    terms = Terms.from_evaluations([first, second, twin], Fitness())
+    assert [one.key for one in rank_evaluations([first, second, twin], terms)] == ["a", "b"]
+    assert [one.key for one in rank_evaluations([first, second, twin], terms, "c")] == ["c", "a"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.errors import ModelError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
 from ragsmith.models.calls import Completion
@@ -38,14 +38,14 @@ def engine(tiny_setup: Experiment) -> Engine:
 
 
 def measured(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, float | None]:
-    found: dict[str, float | None] = scored(engine, setup, trace, example)["measures"]
+    found: dict[str, float | None] = score_answer(engine, setup, trace, example)["measures"]
     return found
 
 
 def test_a_record_is_complete_and_can_be_stored(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["lighthouse-4"]
     trace = engine.answer(pipeline(query_expansion="hyde", reranking="cross_encoder"), Question(example.question))
-    kept = scored(engine, tiny_setup, trace, example)
+    kept = score_answer(engine, tiny_setup, trace, example)
     assert set(kept["measures"]) == {
         *("recall", "map", "ndcg", "mrr", "success", "span_recall"),
         *("success_10", "ndcg_10", "recall_50"),
@@ -54,7 +54,7 @@ def test_a_record_is_complete_and_can_be_stored(engine: Engine, tiny_setup: Expe
         *("kept_precision", "context_precision"),
     }
     assert all(isinstance(value, float) for value in kept["measures"].values())
-    assert json.loads(canonical(kept)) == json.loads(json.dumps(kept))
+    assert json.loads(to_canonical_json(kept)) == json.loads(json.dumps(kept))
     assert kept["retrieved"] == [hit.chunk.id for hit in trace.hits]
     assert kept["answer"] == trace.answer.text
     assert kept["measures"]["context_chars"] == len(trace.prompt.text)
@@ -74,7 +74,9 @@ def test_a_record_is_the_same_whatever_was_scored_before(tiny_setup: Experiment,
         for candidate in pipelines:
             fresh = tiny_setup.engine()
             kept = [
-                canonical(scored(engine, tiny_setup, engine.answer(candidate, Question(example.question)), example))
+                to_canonical_json(
+                    score_answer(engine, tiny_setup, engine.answer(candidate, Question(example.question)), example)
+                )
                 for engine in (shared, fresh)
             ]
             assert kept[0] == kept[1]
@@ -131,12 +133,12 @@ def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
         known("none", lambda case: (case.question, case.reference, case.relevant, case.evidence, case.relevance)),
     )
     engine = setup.engine()
-    scored(engine, setup, trace, example)
+    score_answer(engine, setup, trace, example)
     assert ran == list(read)
     ran.clear()
     for stage, value in changed.items():
         trace.outputs[stage] = type(trace.outputs[stage])(value, next(OUTSIDE))
-    scored(engine, setup, trace, example)
+    score_answer(engine, setup, trace, example)
     assert ran == [name for name, stages in read.items() if stages & set(changed)]
 
 
@@ -196,14 +198,14 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
-    kept = scored(engine, tiny_setup, trace, example)
+    kept = score_answer(engine, tiny_setup, trace, example)
     assert kept["measures"]["faithfulness"] == 1.0  # an extractive answer is a sentence of its passages
     held = trace.outputs["post_generation"]
     for said, expected in (("Whales sing in the copper mines.", 0.0), (NOT_FOUND, None)):
         trace.outputs["post_generation"] = type(held)(Answer(said), next(OUTSIDE))
-        kept = scored(engine, tiny_setup, trace, example)
+        kept = score_answer(engine, tiny_setup, trace, example)
         assert kept["measures"]["faithfulness"] == expected
-        assert json.loads(canonical(kept))["measures"]["faithfulness"] == expected
+        assert json.loads(to_canonical_json(kept))["measures"]["faithfulness"] == expected
     unasked = replace(tiny_setup, faithfulness=False)
     assert "faithfulness" not in {measure.name for measure in unasked.measures}
     assert evaluation_key(unasked, pipeline()) != evaluation_key(tiny_setup, pipeline())
@@ -217,7 +219,7 @@ def test_generation_is_scored_on_what_is_delivered(engine: Engine, tiny_setup: E
     trace = engine.answer(pipeline(), Question(example.question))
     held = trace.outputs["post_generation"]
     trace.outputs["post_generation"] = type(held)(Answer(example.answer), next(OUTSIDE))
-    kept = scored(engine, tiny_setup, trace, example)
+    kept = score_answer(engine, tiny_setup, trace, example)
     assert kept["measures"]["exact_match"] == kept["measures"]["token_f1"] == 1.0
     assert kept["measures"]["similarity"] == pytest.approx(1.0)
     assert kept["measures"]["judge"] == pytest.approx(1.0)
@@ -246,7 +248,7 @@ def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Experiment, pipeli
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, "Score: 4")
     unchecked = replace(tiny_setup, faithfulness=False)
-    kept = scored(engine, unchecked, engine.answer(pipeline(), Question(example.question)), example)
+    kept = score_answer(engine, unchecked, engine.answer(pipeline(), Question(example.question)), example)
     assert kept["measures"]["judge"] == 0.75
     assert kept["usage"]["input_tokens"] == 0
     assert kept["usage"]["calls"] == 1
@@ -260,7 +262,7 @@ def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
     engine = judged(tiny_setup, reply)
     trace = engine.answer(pipeline(), Question(example.question))
     with pytest.raises(ModelError, match="judge"):
-        scored(engine, replace(tiny_setup, faithfulness=False), trace, example)
+        score_answer(engine, replace(tiny_setup, faithfulness=False), trace, example)
 
 
 def test_citations_become_spans_of_documents(
@@ -268,7 +270,7 @@ def test_citations_become_spans_of_documents(
 ) -> None:
     example = tiny_setup.examples["lighthouse-1"]
     trace = engine.answer(pipeline(), Question(example.question))
-    kept = scored(engine, tiny_setup, trace, example)
+    kept = score_answer(engine, tiny_setup, trace, example)
     assert kept["cited"]
     for doc, start, end in kept["cited"]:
         text = tiny_setup.corpus.documents[doc].text

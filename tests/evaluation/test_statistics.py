@@ -10,7 +10,7 @@ from scipy import stats
 from ragsmith.evaluation.statistics import (
     bootstrap_interval,
     holm,
-    paired,
+    paired_test,
     student_quantile,
 )
 
@@ -43,51 +43,51 @@ def test_p_is_the_share_of_all_sign_patterns(differences: list[int]) -> None:
     observed = abs(sum(differences))
     patterns = itertools.product((1, -1), repeat=len(differences))
     sums = [abs(sum(s * d for s, d in zip(signs, differences, strict=True))) for signs in patterns]
-    result = paired([0.1 * d for d in differences], [0.0] * len(differences), resamples=50)
+    result = paired_test([0.1 * d for d in differences], [0.0] * len(differences), resamples=50)
     assert result.p == pytest.approx(sum(s >= observed for s in sums) / len(sums))
     assert result.nonzero == sum(d != 0 for d in differences)
 
 
 def test_many_differences_are_sampled_with_the_add_one_estimate() -> None:
-    assert paired([1.0] * 40, [0.0] * 40, resamples=999).p == 1 / 1000
+    assert paired_test([1.0] * 40, [0.0] * 40, resamples=999).p == 1 / 1000
     # 13 of 21 with one sign: P(|heads - 10.5| >= 2.5) for 21 fair coins, from the binomial distribution
     a = [1.0] * 13 + [0.0] * 8
     exact = sum(math.comb(21, k) for k in range(22) if abs(k - 10.5) >= 2.5) / 2**21
-    assert paired(a, [1 - value for value in a]).p == pytest.approx(exact, abs=0.015)
+    assert paired_test(a, [1 - value for value in a]).p == pytest.approx(exact, abs=0.015)
 
 
 def test_a_comparison_reports_what_it_saw() -> None:
     a, b = [1.0, 0.5, 0.2, 0.9], [0.0, 0.5, 0.1, 1.0]
-    result = paired(a, b)
+    result = paired_test(a, b)
     assert (result.n, result.nonzero) == (4, 3)
     assert result.mean_difference == pytest.approx(0.25)
     assert (result.low, result.high) == pytest.approx(bootstrap_interval([1.0, 0.0, 0.1, -0.1]))
-    other = paired(b, a)
+    other = paired_test(b, a)
     assert (other.p, other.mean_difference) == (result.p, -result.mean_difference)
 
 
 def test_rounding_errors_are_no_differences() -> None:
-    result = paired([0.1 + 0.2] * 8, [0.3] * 8)
+    result = paired_test([0.1 + 0.2] * 8, [0.3] * 8)
     assert (result.nonzero, result.p, result.low, result.high) == (0, 1.0, 0.0, 0.0)
 
 
 def test_the_same_values_give_the_same_result() -> None:
     rng = np.random.default_rng(2)
     a, b = rng.random(50), rng.random(50)
-    first = paired(a, b, resamples=2_000)
-    paired(b[:30], a[:30], resamples=2_000)
-    assert paired(a, b, resamples=2_000) == first
-    assert paired(a, b, resamples=2_000, seed=1) != first
+    first = paired_test(a, b, resamples=2_000)
+    paired_test(b[:30], a[:30], resamples=2_000)
+    assert paired_test(a, b, resamples=2_000) == first
+    assert paired_test(a, b, resamples=2_000, seed=1) != first
 
 
 def test_missing_values_do_not_vanish() -> None:
     for bad in (math.nan, math.inf):
         with pytest.raises(ValueError, match="value 1 is"):
             bootstrap_interval([0.5, bad])
-        with pytest.raises(ValueError, match="paired: value 0 is"):
-            paired([0.5], [bad])
+        with pytest.raises(ValueError, match="paired_test: value 0 is"):
+            paired_test([0.5], [bad])
     with pytest.raises(ValueError, match="3 values against 1"):
-        paired([0.1, 0.2, 0.3], [0.1])
+        paired_test([0.1, 0.2, 0.3], [0.1])
     with pytest.raises(ValueError, match="at least one question"):
         bootstrap_interval([])
     with pytest.raises(ValueError, match="level"):

@@ -50,7 +50,7 @@ def test_a_plan_refuses_what_a_search_refuses_in_the_same_sentence(
         with pytest.raises(UsageError) as planned:
             plan(setup, searched, store)
         assert str(planned.value) == str(refused.value)
-    ranking = RunSettings(fitness=Fitness().about("retrieval"))
+    ranking = RunSettings(fitness=Fitness().with_objective("retrieval"))
     assert plan(wrong[1][0], space, store, ranking).made == "rankings"
 
 

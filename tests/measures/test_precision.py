@@ -57,7 +57,7 @@ PAPERS = ("recall", "map", "ndcg", "mrr")
 def fitnesses(case):
     """R, and the fitness that sees what reading costs, of a ranking."""
     found = {name: measures()[name](case, {}) for name in (*PAPERS, "kept_precision")}
-    return Fitness().about("retrieval")(found), Fitness.of("reading").about("retrieval")(found)
+    return Fitness().with_objective("retrieval")(found), Fitness.from_spec("reading").with_objective("retrieval")(found)
 
 
 @settings(max_examples=150, deadline=None)

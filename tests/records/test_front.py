@@ -23,7 +23,7 @@ from ragsmith.exported.writing import write_winner
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.front import Point, cheapest, knee, pareto_front, quality_and_calls, ranked_points
+from ragsmith.records.front import Point, find_cheapest, find_knee, pareto_front, quality_and_calls, rank_points
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.runs.run import Run
@@ -50,7 +50,7 @@ def flat(key: str, value: float, calls: float) -> Evaluation:
 
 
 def found(*evaluations: Evaluation) -> list[Point]:
-    return ranked_points(evaluations, Terms.of(evaluations, FITNESS))
+    return rank_points(evaluations, Terms.from_evaluations(evaluations, FITNESS))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
@@ -67,13 +67,13 @@ def test_the_front_has_the_pipelines_that_no_other_dominates(drawn: list[tuple[i
 def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
     everyone = flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)
     along = pareto_front(found(*everyone), quality_and_calls)
-    assert knee(along).evaluation.key == "b"
-    assert knee(along[:1]).evaluation.key == "d"
+    assert find_knee(along).evaluation.key == "b"
+    assert find_knee(along[:1]).evaluation.key == "d"
 
 
 def test_where_no_pipeline_is_above_the_line_the_knee_asks_the_fewest_calls() -> None:
     assert (
-        knee(pareto_front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), quality_and_calls)).evaluation.key
+        find_knee(pareto_front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), quality_and_calls)).evaluation.key
         == "few"
     )
 
@@ -84,14 +84,16 @@ def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
     unsure = evaluation("unsure", [0.6 - MARGIN / 2 + (-1) ** n * 0.2 for n in range(30)], 1)
     far = evaluation("far", [0.6 - 2 * MARGIN + (-1) ** n * 0.001 for n in range(30)], 1)
     everyone = (winner, near, unsure, far)
-    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), MARGIN).key == "near"
-    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), 3 * MARGIN).key == "far"
-    assert cheapest(found(winner), winner, Terms.of(everyone, FITNESS), MARGIN).key == "winner"
+    assert find_cheapest(found(*everyone), winner, Terms.from_evaluations(everyone, FITNESS), MARGIN).key == "near"
+    assert find_cheapest(found(*everyone), winner, Terms.from_evaluations(everyone, FITNESS), 3 * MARGIN).key == "far"
+    assert find_cheapest(found(winner), winner, Terms.from_evaluations(everyone, FITNESS), MARGIN).key == "winner"
 
 
 def test_what_finds_nothing_is_not_the_cheapest() -> None:
     everyone = flat("winner", MARGIN / 2, 5), flat("little", MARGIN / 4, 3), flat("nothing", 0.0, 0)
-    assert cheapest(found(*everyone), everyone[0], Terms.of(everyone, FITNESS), MARGIN).key == "little"
+    assert (
+        find_cheapest(found(*everyone), everyone[0], Terms.from_evaluations(everyone, FITNESS), MARGIN).key == "little"
+    )
 
 
 def test_what_finds_nothing_is_offered_by_its_place_alone(

@@ -23,7 +23,7 @@ from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.front import pick_pipeline
-from ragsmith.records.objectives import costs, with_price
+from ragsmith.records.objectives import compute_costs, with_price
 from ragsmith.records.record import RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
@@ -53,9 +53,9 @@ def models(writer: Any, controller: Any = None, reranker: str = "late_interactio
 
 def test_a_question_costs_its_calls_and_what_these_are_paid_with() -> None:
     usage = {"calls": 2.5, "input_tokens": 2000.0, "output_tokens": 100.0}
-    assert costs(RunSettings(), usage) == costs(SETTINGS, usage) == (2.5,)
+    assert compute_costs(RunSettings(), usage) == compute_costs(SETTINGS, usage) == (2.5,)
     paid = replace(PAID, price=Price(input=0.4, output=1.6, requests=2.0))
-    assert costs(paid, usage) == (2.5, pytest.approx((2000 * 0.4 + 100 * 1.6) / 1e6 + 2.5 * 2.0 / 1e3))
+    assert compute_costs(paid, usage) == (2.5, pytest.approx((2000 * 0.4 + 100 * 1.6) / 1e6 + 2.5 * 2.0 / 1e3))
 
 
 def test_money_has_the_price_of_the_model_that_is_asked() -> None:

@@ -28,7 +28,7 @@ GENETIC = GeneticSettings(population=4, generations=1, elitism=1)
 
 def test_a_record_is_read_as_it_was_written(tiny_setup: Experiment, space: Space) -> None:
     settings = RunSettings("random", GENETIC, seed=3, max_evaluations=9, fitness=Fitness(Weights(1, 0)), probes=False)
-    record = RunRecord.begun(tiny_setup, space, settings, split(tiny_setup.dataset))
+    record = RunRecord.create(tiny_setup, space, settings, split(tiny_setup.dataset))
     plain = json.loads(json.dumps(record.to_dict()))
     assert RunRecord.from_dict(plain) == record
 
@@ -43,7 +43,7 @@ def test_what_is_no_record_is_refused(stored: Any) -> None:
 def test_a_record_that_lacks_something_or_has_more_is_refused(
     tiny_setup: Experiment, space: Space, change: dict[str, Any]
 ) -> None:
-    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict() | change
+    plain = RunRecord.create(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict() | change
     with pytest.raises(UsageError, match="give another cache with --cache"):
         RunRecord.from_dict({name: value for name, value in plain.items() if value is not ...})
 
@@ -51,7 +51,7 @@ def test_a_record_that_lacks_something_or_has_more_is_refused(
 def test_a_command_refuses_a_record_that_cannot_be_read(
     tmp_path: Path, tiny_setup: Experiment, space: Space, ragsmith: Callable[..., Any]
 ) -> None:
-    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict()
+    plain = RunRecord.create(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict()
     cache = tmp_path / "cache.sqlite"
     with Store.open(cache) as store:
         store.put_run("run", tiny_setup.dataset.digest, {**plain, "version": 2})

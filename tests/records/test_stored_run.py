@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ragsmith
-from ragsmith.digest import program
+from ragsmith.digest import program_digest
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
@@ -122,7 +122,7 @@ def test_another_program_goes_through_it_once(searched: Searched) -> None:
     outcome, steps = searched.again()
     assert len(steps) > 1
     assert (outcome.computed, outcome.winner) == (0, searched.first.winner)
-    assert searched.record().program == program()
+    assert searched.record().program == program_digest()
     assert searched.again()[1] == AS_BEFORE
 
 

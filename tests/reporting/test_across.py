@@ -140,4 +140,4 @@ def test_runs_that_never_kept_their_groups_count_each_question_by_itself(store: 
     report = load_report(store, "toy")
     assert report.about.record.split.search_groups is None
     assert {one.gain.groups for one in report.effects} == {10}
-    assert Clusters.alone(["a", "b"]).numbers(["b", "a"]) == [0, 1]
+    assert Clusters.singletons(["a", "b"]).group_numbers(["b", "a"]) == [0, 1]

@@ -23,7 +23,7 @@ from ragsmith.reporting.results import best_so_far
 from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.sections import SECTION_WRITERS
 from ragsmith.reporting.values import SpaceOption
-from ragsmith.reporting.wording import headline
+from ragsmith.reporting.wording import summarize_verdicts
 from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique
@@ -128,7 +128,7 @@ def test_it_is_said_that_nothing_is_cheaper_within_the_margin(store: Store) -> N
 def test_a_winner_that_is_all_that_it_has_to_beat_gets_no_verdict(store: Store) -> None:
     report = with_record(store, winner="toy: naive", test={"winner": "toy: naive", "naive": "toy: naive"})
     assert report.comparisons == ()
-    assert headline(report) == "No verdict: the winner is its only rival."
+    assert summarize_verdicts(report) == "No verdict: the winner is its only rival."
 
 
 def test_without_test_questions_nothing_is_compared_and_nothing_claimed(store: Store) -> None:
@@ -276,7 +276,7 @@ def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
         "1 share a relevant chunk with one"
     )
     assert f"The test questions are not independent of the search questions: {said}." in report.notes
-    rows = dict(run_tables.run(report).rows)
+    rows = dict(run_tables.run_table(report).rows)
     assert rows["Questions"] == f"10 search, 8 test, 2 in neither part; split given; {said}"
 
 
@@ -384,7 +384,7 @@ def test_test_questions_that_all_finalists_failed_on_are_excluded_by_name(store:
 def test_a_run_without_a_winner_says_so_and_shows_what_there_is(store: Store) -> None:
     report = with_record(store, winner=None, test={}, no_winner="it cannot be told")
     assert report.winner is None
-    assert headline(report) == "No winner: it cannot be told."
+    assert summarize_verdicts(report) == "No winner: it cannot be told."
     assert len(report.ranking) == 3
     assert "| 1 | retrieval hybrid |" in report_markdown(report)
     assert "No winner: it cannot be told." in report_page(report)

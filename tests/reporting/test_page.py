@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markup import PAYLOADS
 
 from ragsmith.diagnosis.diagnosed import GoldPassage, PassageText, ReadPassage
-from ragsmith.evaluation.statistics import paired
+from ragsmith.evaluation.statistics import paired_test
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
@@ -32,7 +32,7 @@ from ragsmith.reporting.charts import (
     StepPlot,
     draw,
 )
-from ragsmith.reporting.plots import forest, fronts
+from ragsmith.reporting.plots import forest_plot, plot_fronts
 from ragsmith.reporting.rendering import index_page, report_markdown, report_page
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import (
@@ -44,7 +44,7 @@ from ragsmith.reporting.values import (
     Questions,
     RepairCounts,
 )
-from ragsmith.reporting.wording import headline
+from ragsmith.reporting.wording import summarize_verdicts
 from ragsmith.text.terminal import COLUMNS
 
 
@@ -128,7 +128,12 @@ def test_marking_terms_changes_no_letter(sentence: str) -> None:
 
 def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport) -> None:
     html = report_page(report)
-    said = (f"<code>{report.winner.label}</code>", f">{headline(report)}<", "<b>Next:</b>", "Model calls per question")  # type: ignore[union-attr]
+    said = (
+        f"<code>{report.winner.label}</code>",
+        f">{summarize_verdicts(report)}<",
+        "<b>Next:</b>",
+        "Model calls per question",
+    )  # type: ignore[union-attr]
     assert [html.index(part) for part in said] == sorted(html.index(part) for part in said)
     listed = html.split('<ul class="verdicts">')[1].split("</ul>")[0]
     assert '<span class="whole">[+0.200, +0.200]</span>' in listed
@@ -138,9 +143,9 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport
 
 def test_the_strategy_is_the_one_that_searched(report: RunReport) -> None:
     record = replace(report.about.record, history=(replace(report.about.record.history[0], by="exhaustive"),))
-    rows = dict(run_tables.run(replace(report, about=replace(report.about, record=record))).rows)
+    rows = dict(run_tables.run_table(replace(report, about=replace(report.about, record=record))).rows)
     assert rows["Strategy"].startswith("exhaustive, ")
-    assert dict(run_tables.run(report).rows)["Strategy"].startswith("genetic, ")
+    assert dict(run_tables.run_table(report).rows)["Strategy"].startswith("genetic, ")
 
 
 def test_questions_are_listed_by_how_much_the_winner_changed_them(report: RunReport) -> None:
@@ -249,7 +254,7 @@ def test_charts_of_any_values_are_drawn_inside_themselves(
     pairs: list[tuple[float, float]], values: list[float]
 ) -> None:
     charts: list[Chart] = [
-        forest("a", [ForestRow("n", v, v - 0.1, v + 0.1) for v in values], ("l", "r")),
+        forest_plot("a", [ForestRow("n", v, v - 0.1, v + 0.1) for v in values], ("l", "r")),
         Columns("b", tuple("n" for _ in pairs), tuple(y for _, y in pairs)),
         Curve("c", tuple((x + 1, y + 1) for x, y in pairs), "across"),
         StepPlot("d", (Series("s", (None, *(y for _, y in pairs)), "one"),), "across"),
@@ -277,7 +282,7 @@ def test_what_the_terminal_says_fits_eighty_columns_and_tears_no_interval(report
 
 def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
     def finding(option: str, gain: float, activity: float = 0.5) -> OptionFinding:
-        change = paired([0.5 + gain] * 8 + [0.5], [0.5] * 9)
+        change = paired_test([0.5 + gain] * 8 + [0.5], [0.5] * 9)
         return OptionFinding("reranking", option, "<b>adds</b>", 9, 0, activity, 1.0, 0.0, 0.0, change, None, 0.5)
 
     pairs = (PairFinding("reranking", "one", "other", 9, 0.25, 0.0),)
@@ -301,10 +306,10 @@ def test_quality_stands_against_every_cost_that_was_weighed(report: RunReport) -
     rows = tuple(replace(row, latency_seconds=0.1 * place) for place, row in enumerate(report.ranking, 1))
     settings = replace(report.about.record.settings, objectives=("quality", "latency"), strategy="nsga2", racing=None)
     about = replace(report.about, record=replace(report.about.record, settings=settings))
-    calls, seconds = fronts(replace(report, about=about, ranking=rows, front=rows[:2]))
+    calls, seconds = plot_fronts(replace(report, about=about, ranking=rows, front=rows[:2]))
     assert (calls.across, seconds.across) == ("model calls per question", "seconds per question")
     assert sorted(point.x for point in seconds.points) == pytest.approx(
         [0.1 * place for place in range(1, len(rows) + 1)]
     )
     assert {point.name for point in seconds.points if point.name} >= {"A winner"}
-    assert len(fronts(report)) == 1
+    assert len(plot_fronts(report)) == 1

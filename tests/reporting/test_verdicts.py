@@ -13,7 +13,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
-from ragsmith.reporting.facts import cheapest, compare
+from ragsmith.reporting.facts import compare_finalists, find_cheapest
 from ragsmith.reporting.wording import _describe_verdicts, describe_comparison, describe_within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
@@ -35,8 +35,8 @@ def finalist(key: str, scores: Sequence[float], failed: Collection[int] = (), ca
 
 
 def compared(**tested: Evaluation) -> dict[str, Comparison]:
-    terms = Terms.of(list(tested.values()), Fitness())
-    return {found.name: found for found in compare(tested, terms, 1)}
+    terms = Terms.from_evaluations(list(tested.values()), Fitness())
+    return {found.name: found for found in compare_finalists(tested, terms, 1)}
 
 
 def test_what_another_finalist_failed_on_does_not_make_the_winner_better() -> None:
@@ -65,10 +65,10 @@ def test_drafted_questions_compare_what_is_found_and_never_what_is_answered() ->
 
     winner = answering("winner", 0.5, 0.9)
     tested = {"winner": winner, "naive": answering("naive", 0.5, 0.1), "bm25": answering("bm25", 0.4, 0.9)}
-    terms = Terms.of(list(tested.values()), Fitness())
-    written = {found.name: found for found in compare(tested, terms, 1)}
+    terms = Terms.from_evaluations(list(tested.values()), Fitness())
+    written = {found.name: found for found in compare_finalists(tested, terms, 1)}
     assert (written["naive"].verdict, written["naive"].of) == (Verdict.BETTER, "fitness")
-    naive, bm25 = compare(tested, terms, 1, drafted=True)
+    naive, bm25 = compare_finalists(tested, terms, 1, drafted=True)
     assert naive.difference is not None
     assert (naive.difference.n, naive.difference.nonzero) == (19, 0)
     assert naive.verdict is not Verdict.BETTER
@@ -88,17 +88,17 @@ def test_drafted_questions_compare_what_is_found_and_never_what_is_answered() ->
 def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: list[float], words: str) -> None:
     winner, cheap = finalist("winner", [0.5 + loss for loss in losses], calls=4), finalist("cheap", [0.5] * 20)
     tested = {"winner": winner, "naive": cheap, "cheapest": cheap}  # it goes by the name of naive RAG
-    terms = Terms.of(list(tested.values()), Fitness())
-    comparisons = compare({"winner": winner, "naive": cheap}, terms, 1)
-    found = cheapest(tested, terms, comparisons)
+    terms = Terms.from_evaluations(list(tested.values()), Fitness())
+    comparisons = compare_finalists({"winner": winner, "naive": cheap}, terms, 1)
+    found = find_cheapest(tested, terms, comparisons)
     assert found is not None
     assert (found.calls, found.winner_calls, found.n) == (1.0, 4.0, 20)
     assert found.verdict is comparisons[0].verdict
     assert f"makes 1.0 calls a question, the winner 4.0: {words}" in describe_within_margin(found)
     nearly = replace(found, calls=3.98, winner_calls=4.02)
     assert "makes 3.98 calls a question, the winner 4.02" in describe_within_margin(nearly)  # not 4.0 and 4.0
-    assert cheapest({"winner": winner}, terms, comparisons) is None
-    assert cheapest(tested, terms, ()) is None
+    assert find_cheapest({"winner": winner}, terms, comparisons) is None
+    assert find_cheapest(tested, terms, ()) is None
 
 
 def test_a_headline_begins_with_what_matters_and_ends_with_the_cheapest() -> None:

@@ -68,7 +68,9 @@ class World:
 
 def left(world: World, leader: Candidate) -> tuple[str, tuple[AblationStep, ...]]:
     whole = world.evaluation(leader)
-    found, removals = simplify(whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.of([whole], FITNESS))
+    found, removals = simplify(
+        whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.from_evaluations([whole], FITNESS)
+    )
     return label(found.candidate), removals
 
 
@@ -151,7 +153,11 @@ def settled(leader: Candidate, matters: set[str], pairs: Callable[[Candidate], f
     whole = evaluation(leader)
     space = replace(PARAMETERS, forbidden=({"reranking": frozenset({"none"})},))
     found, removals = simplify(
-        whole, space, lambda some: [evaluation(one) for one in some], alike, lambda: Terms.of([whole], FITNESS)
+        whole,
+        space,
+        lambda some: [evaluation(one) for one in some],
+        alike,
+        lambda: Terms.from_evaluations([whole], FITNESS),
     )
     return label(found.candidate), [(one.option, one.instead) for one in removals if one.left_out]
 
@@ -217,7 +223,7 @@ def unlucky_field() -> tuple[list[Evaluation], Evaluation]:
 
 def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_the_highest_estimate() -> None:
     everybody, lucky = unlucky_field()
-    terms = Terms.of(everybody, FITNESS)
+    terms = Terms.from_evaluations(everybody, FITNESS)
     by_mean, _ = choose(everybody, terms, expecting())
     assert by_mean is not None
     assert by_mean.chosen is by_mean.highest is lucky
@@ -243,7 +249,7 @@ def test_a_failure_of_the_pipeline_with_the_highest_mean_does_not_prevent_a_winn
         {QUESTIONS[-1]: {"stage": "answer", "kind": "Timeout", "error": "too slow"}},
     )
     field = [partial if one is lucky else one for one in everybody]
-    found, why = choose(field, Terms.of(field, FITNESS), expecting(), by="estimate")
+    found, why = choose(field, Terms.from_evaluations(field, FITNESS), expecting(), by="estimate")
     assert why == ""
     assert found is not None
     assert found.highest is partial
@@ -252,7 +258,7 @@ def test_a_failure_of_the_pipeline_with_the_highest_mean_does_not_prevent_a_winn
 
 def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
     alone = scored(pipeline(), np.full(40, 0.5))
-    found, why = choose([alone], Terms.of([alone], FITNESS), expecting(), by="estimate")
+    found, why = choose([alone], Terms.from_evaluations([alone], FITNESS), expecting(), by="estimate")
     assert found is not None
     assert found.chosen is alone
     assert why == ""

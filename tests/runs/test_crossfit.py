@@ -22,7 +22,7 @@ from ragsmith.reporting.building import read_report
 from ragsmith.reporting.overview import combine_reports, scores_table, transfers_table
 from ragsmith.reporting.rendering import report_page
 from ragsmith.reporting.values import RunReport
-from ragsmith.reporting.wording import headline
+from ragsmith.reporting.wording import summarize_verdicts
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Allowance, RunOutcome
@@ -97,7 +97,7 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, RunOutcome]) -> Non
     with Store.open(place) as store:
         domain = load_report(store, "facts")
     assert domain.about.run == outcome.key
-    assert headline(domain).startswith("What such a search finds, by crossfit: ")
+    assert summarize_verdicts(domain).startswith("What such a search finds, by crossfit: ")
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
     assert scores_table([domain], "test").cells[0][2] == "24"
@@ -185,7 +185,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     assert row is not None
     assert row.state == "interrupted"
     assert RunRecord.from_dict(row.value).folds == ()
-    assert headline(load_report(store, "facts")).startswith("No verdict yet")
+    assert summarize_verdicts(load_report(store, "facts")).startswith("No verdict yet")
     found = Crossfit(setup, space, store, SETTINGS).go()
     assert found.state == "finished"
     with Store.open(done[0]) as whole:

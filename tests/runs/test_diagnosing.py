@@ -123,7 +123,9 @@ def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
 
 def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Experiment, space: Space, tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
-        Run(tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.of(None).about("retrieval"))).go()
+        Run(
+            tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.from_spec(None).with_objective("retrieval"))
+        ).go()
         found = load_report(store, tiny_setup.dataset.name).questions
     causes = {one.winner.cause for one in found.asked}
     assert causes <= {"found", "not retrieved", "cut by the filter", "lost by the reranker", "not in the index"}

@@ -17,7 +17,7 @@ import ragsmith
 from ragsmith.api.result import Result
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.exported.pipeline import Pipeline
@@ -88,7 +88,7 @@ class Searched:
     def met(self) -> list[Evaluation]:
         """Everything that finished the search questions."""
         keys = dict.fromkeys([*(row.evaluation for row in self.store.proposals(self.run.key)), *self.record.told])
-        found = [stored_evaluation(self.store, key, self.record.split.search) for key in keys]
+        found = [load_evaluation(self.store, key, self.record.split.search) for key in keys]
         return [evaluation for evaluation in found if evaluation.complete]
 
     @property
@@ -119,7 +119,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, t
         run = Run(tiny_setup, space, store, SETTINGS)
         outcome = run.go()
         assert outcome.winner is not None
-        yield Searched(folder, tiny_setup.searching(space.settings), space, ledger, store, run, outcome.winner)
+        yield Searched(
+            folder, tiny_setup.with_searched_settings(space.settings), space, ledger, store, run, outcome.winner
+        )
 
 
 def test_settings_multiply_the_space(searched: Searched) -> None:
@@ -163,7 +165,7 @@ def test_chunks_overlap_by_less_than_they_are_long(tiny_space: Path, tiny_setup:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_overlap: [0, {tiny_setup.chunk_size}]}}\n")
     with pytest.raises(UsageError, match="as the space has it: list less as its chunk_overlap, or give longer chunks"):
-        tiny_setup.searching(load_space(file).settings)
+        tiny_setup.with_searched_settings(load_space(file).settings)
 
 
 @pytest.mark.parametrize("given", [{"chunk_size": 300}, {"models": {"embedder": "wordllama"}}])
@@ -187,8 +189,8 @@ def test_nothing_is_embedded_twice(searched: Searched) -> None:
 
 
 def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> None:
-    tried = next(one for one in searched.met if searched.setup.of(one.candidate).chunk_size == 200)
-    own = searched.setup.of(tried.candidate)
+    tried = next(one for one in searched.met if searched.setup.for_candidate(one.candidate).chunk_size == 200)
+    own = searched.setup.for_candidate(tried.candidate)
     assert max(len(chunk.text) for chunk in own.corpus.chunks) > 100
     plain = Experiment(own.dataset, own.models, own.chunk_size, chunk_overlap=own.chunk_overlap)
     ranked = plain.engine()
@@ -231,7 +233,9 @@ def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path
 def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space: Path, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}models: {{language_model: ['openai:one', 'openai:other']}}\n")
-    setup = replace(tiny_setup, models=ModelNames(base_url="http://127.0.0.1:1")).searching(load_space(file).settings)
+    setup = replace(tiny_setup, models=ModelNames(base_url="http://127.0.0.1:1")).with_searched_settings(
+        load_space(file).settings
+    )
     writers: list[Any] = [variant.loaded_models.language_model for variant in setup.variants]
     assert [writer.id.partition("@")[0] for writer in writers] == ["openai:one", "openai:other"]
     assert writers[0].provider is writers[1].provider
@@ -283,7 +287,7 @@ def keys_where(setup: Experiment, **first: str) -> dict[str, str]:
     """The keys of one pipeline with one embedder, where the ``first`` models of a space mark."""
     named = {"language_model": "openai:writes", "embedder": "openai:works", **first}
     marks = replace(setup, models=ModelNames(base_url="http://127.0.0.1:1", **named))
-    works = replace(marks, models=replace(marks.models, embedder="openai:works"), marked_by=marks)
+    works = replace(marks, models=replace(marks.models, embedder="openai:works"), scored_by=marks)
     naive = baseline("naive")
     return {
         "answers": evaluation_key(works, naive),

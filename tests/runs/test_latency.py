@@ -37,7 +37,7 @@ from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.report_files import ranking_csv
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.reporting.wording import front_explained
+from ragsmith.reporting.wording import explain_front
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import Latencies
@@ -198,8 +198,8 @@ def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tupl
     head = next(line for line in lines if line.startswith("front of quality, latency"))
     assert f"the median of {TIMED_QUESTIONS} questions, on {SETTINGS.machine}" in head
     assert "1.000 s  " in lines[lines.index(head) + len(domain.front)]
-    assert f"{TIMED_QUESTIONS} questions, one at a time" in front_explained(domain)
-    assert "unless it finds nothing or has no latency. " in front_explained(domain)
+    assert f"{TIMED_QUESTIONS} questions, one at a time" in explain_front(domain)
+    assert "unless it finds nothing or has no latency. " in explain_front(domain)
     assert "latency_seconds" in ranking_csv(domain).splitlines()[0].split(",")
 
 

@@ -19,7 +19,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.fitting import add_general_weights
 from ragsmith.evaluation.general_weights import DatasetContribution, GeneralWeights, LossExpansion
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
@@ -194,7 +194,7 @@ def town() -> Dataset:
 def test_at_home_and_on_documents_without_questions_a_pipeline_keeps_its_numbers(
     tiny_setup: Experiment, town: Dataset, known: GeneralWeights, pipeline: Build
 ) -> None:
-    candidate = with_general(Experiment(town, weights=known), pipeline(retrieval="listnet", reranking="listnet"))
+    candidate = add_general_weights(Experiment(town, weights=known), pipeline(retrieval="listnet", reranking="listnet"))
     others = weighing()
     unasked = make_dataset({"name": "unasked"}, tiny_setup.dataset.documents, [])
     for data in (town, unasked):
@@ -227,11 +227,11 @@ def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
     where: Mapping[str, str] = {"path": str(tiny_folder)}
     text = export_yaml(search, None, setup, {}, location=where, folder=tmp_path, fitness=Fitness())
     (tmp_path / "winner.yaml").write_text(text)
-    monkeypatch.setattr("ragsmith.evaluation.experiment.shipped", lambda embedder: known)
+    monkeypatch.setattr("ragsmith.evaluation.experiment.load_shipped_weights", lambda embedder: known)
     home, moved = (Pipeline.load(tmp_path / "winner.yaml", dataset=data) for data in (None, town))
     assert max(weights_in(home.candidate).values()) < 0
     assert home.candidate == search.candidate
-    assert weights_in(moved.candidate) == weights_in(with_general(moved.setup, pipeline(retrieval="listnet")))
+    assert weights_in(moved.candidate) == weights_in(add_general_weights(moved.setup, pipeline(retrieval="listnet")))
     assert min(weights_in(moved.candidate).values()) > 0
 
 

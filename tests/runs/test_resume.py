@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
@@ -37,7 +37,7 @@ def end(home: Path, cache: str = "cache.sqlite", reports: str = "reports") -> En
         assert run.state == "finished"
         keys = [evaluation.key for evaluation in store.evaluations(run.dataset)]
         results = {
-            (key, question): (row.state, canonical(row.value))
+            (key, question): (row.state, to_canonical_json(row.value))
             for key, rows in store.results_many(keys).items()
             for question, row in rows.items()
         }

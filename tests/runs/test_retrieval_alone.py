@@ -114,7 +114,7 @@ def test_report_and_winner_say_what_was_not_searched(found: tuple[Result, Store,
 def test_the_winner_is_verified_asked_and_evaluated(found: tuple[Result, Store, Path], tmp_path: Path) -> None:
     result, _, _ = found
     winner = Pipeline.load(next(file for file in result.files if file.suffix == ".yaml"))
-    assert winner.fitness == Fitness().about("retrieval")
+    assert winner.fitness == Fitness().with_objective("retrieval")
     assert winner.verify() == []
     assert winner.ask("How high is the lighthouse?").answer
     with Store.open(tmp_path / "elsewhere.sqlite") as store:
@@ -135,11 +135,11 @@ def test_answers_are_not_scored_where_there_are_none(
 def test_a_fitness_function_gets_the_measures_of_a_ranking(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    fitness = Fitness.of(f"{file}:last").about("retrieval")
+    fitness = Fitness.from_spec(f"{file}:last").with_objective("retrieval")
     assert fitness({"recall": 0.25, "map": 0.0, "ndcg": 0.0, "mrr": 0.0}) == 0.75
-    assert Fitness.read(fitness.plain()) == fitness
+    assert Fitness.from_dict(fitness.to_dict()) == fitness
     with pytest.raises(UsageError, match="asks for a measure that a question lacks: 'judge'"):
-        Fitness.of(f"{file}:judged").about("retrieval")
+        Fitness.from_spec(f"{file}:judged").with_objective("retrieval")
 
 
 def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space: Path, store: Store) -> None:
@@ -147,7 +147,7 @@ def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space
     with pytest.raises(WrongOption, match="objective is retrieval, which has no G to weigh against R: leave"):
         ragsmith.search(tiny_folder, space=tiny_space, cache=store, fitness=weights, objective="retrieval")
     assert not store.runs()
-    assert Fitness(Weights(1, 0)).about("retrieval") == Fitness().about("retrieval")
+    assert Fitness(Weights(1, 0)).with_objective("retrieval") == Fitness().with_objective("retrieval")
 
 
 def test_a_full_search_is_not_mistaken_for_one_of_retrieval(

@@ -372,7 +372,7 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
     assert any(store.results(evaluation)["ferry-1"].state == "failed" for *_, evaluation, _ in rows)
     asked = recorded(store, first).split.search
     met = {key: one for (key, questions), one in first.evaluations.items() if questions == asked}
-    terms = Terms.of(list(met.values()), settings.fitness, settings.max_failure_rate)
+    terms = Terms.from_evaluations(list(met.values()), settings.fitness, settings.max_failure_rate)
     known = {key: terms.score(one) for key, one in met.items()}
     assert all(value["fitness"] == known[evaluation] for *_, evaluation, value in rows)
     again = Run(tiny_setup, filters, store, settings).go()

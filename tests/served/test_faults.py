@@ -23,7 +23,7 @@ from served import Left, Ruled, calls, failures, is_judging, left, passing, said
 
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, StoreError
-from ragsmith.evaluation.evaluation import stored_evaluation
+from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
@@ -252,7 +252,7 @@ def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
     clean = searched(setup, load_space(two), opened("clean"), settings=small(2, "exhaustive"))
     questions = asked(tiny_setup)
     keys = [key for _, key, _ in left(opened("clean")).ranking]
-    both = [stored_evaluation(opened("clean"), key, tuple(questions)).values("fitness") for key in keys]
+    both = [load_evaluation(opened("clean"), key, tuple(questions)).values("fitness") for key in keys]
     worst = {question: min(values) for question, *values in zip(questions, *both, strict=True)}
     hard = sorted(worst, key=lambda question: worst[question])[: len(worst) // 2]
     texts = [questions[question] for question in hard]
@@ -270,7 +270,7 @@ def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
     assert outcome.winner.mean("fitness") == clean.winner.mean("fitness")
 
     [other] = {key for _, key, _ in left(store).ranking} - {clean.winner.key}
-    evaluation = stored_evaluation(store, other, tuple(questions))
+    evaluation = load_evaluation(store, other, tuple(questions))
     values = evaluation.values("fitness")
     assert math.fsum(values) / len(values) > clean.winner.mean("fitness")  # it would have won by what it answered
     assert evaluation.mean("fitness") is None

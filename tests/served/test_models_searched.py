@@ -12,7 +12,7 @@ from fault_server import FaultServer
 from never_repeating import answer
 from served import is_judging, said
 
-from ragsmith.evaluation.evaluation import stored_evaluation
+from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.models.names import ModelNames
@@ -53,7 +53,9 @@ def test_both_write_and_the_first_marks(
 ) -> None:
     with FaultServer() as server:
         server.answer = answer
-        setup = replace(tiny_setup, models=ModelNames(base_url=server.url)).searching(searched_space.settings)
+        setup = replace(tiny_setup, models=ModelNames(base_url=server.url)).with_searched_settings(
+            searched_space.settings
+        )
         planned = plan(setup, searched_space, store, SETTINGS, sample=1000)
         assert server.log == []
         run = Run(setup, searched_space, store, SETTINGS, execution=Execution(workers=4))
@@ -76,4 +78,4 @@ def test_both_write_and_the_first_marks(
         file = yaml.safe_load(winner_yaml(store, run.key, setup, tmp_path, str(place)))
         marked_by = file.get("marked_by", {"chunk_size": 100, "models": file["models"]})
         assert (marked_by["chunk_size"], marked_by["models"]["language_model"]) == (100, "openai:first")
-    assert all(stored_evaluation(store, key, questions).complete for key in keys)
+    assert all(load_evaluation(store, key, questions).complete for key in keys)

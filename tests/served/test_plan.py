@@ -113,7 +113,7 @@ def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
     setup: Experiment, dear: Space, store: Store
 ) -> None:
     settings = RunSettings(probes=False, simplify=False, warm_start=False, racing=Racing(block=4, front=1))
-    settings = replace(settings, fitness=Fitness().about("retrieval"))
+    settings = replace(settings, fitness=Fitness().with_objective("retrieval"))
     found = plan(setup, dear, store, settings, sample=1000)
     least, most = found.ranges["calls"]
     total = found.totals["calls"]

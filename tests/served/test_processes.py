@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fault_server import FaultServer
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.store.store import Store
 
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -48,14 +48,14 @@ def rows(cache: Path | str) -> Rows:
         results = store.results_many(row.key for row in evaluations)
         assert store.verify() == []
         return {
-            "evaluations": sorted((row.key, canonical(row.configuration)) for row in evaluations),
+            "evaluations": sorted((row.key, to_canonical_json(row.configuration)) for row in evaluations),
             "results": sorted(
-                (row.evaluation, row.question, row.state, canonical(row.value))
+                (row.evaluation, row.question, row.state, to_canonical_json(row.value))
                 for found in results.values()
                 for row in found.values()
             ),
             "proposals": [
-                canonical([row.position, row.step, row.genome, row.evaluation, row.value])
+                to_canonical_json([row.position, row.step, row.genome, row.evaluation, row.value])
                 for row in store.proposals(run.key)
             ],
         }

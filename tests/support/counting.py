@@ -21,8 +21,8 @@ from typing import Any
 
 from sqlalchemy.engine.default import DefaultDialect
 
-from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare_experiment
+from ragsmith.evaluation.scoring import score_answer
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames
@@ -39,7 +39,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "rows encoded": add_checksum,
     "rows decoded": verify_checksum,
     "stages computed": Engine.call,
-    "answers scored": scored,
+    "answers scored": score_answer,
     "model tasks": ExtractiveModel.run,
     "batches embedded": WordLlamaEmbedder.embed,
     "texts tokenised": WordLlamaEmbedder.tokens,
@@ -75,7 +75,7 @@ SEARCHES = {"cold": COLD, "repeated": COLD, "replayed": replace(COLD, margin=0.0
 
 def _search(dataset: str, space: str, cache: Path, settings: RunSettings) -> None:
     """Search as `ragsmith.search` does, with a clock that stands still: no half second ends, whatever the machine."""
-    setup = prepare(dataset, ModelNames(), CHUNK_SIZE)
+    setup = prepare_experiment(dataset, ModelNames(), CHUNK_SIZE)
     with Store.open(cache) as store:
         Run(setup, load_space(space), store, settings, execution=Execution(clock=lambda: 0.0)).go()
 

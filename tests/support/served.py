@@ -15,7 +15,7 @@ from typing import Any
 from fault_kinds import Fault, Sent, endpoint
 from fault_server import FaultServer, Request
 
-from ragsmith.digest import canonical
+from ragsmith.digest import to_canonical_json
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelNames
@@ -176,7 +176,7 @@ def left(store: Store) -> Left:
         RunRecord.from_dict(run.value).winner,
         tuple((row.position, row.evaluation, row.fitness) for row in store.proposals(run.key)),
         {
-            (key, question): (row.state, canonical(row.value))
+            (key, question): (row.state, to_canonical_json(row.value))
             for key, rows in store.results_many(keys).items()
             for question, row in rows.items()
         },

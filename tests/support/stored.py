@@ -10,14 +10,14 @@ from typing import Any
 from ragsmith.errors import BudgetExhausted, StoreError
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
-from ragsmith.records.record import RunRecord, read_record
+from ragsmith.records.record import RunRecord, load_record
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store
 
 
 def recorded(store: Store, run: RunOutcome | str) -> RunRecord:
     """The record of a run, by its outcome or key."""
-    record = read_record(store, run if isinstance(run, str) else run.key)
+    record = load_record(store, run if isinstance(run, str) else run.key)
     assert record is not None
     return record
 

@@ -16,8 +16,8 @@ import ragsmith.techniques
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.fitting import solve
-from ragsmith.evaluation.general_weights import shipped
+from ragsmith.evaluation.fitting import fit_gene
+from ragsmith.evaluation.general_weights import load_shipped_weights
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -225,9 +225,9 @@ def fitted(engine, candidate, family, labelled):
     """The candidate with what its gene of ``family`` learns from labelled questions."""
     observations = {q: engine.observe(candidate, family, Question(q), gold) for q, gold in labelled.items()}
     [technique] = [gene.technique for gene in candidate if gene.technique.family == family]
-    general = shipped().of(technique) if technique.signals else None
+    general = load_shipped_weights().for_technique(technique) if technique.signals else None
     return tuple(
-        replace(gene, fit=Fit(solve(gene, observations, general))) if gene.technique.family == family else gene
+        replace(gene, fit=Fit(fit_gene(gene, observations, general))) if gene.technique.family == family else gene
         for gene in candidate
     )
 

@@ -16,7 +16,7 @@ from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratify
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL, composite
-from ragsmith.evaluation.scoring import scored_ranking
+from ragsmith.evaluation.scoring import score_ranking
 from ragsmith.labelling.checking.finding import Offender
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.engine import Engine
@@ -177,7 +177,7 @@ class DatasetView:
             recall, quality, chosen = {}, {}, make_candidate(pipeline)
             for example in self.ranked:
                 trace = self._engine.rank(chosen, Question(example.question))
-                measures = scored_ranking(self._engine, self.setup, trace, example)["measures"]
+                measures = score_ranking(self._engine, self.setup, trace, example)["measures"]
                 if (found := composite(RETRIEVAL, measures)) is not None:  # it has evidence
                     recall[example.id], quality[example.id] = measures["recall"], found
             self._ranks[pipeline] = Ranks(recall, quality)

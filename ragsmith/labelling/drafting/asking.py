@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Unreadable
-from ragsmith.evaluation.threads import close
+from ragsmith.evaluation.threads import close_pool
 from ragsmith.gateway.failures import MAX_FAILED_REQUESTS
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.prompts_and_vectors import MAX_REPLY_ATTEMPTS
@@ -162,7 +162,7 @@ class ModelDrafting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        close(self._pool, self.gateway, kind)
+        close_pool(self._pool, self.gateway, kind)
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache, register_cache
-from ragsmith.digest import decides_no_value
+from ragsmith.digest import not_fingerprinted
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.unit_vectors import round_to_grid
 from ragsmith.text.bm25 import BM25
@@ -118,7 +118,7 @@ class SentenceRanking:
         self._relevances = bounded_cache(_CACHED_QUERIES, key="a query")(_no_scores)
         register_cache(self.forget, key="a text", entries=_CACHED_TEXTS)
 
-    @decides_no_value
+    @not_fingerprinted
     def forget(self) -> None:
         """Empty the cache of texts."""
         with self._lock:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.comparison.difference import detectable, needed
-from ragsmith.comparison.difference import variance as clustered
+from ragsmith.comparison.difference import cluster_variance as clustered
+from ragsmith.comparison.difference import detectable_difference, required_questions
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.gates.shortcuts import (
     MEDIUM_H,
@@ -49,13 +49,13 @@ def test_one_group_says_nothing() -> None:
 
 def test_the_number_of_questions_is_that_of_the_textbooks() -> None:
     # Cohen (1988): d = 0.5, two-sided 0.05, power 0.8 by the normal distribution: 31.4 pairs
-    assert needed(1.0, 0.5) == 32
-    assert detectable(1.0, needed(1.0, 0.03)) == pytest.approx(0.03, rel=0.001)
+    assert required_questions(1.0, 0.5) == 32
+    assert detectable_difference(1.0, required_questions(1.0, 0.03)) == pytest.approx(0.03, rel=0.001)
 
 
 def test_so_many_questions_show_it_four_times_in_five() -> None:
     rng = np.random.default_rng(7)
-    n = needed(0.04, 0.05)
+    n = required_questions(0.04, 0.05)
     drawn = rng.normal(0.05, 0.2, size=(4000, n))
     z = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / np.sqrt(n))
     assert 0.77 < fmean((z > 1.96).tolist()) < 0.83

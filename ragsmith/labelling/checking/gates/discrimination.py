@@ -6,8 +6,8 @@ from itertools import combinations
 from statistics import median
 from typing import Annotated
 
-from ragsmith.comparison.difference import detectable, needed, variance
-from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.difference import cluster_variance, detectable_difference, required_questions
+from ragsmith.comparison.questions import MIN_GROUPS, Clusters
 from ragsmith.datasets.groups import find_neighbours
 from ragsmith.datasets.splits import (
     GIVEN,
@@ -19,7 +19,7 @@ from ragsmith.datasets.splits import (
     split_with_exclusions,
 )
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip
+from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip_test
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, Belonging, DatasetView
@@ -124,7 +124,7 @@ def spread(view: DatasetView) -> GateFinding:
         name: [sum(ranks[name].quality[one] for one in group) for group in groups if group] for name in (best, worst)
     }
     pairs = len(list(combinations(PIPELINES, 2)))
-    p = min(1.0, pairs * sign_flip(sums[best], sums[worst]))
+    p = min(1.0, pairs * sign_flip_test(sums[best], sums[worst]))
     full = [name for name in ranks if ranks[name].mean > MAX_R]
     chart = ForestPlot(
         "R of five cheap pipelines, with 95 % intervals",
@@ -238,17 +238,15 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
     test = [example for example in view.split.test if example.id in located]
     here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
     part += " with evidence" if len(located) < total else ""
-    groups = len(Clusters.of(view.dataset, test or view.located).groups)
+    groups = len(Clusters.from_examples(view.dataset, test or view.located).groups)
     counted = f"{here} {part}, in {count_groups(groups)}"
-    if groups < FEWEST_GROUPS:
-        summary = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
-        return GateFinding(
-            GateState.WARNING, summary, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view)
-        )
+    if groups < MIN_GROUPS:
+        summary = f"{counted}: with fewer than {MIN_GROUPS} groups nothing can be shown"
+        return GateFinding(GateState.WARNING, summary, float(groups), Limit(low=float(MIN_GROUPS)), _more_groups(view))
     unit_variance = _variance(view)
-    wanted = needed(unit_variance, difference)
+    wanted = required_questions(unit_variance, difference)
     limit = Limit(low=float(wanted))
-    can = detectable(unit_variance, here)
+    can = detectable_difference(unit_variance, here)
     summary = (
         f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
     )
@@ -256,7 +254,7 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
     points = [last * (0.04 + 0.96 * step / 40) for step in range(41)]
     chart = Curve(
         "The smallest difference in R that is shown four times in five, by the number of test questions",
-        tuple((n, detectable(unit_variance, max(1, round(n)))) for n in points if n >= 1),
+        tuple((n, detectable_difference(unit_variance, max(1, round(n)))) for n in points if n >= 1),
         "test questions",
         at=(ReferenceLine(float(here), "here"),),
         levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
@@ -276,7 +274,7 @@ def _more_groups(view: DatasetView) -> str:
         "`ragsmith dataset draft --llm MODEL` proposes questions"
     )
     tested = [example for fold in crossfit(view.dataset, FOLDS) for example in fold.test]
-    if (groups := len(Clusters.of(view.dataset, tested).groups)) < FEWEST_GROUPS:
+    if (groups := len(Clusters.from_examples(view.dataset, tested).groups)) < MIN_GROUPS:
         return advice
     crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {count_groups(groups)}"
     return f"{crossfitted}, without new ones; {advice}"
@@ -288,5 +286,5 @@ def _variance(view: DatasetView) -> float:
     found = []
     for one, other in combinations(PIPELINES, 2):
         a, b = view.ranks(one).quality, view.ranks(other).quality
-        found.append(variance({id_: a[id_] - b[id_] for id_ in a}, groups))
+        found.append(cluster_variance({id_: a[id_] - b[id_] for id_ in a}, groups))
     return median(found)
