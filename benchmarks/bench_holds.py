@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from published import read
 from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat, learned, searched, simplified
 
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import group_by_document, group_by_main_document
 from ragsmith.datasets.overlap import sample_shingles
@@ -116,7 +116,7 @@ class Target:
         """
         landscape = Landscape.load(path)
         name = landscape.about["dataset"]
-        place = name if name in names("datasets") else str(data / name.replace(" ", "_"))
+        place = name if name in bundled_names("datasets") else str(data / name.replace(" ", "_"))
         dataset, _ = read(place)
         if dataset.digest != landscape.about["digest"]:
             raise UsageError(f"{path} is of another state of {name!r} than {place} has: make it again")
@@ -200,7 +200,7 @@ class Target:
     @cached_property
     def examples(self) -> tuple[Example, ...]:
         """The questions that may be divided: of a bundled data set those of the search alone."""
-        bundled = self.name in names("datasets")
+        bundled = self.name in bundled_names("datasets")
         allowed = {q for q, known in zip(self.questions, self.known, strict=True) if known or not bundled}
         return tuple(replace(e, split=None) for e in self.dataset.examples if e.id in allowed)
 

@@ -33,7 +33,7 @@ from weights import learn_weights
 
 from ragsmith.comparison.difference import cluster_interval
 from ragsmith.comparison.questions import Clusters
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, make_folds
 from ragsmith.diagnosis.estimates import pool_estimates
@@ -164,7 +164,7 @@ def answers(setups: Sequence[Experiment], store: Store) -> None:
     means, errors = [], []
     for setup in setups:
         data = setup.dataset
-        if data.name not in domains():
+        if data.name not in bundled_domains():
             continue
         now = recommend_candidate(setup, load_space("default"), Fitness())
         assert now is not None

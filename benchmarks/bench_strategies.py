@@ -29,7 +29,7 @@ import numpy as np
 from landscapes import Landscape
 from published import read as read_data
 
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
 from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
@@ -98,7 +98,7 @@ class World:
         """The pipeline that other data sets recommend, where it is in the landscape, and what they let one expect."""
         landscape = self._landscape
         name = landscape.about["dataset"]
-        dataset, _ = read_data(name if name in names("datasets") else str(self._data / name.replace(" ", "_")))
+        dataset, _ = read_data(name if name in bundled_names("datasets") else str(self._data / name.replace(" ", "_")))
         knowledge = read().without(sample_shingles(dataset.documents))
         corpus = corpus_of(dataset.documents)
         found = recommended(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)

@@ -40,7 +40,7 @@ from ragsmith.api.result import Result
 from ragsmith.comparison.difference import POWER, compute_difference, compute_power, smallest_detectable
 from ragsmith.comparison.questions import ALPHA, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare_two
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
@@ -454,7 +454,7 @@ def _shown(value: float | None) -> str:
 
 def detectable(cache: str = "detectable.sqlite", wanted: Sequence[str] = ()) -> None:
     """The smallest difference that the test questions of each domain show, predicted and by simulation."""
-    wanted = wanted or list(domains())
+    wanted = wanted or list(bundled_domains())
     os.environ.setdefault("RAGSMITH_LEDGER", f"{cache}.looks.sqlite")
     print("| domain | winner less | questions | groups | seen | predicted | simulated |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")

@@ -14,7 +14,7 @@ import pytest
 from fault_server import FaultServer
 
 import ragsmith
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.errors import UsageError
 
 
@@ -188,13 +188,13 @@ def test_a_run_of_which_a_domain_is_missing_leaves_what_is_published(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = {name: SimpleNamespace(state="finished") for name in domains()[1:]}
+    found = {name: SimpleNamespace(state="finished") for name in bundled_domains()[1:]}
     of_all = SimpleNamespace(found=found, **{"failed": {}, "waiting": {}, **ended})
     monkeypatch.setattr(ragsmith, "search_each", lambda *_, **__: of_all)
     monkeypatch.setenv("RAGSMITH_LEDGER", str(published.parent / "looks.sqlite"))
     before = published.read_bytes()
     assert leaderboard.main([]) == (1 if "failed" in ended else 130)
     assert published.read_bytes() == before
-    assert f"leaderboard.md is left as it is, for {len(found)} of {len(domains())} domains ended" in (
+    assert f"leaderboard.md is left as it is, for {len(found)} of {len(bundled_domains())} domains ended" in (
         capsys.readouterr().err
     )

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
 from ragsmith.datasets.annotations import TRAITS, Annotation, read_annotations, read_clusters
-from ragsmith.datasets.bundled import bundled, domains
+from ragsmith.datasets.bundled import bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.check import check
@@ -393,7 +393,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="domains [all that are bundled]")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
-    folders = given.folders or [bundled("datasets", one) for one in domains()]
+    folders = given.folders or [find_bundled("datasets", one) for one in bundled_domains()]
     of_name = Counter(folder.resolve().name for folder in folders)
     told: dict[str, dict[str, Any]] = {}
     for folder in folders:

@@ -32,7 +32,7 @@ import ragsmith
 from ragsmith.api.result import Result
 from ragsmith.comparison.difference import cluster_interval
 from ragsmith.comparison.questions import Clusters
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.diagnosis.estimates import pool_estimates
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.statistics import Verdict
@@ -194,7 +194,7 @@ def _tables(one: Section, expected: Sequence[str]) -> Iterator[str]:
     yield _table(["F on test questions", *counted, "mean"], rows)
     if not found:
         return
-    if former := [name for name in names if name in domains() and _is_former(name, found[name]["digest"])]:
+    if former := [name for name in names if name in bundled_domains() and _is_former(name, found[name]["digest"])]:
         yield f"Found before the data set changed, and not searched again since: {', '.join(former)}."
     yield DIFFERENCES
     rows = []
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str]) -> int:
     """Do what is asked for, and return the exit code: 1 where a domain could not be searched, 130 where one waits."""
     given = _parsed(arguments)
     file = given.output.with_suffix(".json")
-    names = given.dataset or list(domains())
+    names = given.dataset or list(bundled_domains())
     if given.page:
         write_file(page(read(file), names), given.output)
         return 0
@@ -303,7 +303,7 @@ def main(arguments: Sequence[str]) -> int:
 def _unlike_published(given: argparse.Namespace) -> str:
     """What is asked for that the published page is not made of; "" where nothing is."""
     unlike = []
-    if given.dataset is not None and set(given.dataset) != set(domains()):
+    if given.dataset is not None and set(given.dataset) != set(bundled_domains()):
         unlike.append("a search of --dataset " + " --dataset ".join(given.dataset))
     if given.preset != PRESET:
         unlike.append(f"one with --preset {given.preset}")

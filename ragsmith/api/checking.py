@@ -17,7 +17,7 @@ from ragsmith.api.resources import (
     warn_unsupported_languages,
 )
 from ragsmith.datasets.annotations import FILE as ANNOTATIONS
-from ragsmith.datasets.bundled import ALL, bundled, domains
+from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.effects.knowledge import Knowledge
@@ -90,12 +90,12 @@ def check_models(
 def _list_calibrations(calibration: str | Path | Sequence[str | Path]) -> list[str | Path]:
     """Return the distinct data sets to calibrate with; ``"all"`` means all annotated bundled domains."""
     listed = [calibration] if isinstance(calibration, str | Path) else calibration
-    annotated = [name for name in domains() if (bundled("datasets", name) / ANNOTATIONS).is_file()]
-    if ALL in listed and not annotated:
+    annotated = [name for name in bundled_domains() if (find_bundled("datasets", name) / ANNOTATIONS).is_file()]
+    if ALL_DOMAINS in listed and not annotated:
         raise WrongOption(
-            "calibration", f"is {ALL}, and no bundled domain has {ANNOTATIONS}: give a folder with that file"
+            "calibration", f"is {ALL_DOMAINS}, and no bundled domain has {ANNOTATIONS}: give a folder with that file"
         )
-    return list(dict.fromkeys(name for each in listed for name in (annotated if each == ALL else [each])))
+    return list(dict.fromkeys(name for each in listed for name in (annotated if each == ALL_DOMAINS else [each])))
 
 
 def audit(

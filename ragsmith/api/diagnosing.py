@@ -10,7 +10,7 @@ from typing import Unpack
 from ragsmith.api.arguments import CacheArguments, WorkArguments
 from ragsmith.api.resources import CACHE, Resources
 from ragsmith.comparison.questions import Clusters
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.diagnosis.ablation import Ablation, compute_ablation, list_ablation_candidates
 from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, store_transfer
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
@@ -192,7 +192,7 @@ def ablate(
     if not setup.split.test and not loaded.saw_all:  # too small to split
         part, examples = "all", data.examples
     questions = sort_examples(examples)
-    default_space = loaded.space if loaded.space in names("search_spaces") else "default"
+    default_space = loaded.space if loaded.space in bundled_names("search_spaces") else "default"
     search_space = space if isinstance(space, Space) else load_space(space or default_space)
     search_space = searchable_space(setup, search_space.of_families(), ranks=fitness.ranking_only)
     others = [

@@ -12,7 +12,7 @@ from typing import Unpack
 from ragsmith.api.resources import CACHE
 from ragsmith.api.result import Result
 from ragsmith.api.searching import EachArguments, check_arguments, search
-from ragsmith.datasets.bundled import ALL, domains
+from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.estimates import load_transfers
 from ragsmith.errors import (
@@ -53,7 +53,7 @@ class Searched:
 
 
 def search_each(
-    datasets: str | Sequence[Dataset | str | Path] = ALL,
+    datasets: str | Sequence[Dataset | str | Path] = ALL_DOMAINS,
     *,
     limits: Limits | None = None,
     reports: str | Path | None = None,
@@ -140,7 +140,10 @@ def _load_datasets(datasets: str | Sequence[Dataset | str | Path]) -> list[Datas
         UsageError: there is none, or one is invalid, or two have the same name or folder of reports.
     """
     listed = [datasets] if isinstance(datasets, str) else list(datasets)
-    names = [one for each in listed for one in (domains() if each == ALL and not Path(ALL).is_dir() else [each])]
+    is_folder = Path(ALL_DOMAINS).is_dir()
+    names = [
+        name for each in listed for name in (bundled_domains() if each == ALL_DOMAINS and not is_folder else [each])
+    ]
     if not names:
         raise WrongOption("dataset", "names no data set: give at least one")
     loaded: dict[str | Path, Dataset] = {}

@@ -19,7 +19,7 @@ from ragsmith.api.resources import (
     warn_unsupported_languages,
 )
 from ragsmith.api.result import Result
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.cluster import PROCESSES, parse_engine
 from ragsmith.evaluation.experiment import Experiment
@@ -345,7 +345,7 @@ def _check_overwrite(winner: Path, dataset: Dataset) -> None:
         source, same = exported.source(), exported.digest() == dataset.digest
     except UsageError:  # not an exported file, or its data set has no folder
         return
-    exists = source in names("datasets") or Path(source).is_dir()
+    exists = source in bundled_names("datasets") or Path(source).is_dir()
     if exists and source != dataset.source and not same:
         raise WrongOption(
             "reports",

@@ -123,9 +123,9 @@ def search(
 
 
 def _is_all_domains(dataset: str) -> bool:
-    from ragsmith.datasets.bundled import ALL
+    from ragsmith.datasets.bundled import ALL_DOMAINS
 
-    return dataset == ALL and not Path(ALL).is_dir()
+    return dataset == ALL_DOMAINS and not Path(ALL_DOMAINS).is_dir()
 
 
 def _search_one(

@@ -132,19 +132,19 @@ def _is_judgement(value: object) -> bool:
 _REQUIRED = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
 _TEXT, _TEXTS = (_is_text, "is not a text: write one"), (_is_text_list, "is not a list of texts: write [...]")
 _JUDGEMENT = (_is_judgement, 'is not {"from_spans": true or false, "without_documents": true or false}')
-_FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+_VALIDATORS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("id", "cluster", "paraphrase", "wrong", "wrong_kind", "group"), _TEXT),
     **dict.fromkeys(("traits", "wordings"), _TEXTS),
     **dict.fromkeys(READER_KEYS, _JUDGEMENT),
 }
-"""The predicate of each value, and the message if the value is invalid."""
+"""Predicates of values by key, and messages for invalid values."""
 
 
 def _find_problems(row: Mapping[str, object]) -> Iterator[str]:
     """Yield the mistakes in a line."""
     yield from key_problems(row, required=_REQUIRED, optional=("wordings", "group", *READER_KEYS))
-    wrong = {name for name, (is_valid, _) in _FORMS.items() if name in row and not is_valid(row[name])}
-    yield from (f"{name!r} {message}" for name, (_, message) in _FORMS.items() if name in wrong)
+    wrong = {name for name, (is_valid, _) in _VALIDATORS.items() if name in row and not is_valid(row[name])}
+    yield from (f"{name!r} {message}" for name, (_, message) in _VALIDATORS.items() if name in wrong)
     traits = [] if "traits" in wrong else _get_texts(row, "traits")
     for noun, listed, known in (("trait", traits, TRAITS), ("wrong_kind", [row.get("wrong_kind")], WRONG_KINDS)):
         if unknown := [value for value in listed if value is not None and value not in known]:

@@ -16,10 +16,10 @@ Kind = Literal["datasets", "search_spaces"]
 PACKAGE = Path(__file__).resolve().parent.parent
 """The folder of the installed package."""
 
-ALL = "all"
+ALL_DOMAINS = "all"
 """Name of all bundled domains where several data sets are accepted."""
 
-NO_DOMAINS = frozenset({"workshop"})
+NON_DOMAINS = frozenset({"workshop"})
 """Bundled data sets that are not domains: `workshop` has files of all types."""
 
 
@@ -32,19 +32,19 @@ def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Pa
     path = Path(name)
     if path.is_dir() if kind == "datasets" else path.is_file():
         return path
-    return bundled(kind, str(name), package=package)
+    return find_bundled(kind, str(name), package=package)
 
 
-def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
+def find_bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
     """Return the bundled data set or search space ``name``, ignoring other paths. Raises ``UsageError``."""
-    known = names(kind, package=package)
+    known = bundled_names(kind, package=package)
     if name in known:
         return _bundle_folder(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
     what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
     raise UsageError(f"{name!r} is neither a {form} nor the name of a {what}; {did_you_mean(name, known)}")
 
 
-def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
+def bundled_names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
     """Return the sorted names of bundled data sets or search spaces."""
     home = _bundle_folder(kind, package)
     if kind == "datasets":
@@ -52,9 +52,9 @@ def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in home.glob("*.yaml")))
 
 
-def domains(*, package: Path = PACKAGE) -> tuple[str, ...]:
+def bundled_domains(*, package: Path = PACKAGE) -> tuple[str, ...]:
     """Return the sorted names of bundled domains: collections of prose about one subject."""
-    return tuple(name for name in names("datasets", package=package) if name not in NO_DOMAINS)
+    return tuple(name for name in bundled_names("datasets", package=package) if name not in NON_DOMAINS)
 
 
 def _bundle_folder(kind: Kind, package: Path) -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.bundled import bundled_path, names
+from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved
 from ragsmith.datasets.languages import assign_languages
@@ -66,16 +66,16 @@ def load_documents(folder: str | Path) -> Dataset:
         UsageError: there is no such folder or name.
     """
     path = bundled_path("datasets", folder)
-    inner = path / FOLDER
-    if inner.is_dir() and (path / MANIFEST).is_file():
+    documents_folder = path / FOLDER
+    if documents_folder.is_dir() and (path / MANIFEST).is_file():
         return _load_folder(path, with_questions=False)
-    root = inner if inner.is_dir() else path
-    foreign: list[str] = []
-    documents, wrong = read_document_folder(root, "", foreign=foreign)
-    if foreign:
-        raise DatasetError([_describe_foreign(root, foreign), *wrong])
+    root = documents_folder if documents_folder.is_dir() else path
+    unsupported: list[str] = []
+    documents, wrong = read_document_folder(root, "", unsupported=unsupported)
+    if unsupported:
+        raise DatasetError([_describe_unsupported(root, unsupported), *wrong])
     if wrong:
-        raise DatasetError(wrong if inner.is_dir() else [_describe_missing(path), *wrong])
+        raise DatasetError(wrong if documents_folder.is_dir() else [_describe_missing(path), *wrong])
     return make_dataset(
         {"name": derive_dataset_name(path)}, [document for document in documents.values() if document], []
     )
@@ -97,15 +97,18 @@ def load_documents_option(folder: str | Path) -> Dataset:
 
     Raises ``WrongOption`` for an unknown folder or name, and the errors of `load_documents`.
     """
-    if not Path(folder).is_dir() and str(folder) not in names("datasets"):
-        raise WrongOption("documents", f"names no folder: {folder}; give one of documents, or a data set")
+    if not Path(folder).is_dir() and str(folder) not in bundled_names("datasets"):
+        raise WrongOption(
+            "documents",
+            f"is not a folder or a data set: {folder}; give a folder of documents, or a data set",
+        )
     return load_documents(folder)
 
 
-def _describe_foreign(folder: Path, foreign: Sequence[str]) -> str:
-    some = foreign[0] if len(foreign) == 1 else f"{foreign[0]} and {len(foreign) - 1:,} more"
+def _describe_unsupported(folder: Path, files: Sequence[str]) -> str:
+    listed = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
     return (
-        f"{some} cannot be read as {'it is' if len(foreign) == 1 else 'they are'}: "
+        f"{listed} cannot be read as {'it is' if len(files) == 1 else 'they are'}: "
         f"`ragsmith dataset init {shlex.quote(str(folder))} -o DIR` converts the folder; then name DIR instead"
     )
 
@@ -132,7 +135,7 @@ def validate_dataset(path: str | Path) -> tuple[str, ...]:
 
 
 def make_dataset(
-    about: Mapping[str, str],
+    metadata: Mapping[str, str],
     documents: Sequence[Document],
     examples: Sequence[Example],
     *,
@@ -140,23 +143,23 @@ def make_dataset(
 ) -> Dataset:
     """Return a data set of valid documents and questions, sorted, with identical documents merged.
 
-    ``about`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` maps some documents to
-    their language; all others have the ``language`` in ``about``, or a detected language.
+    ``metadata`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` maps some documents to
+    their language; all others have the ``language`` in ``metadata``, or a detected language.
     """
-    distinct, merged = _merge(documents)
-    distinct, language = assign_languages(distinct, about.get("language"), languages)
+    distinct, merged = _merge_duplicates(documents)
+    distinct, language = assign_languages(distinct, metadata.get("language"), languages)
     language_by_id = {**{document.id: document.language for document in distinct}, **(languages or {})}
     by_id = {document.id: document for document in documents}
     duplicates = [
         replace(by_id[id_], language=language_by_id.get(id_, language_by_id[first])) for id_, first in merged.items()
     ]
-    ordered = tuple(sorted((_repoint(example, merged) for example in examples), key=lambda example: example.id))
+    ordered = tuple(sorted((_redirect_evidence(example, merged) for example in examples), key=lambda e: e.id))
     contents = [_document_content(document) for document in distinct]
     return Dataset(
-        name=about["name"],
-        title=about.get("title", about["name"]),
-        description=about.get("description", ""),
-        licence=about.get("licence", "not stated"),
+        name=metadata["name"],
+        title=metadata.get("title", metadata["name"]),
+        description=metadata.get("description", ""),
+        licence=metadata.get("licence", "not stated"),
         language=language,
         documents=distinct,
         examples=ordered,
@@ -183,7 +186,7 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
             raise DatasetError(mistakes)
 
 
-def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
+def _merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
     """Return the first document of each text and modality, and a map from its duplicates to its identifier.
 
     The same text is chunked differently as code and as prose, so these are different documents.
@@ -197,7 +200,7 @@ def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[st
     return tuple(distinct.values()), merged
 
 
-def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
+def _redirect_evidence(example: Example, merged: Mapping[str, str]) -> Example:
     """Replace merged documents in the evidence, and remove repeated spans."""
     spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
     ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from ragsmith.building import TaskProgress
-from ragsmith.datasets.document_types import DocumentKind, describe_kinds, document_kind
+from ragsmith.datasets.document_types import DocumentType, describe_document_types, find_document_type
 from ragsmith.datasets.document_types.tables import cell_separator, reconstruct_source
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
@@ -52,14 +52,14 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
 
 
 def read_document_folder(
-    folder: Path, prefix: str, titles: Mapping[str, str] | None = None, *, foreign: list[str] | None = None
+    folder: Path, prefix: str, titles: Mapping[str, str] | None = None, *, unsupported: list[str] | None = None
 ) -> tuple[Documents, list[str]]:
     """Return the documents in ``folder`` and its subfolders, and the mistakes, with ``prefix`` before the paths.
 
-    Symbolic links are not followed. If ``foreign`` is given, names of files of unsupported types are appended to it
-    instead of mistakes.
+    Symbolic links are not followed. Names of files of unsupported types are appended to ``unsupported`` if
+    given, else reported as mistakes.
     """
-    if problem := _folder_problem(folder):
+    if problem := _find_folder_problem(folder):
         return {}, [f"{prefix or folder}: {problem}"]
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
@@ -67,10 +67,10 @@ def read_document_folder(
     progress = TaskProgress("reading documents")
     for name, path in _iter_files(folder):
         progress.done(len(documents))
-        id_, kind = document_id(name), document_kind(path.name)
-        problem = _name_problem(path, kind)
-        if foreign is not None and problem == _describe_unsupported():
-            foreign.append(name)
+        id_, kind = document_id(name), find_document_type(path.name)
+        problem = _find_file_problem(path, kind)
+        if unsupported is not None and problem == _describe_unsupported():
+            unsupported.append(name)
             continue
         if not problem and id_ in files:
             problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
@@ -85,8 +85,8 @@ def read_document_folder(
             documents[id_] = _load_document(path, kind, id_, (titles or {}).get(id_))
         except TextError as error:
             mistakes.append(error.at(f"{prefix}{name}"))
-    if not documents and not mistakes and not foreign:
-        mistakes.append(f"{prefix or folder}: has no documents; put {describe_kinds()} files there")
+    if not documents and not mistakes and not unsupported:
+        mistakes.append(f"{prefix or folder}: has no documents; put {describe_document_types()} files there")
     return dict(sorted(documents.items())), mistakes
 
 
@@ -94,8 +94,8 @@ def read_document(path: Path) -> Document:
     """Read the document in a single file. Raises ``DatasetError``."""
     if not path.exists():
         raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
-    kind = document_kind(path.name)
-    problem = _name_problem(path, kind)
+    kind = find_document_type(path.name)
+    problem = _find_file_problem(path, kind)
     if kind is None or problem:
         raise DatasetError([f"{path}: {problem}"])
     try:
@@ -111,17 +111,17 @@ def _iter_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """
     pending = [("", folder)]
     while pending:
-        above, current = pending.pop()
-        inner: list[tuple[str, Path]] = []
+        prefix, current = pending.pop()
+        subfolders: list[tuple[str, Path]] = []
         for path in sorted(current.iterdir(), key=lambda path: path.name):
             if path.name.startswith(".") or path.name == "__pycache__":  # such as .DS_Store
                 continue
-            name = f"{above}{path.name}"
+            name = f"{prefix}{path.name}"
             if path.is_symlink() or not path.is_dir() or FORBIDDEN.search(path.name) or not _is_listable(path):
                 yield name, path
             else:
-                inner.append((f"{name}/", path))
-        pending.extend(reversed(inner))
+                subfolders.append((f"{name}/", path))
+        pending.extend(reversed(subfolders))
 
 
 def _is_listable(folder: Path) -> bool:
@@ -134,7 +134,7 @@ def document_id(name: str) -> str:
     The suffix of Markdown and plain text is removed. The identifier is in NFC, as file systems differ in Unicode forms.
     """
     path = PurePosixPath(name)
-    kind = document_kind(path)
+    kind = find_document_type(path)
     return unicodedata.normalize("NFC", str(path.with_suffix("") if kind and kind.by_stem else path))
 
 
@@ -152,7 +152,7 @@ def document_file(document: Document) -> tuple[str, str]:
     if document.modality is Modality.PROSE:
         return _validate_file_name(f"{document.id}.md", document), document.text
     name = _validate_file_name(document.id, document)
-    kind = document_kind(name)
+    kind = find_document_type(name)
     if kind is None or kind.modality is not document.modality:
         raise TextError(f"the id has no file name suffix of {document.modality}; add the suffix")
     if document.modality is Modality.CODE:
@@ -166,17 +166,17 @@ def document_file(document: Document) -> tuple[str, str]:
 def _validate_file_name(name: str, document: Document) -> str:
     """Return ``name`` if it is a valid file name of ``document``. Raises ``TextError``."""
     parts = name.split("/")
-    unsafe = any(not part or part.startswith(".") or len(part.encode()) > MAX_NAME_BYTES for part in parts)
-    if unsafe or "\\" in name or FORBIDDEN.search(name) or document.id != document_id(name):
+    is_unsafe = any(not part or part.startswith(".") or len(part.encode()) > MAX_NAME_BYTES for part in parts)
+    if is_unsafe or "\\" in name or FORBIDDEN.search(name) or document.id != document_id(name):
         raise TextError("the id is not the path of a file without its suffix; rename it")
     return name
 
 
-def _folder_problem(folder: Path) -> str | None:
+def _find_folder_problem(folder: Path) -> str | None:
     try:
         mode = folder.lstat().st_mode
     except OSError:
-        return f"is missing; create this folder and put {describe_kinds()} files there"
+        return f"is missing; create this folder and put {describe_document_types()} files there"
     if stat.S_ISLNK(mode):
         return SYMBOLIC_LINK
     if not stat.S_ISDIR(mode):
@@ -184,7 +184,7 @@ def _folder_problem(folder: Path) -> str | None:
     return None if _is_listable(folder) else NOT_LISTABLE
 
 
-def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
+def _find_file_problem(path: Path, kind: DocumentType | None) -> str | None:
     if FORBIDDEN.search(path.name):
         return "the name has characters that cannot be printed; rename it"
     if path.is_dir():
@@ -195,10 +195,10 @@ def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
 
 
 def _describe_unsupported() -> str:
-    return f"is not of a supported type: {describe_kinds()}; {CONVERSION_ADVICE}"
+    return f"is not of a supported type: {describe_document_types()}; {CONVERSION_ADVICE}"
 
 
-def _load_document(path: Path, kind: DocumentKind, id_: str, given_title: str | None) -> Document:
+def _load_document(path: Path, kind: DocumentType, id_: str, given_title: str | None) -> Document:
     loaded = kind.read(path)
     if not loaded.text.strip():
         raise TextError("is empty; add text or remove the file")

@@ -23,14 +23,14 @@ KEYS = ("doc", "start", "end", "text")
 MAX_LISTED_PLACES = 5
 """Maximum number of occurrences listed in a message about an ambiguous text."""
 
-DIFFERS = "text differs from document"
-OUTSIDE = "lies outside document"
-"""Phrases that mark messages about wrong offsets."""
+TEXT_DIFFERS = "text differs from document"
+OUT_OF_RANGE = "is outside document"
+"""Phrases in messages about wrong offsets, by which these are recognised."""
 
 
 def count_moved(mistakes: Iterable[str]) -> int:
     """Count the mistakes about evidence whose offsets are wrong, as after an edit of documents."""
-    return sum(DIFFERS in mistake or OUTSIDE in mistake for mistake in mistakes)
+    return sum(TEXT_DIFFERS in mistake or OUT_OF_RANGE in mistake for mistake in mistakes)
 
 
 def evidence_record(span: Span, text: str) -> dict[str, object]:
@@ -63,10 +63,10 @@ class EvidenceChecker:
         spans: dict[Span, int] = {}
         problems: list[str] = []
         for number, entry in enumerate(evidence, start=1):
-            span, found = self.span(entry)
+            span, mistakes = self.span(entry)
             if span is not None and spans.setdefault(span, number) != number:
-                found = [f"repeats evidence {spans[span]}; keep one of them"]
-            problems.extend(f"evidence {number}: {problem}" for problem in found)
+                mistakes = [f"repeats evidence {spans[span]}; keep one of them"]
+            problems.extend(f"evidence {number}: {problem}" for problem in mistakes)
         return tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end))), problems
 
     def span(self, entry: object) -> tuple[Span | None, list[str]]:
@@ -82,30 +82,32 @@ class EvidenceChecker:
         problems = [
             *key_problems(entry, required=KEYS),
             *text_problems(entry, ("doc", "text")),
-            *_offset_problems(entry),
+            *_iter_offset_problems(entry),
         ]
         doc, start, end, text = (entry.get(key) for key in KEYS)
         if problems or not (isinstance(doc, str) and isinstance(start, int) and isinstance(end, int)):
             return None, problems
         span = Span(unicodedata.normalize("NFC", doc), start, end)
         if span.doc not in self.documents:
-            return None, [_unknown_document(doc, self.documents)]
+            return None, [_describe_unknown_document(doc, self.documents)]
         document = self.documents[span.doc]
         if document is None:  # its mistake is reported already
             return None, []
-        if problem := _text_problem(span, str(text), document) or self._heading_problem(span):
+        if problem := _find_text_problem(span, str(text), document) or self._heading_problem(span):
             return None, [problem]
         return span, []
 
     def _locate(self, entry: Record) -> tuple[Span | None, list[str]]:
         """Locate evidence without offsets."""
-        if problems := list(_form_problems(entry)):
+        if problems := list(_iter_key_problems(entry)):
             return None, problems
         text = str(entry["text"]) if "text" in entry else None
         doc = unicodedata.normalize("NFC", str(entry.get("doc", "")))
         document = self.documents.get(doc)
         if "doc" in entry and document is None:  # an unreadable document is reported already
-            return None, [] if doc in self.documents else [_unknown_document(str(entry["doc"]), self.documents)]
+            return None, [] if doc in self.documents else [
+                _describe_unknown_document(str(entry["doc"]), self.documents)
+            ]
         key = next((key for key in PLACES if key in entry), None)
         try:
             if document is None:
@@ -123,29 +125,29 @@ class EvidenceChecker:
             raise TextError(problem)
         return span
 
-    def _locate_unique(self, text: str, within: Sequence[Span], key: str | None = None) -> Span:
-        """Locate ``text``, which must occur once in the spans ``within``: documents, or a place of the kind ``key``.
+    def _locate_unique(self, text: str, scopes: Sequence[Span], key: str | None = None) -> Span:
+        """Locate ``text``, which must occur once in ``scopes``: spans of documents, or of a place of the kind ``key``.
 
         Occurrences in headings are ignored, as chunks have no headings. Raises ``TextError``.
         """
-        found = [
-            Span(part.doc, start, start + len(text))
-            for part in within
-            for start in find_occurrences(text, self._text(part.doc), part.start, part.end)
+        occurrences = [
+            Span(scope.doc, start, start + len(text))
+            for scope in scopes
+            for start in find_occurrences(text, self._text(scope.doc), scope.start, scope.end)
         ]
-        below = [span for span in found if not self._heading_problem(span)]
+        below = [span for span in occurrences if not self._heading_problem(span)]
         if len(below) > 1:
             listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MAX_LISTED_PLACES])
             more = f" and {len(below) - MAX_LISTED_PLACES} more" if len(below) > MAX_LISTED_PLACES else ""
             longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
             raise TextError(f"the text {shorten(text)} occurs {len(below)} times: {listed}{more}; {longer}")
-        if not found:
-            raise TextError(self._describe_missing(text, within, key))
-        return below[0] if below else self._reject_heading(found[0])
+        if not occurrences:
+            raise TextError(self._describe_missing(text, scopes, key))
+        return below[0] if below else self._reject_heading(occurrences[0])
 
-    def _describe_missing(self, text: str, within: Sequence[Span], key: str | None) -> str:
+    def _describe_missing(self, text: str, scopes: Sequence[Span], key: str | None) -> str:
         """Return why ``text`` is not found; "" if it may be in an unreadable document, which is reported separately."""
-        if len(within) == 1 and (document := self.documents[within[0].doc]):
+        if len(scopes) == 1 and (document := self.documents[scopes[0].doc]):
             if key and text in document.text:
                 return (
                     f"the text {shorten(text)} occurs in document {document.id!r}, but not at this {key!r}; correct one"
@@ -175,7 +177,7 @@ def _document_span(document: Document) -> Span:
     return Span(document.id, 0, len(document.text))
 
 
-def _form_problems(entry: Record) -> Iterator[str]:
+def _iter_key_problems(entry: Record) -> Iterator[str]:
     """Yield the mistakes in the keys of evidence without offsets."""
     yield from key_problems(entry, required=(), optional=(*KEYS, *PLACES))
     yield from text_problems(entry, ("doc", "text"))
@@ -185,7 +187,7 @@ def _form_problems(entry: Record) -> Iterator[str]:
     if places and "doc" not in entry:
         yield f"{places[0]!r} is a place in a document; add 'doc'"
     elif "doc" not in entry and "text" not in entry:
-        yield "names no place; give 'text', words that occur in one document once, or 'doc'"
+        yield "has no position; give 'text', words that occur in one document once, or 'doc'"
 
 
 def lacks_offsets(entry: Record) -> bool:
@@ -193,30 +195,30 @@ def lacks_offsets(entry: Record) -> bool:
     return "start" not in entry and "end" not in entry
 
 
-def _offset_problems(entry: Record) -> Iterator[str]:
+def _iter_offset_problems(entry: Record) -> Iterator[str]:
     for key in ("start", "end"):
         if key in entry and type(entry[key]) is not int:  # True and False are integers to isinstance
             yield f"{key!r} must be an integer, not {name_type(entry[key])}"
 
 
-def _unknown_document(doc: str, documents: Documents) -> str:
+def _describe_unknown_document(doc: str, documents: Documents) -> str:
     if "/" in doc or "\\" in doc:
         return f"{shorten(doc)} is a path; name a document by its file name, without the ending of .md and .txt"
     return f"there is no document {shorten(doc)}; {did_you_mean(doc, documents)}"
 
 
-def _text_problem(span: Span, text: str, document: Document) -> str | None:
+def _find_text_problem(span: Span, text: str, document: Document) -> str | None:
     """Return why ``text`` is not at ``span``, and where it occurs."""
     at = f"[{span.start}, {span.end})"
     if span.start < 0 or span.end > len(document.text):
         length = len(document.text)
-        return f"{at} {OUTSIDE} {span.doc!r} of {length} characters{_describe_occurrence(span, text, document)}"
+        return f"{at} {OUT_OF_RANGE} {span.doc!r} of {length} characters{_describe_occurrence(span, text, document)}"
     if span.start >= span.end:
         return f"{at} is empty: 'start' must be below 'end'{_describe_occurrence(span, text, document)}"
     found = document.text[span.start : span.end]
     if found == text:
         return None
-    return f"{DIFFERS} {span.doc!r} at {at}: found {shorten(found)}{_describe_occurrence(span, text, document)}"
+    return f"{TEXT_DIFFERS} {span.doc!r} at {at}: found {shorten(found)}{_describe_occurrence(span, text, document)}"
 
 
 def _describe_occurrence(span: Span, text: str, document: Document) -> str:
@@ -249,11 +251,11 @@ def _describe_absence(document: Document) -> str:
     return f"the text does not occur in the document{', which is the text extracted from the PDF' if is_pdf else ''}"
 
 
-def find_occurrences(text: str, whole: str, first: int = 0, end: int | None = None) -> Sequence[int]:
-    """Return every offset of ``text`` in ``whole[first:end]``; occurrences may overlap."""
+def find_occurrences(text: str, source: str, start: int = 0, end: int | None = None) -> Sequence[int]:
+    """Return the offsets of all occurrences of ``text`` in ``source[start:end]``; occurrences may overlap."""
     starts = []
-    at = whole.find(text, first, end)
+    at = source.find(text, start, end)
     while at >= 0:
         starts.append(at)
-        at = whole.find(text, at + 1, end)
+        at = source.find(text, at + 1, end)
     return starts

@@ -40,25 +40,25 @@ def iter_groupings(dataset: Dataset, examples: Sequence[Example]) -> Iterator[li
 
 def group_by_document(examples: Sequence[Example]) -> list[Group]:
     """Group questions that share gold documents, directly or through other questions."""
-    return _components(examples, [[span.doc for span in example.evidence] for example in examples])
+    return _connected_components(examples, [[span.doc for span in example.evidence] for example in examples])
 
 
 def group_by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = MAX_GAP) -> list[Group]:
     """Group questions with gold in one section block or within ``gap`` characters, directly or through others."""
     pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(find_neighbours(examples, gap))]
-    return _components(
-        examples, [[*blocks, *near] for blocks, near in zip(_blocks(dataset, examples), pairs, strict=True)]
+    return _connected_components(
+        examples, [[*blocks, *near] for blocks, near in zip(_section_blocks(dataset, examples), pairs, strict=True)]
     )
 
 
 def group_by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
     """Group questions with gold in one section block, directly or through other questions."""
-    return _components(examples, _blocks(dataset, examples))
+    return _connected_components(examples, _section_blocks(dataset, examples))
 
 
 def group_by_main_document(examples: Sequence[Example]) -> list[Group]:
     """Group questions by the document with most of their evidence; groups may share other documents."""
-    return _components(examples, [[_main_document(example)] for example in examples])
+    return _connected_components(examples, [[_main_document(example)] for example in examples])
 
 
 def find_neighbours(examples: Sequence[Example], gap: int = MAX_GAP) -> list[set[int]]:
@@ -69,14 +69,14 @@ def find_neighbours(examples: Sequence[Example], gap: int = MAX_GAP) -> list[set
             by_doc[span.doc].append((span.start, span.end, i))
     near: list[set[int]] = [set() for _ in examples]
     for spans in by_doc.values():
-        reaching: list[tuple[int, int]] = []
+        active: list[tuple[int, int]] = []
         for start, end, i in sorted(spans):
-            reaching = [(to, j) for to, j in reaching if to + gap >= start]
-            for _, j in reaching:
+            active = [(last, j) for last, j in active if last + gap >= start]
+            for _, j in active:
                 if i != j:
                     near[i].add(j)
                     near[j].add(i)
-            reaching.append((end, i))
+            active.append((end, i))
     return near
 
 
@@ -85,7 +85,7 @@ def normalize_wording(example: Example) -> str:
     return " ".join(example.question.casefold().split())
 
 
-def _components(examples: Sequence[Example], links: Sequence[Iterable[Hashable]]) -> list[Group]:
+def _connected_components(examples: Sequence[Example], links: Sequence[Iterable[Hashable]]) -> list[Group]:
     """Return the connected components of questions with common ``links`` or wording."""
     parent = list(range(len(examples)))
 
@@ -112,10 +112,10 @@ def _main_document(example: Example) -> str:
     return max(sorted(gold), key=lambda document: gold[document], default="")
 
 
-def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
+def _section_blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
     """Return the blocks of sections that the evidence of each question overlaps."""
-    used = {span.doc for example in examples for span in example.evidence}
-    starts = {document.id: _starts(document) for document in dataset.documents if document.id in used}
+    documents = {span.doc for example in examples for span in example.evidence}
+    starts = {document.id: _section_starts(document) for document in dataset.documents if document.id in documents}
     return [
         [block for span in example.evidence for block in _overlapped_blocks(span, starts[span.doc])]
         for example in examples
@@ -123,7 +123,7 @@ def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable
 
 
 @bounded_cache(1024, key="a document")
-def _starts(document: Document) -> Sequence[int]:
+def _section_starts(document: Document) -> Sequence[int]:
     """Return the offsets of sections; cached, because questions are grouped several times and chunking is slow."""
     return tuple(section_starts(document))
 
@@ -136,5 +136,5 @@ def _overlapped_blocks(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
         begin = starts[number - 1] if number else 0
         block = (at - begin) // BLOCK_SIZE
         yield span.doc, begin, block
-        following = starts[number] if number < len(starts) else span.end
-        at = min(following, begin + (block + 1) * BLOCK_SIZE)
+        next_start = starts[number] if number < len(starts) else span.end
+        at = min(next_start, begin + (block + 1) * BLOCK_SIZE)

@@ -59,38 +59,38 @@ def find_sections(document: Document) -> list[DocumentSection]:
     if document.modality is not Modality.PROSE:
         return []
     headings = [block for block in parse_blocks(document.text) if block.kind is BlockType.HEADING]
-    found: list[DocumentSection] = []
+    sections: list[DocumentSection] = []
     above: list[tuple[int, str]] = []
     for number, heading in enumerate(headings):
         above = [(level, name) for level, name in above if level < heading.level] + [(heading.level, heading.heading)]
         end = next((h.start for h in headings[number + 1 :] if h.level <= heading.level), len(document.text))
-        found.append(DocumentSection(tuple(name for _, name in above), heading.end, end))
-    return found
+        sections.append(DocumentSection(tuple(name for _, name in above), heading.end, end))
+    return sections
 
 
 def _locate_heading(document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, str):
         raise TextError(f"'heading' must be text, not {name_type(value)}")
-    known = find_sections(document)
-    if not known:
+    sections = find_sections(document)
+    if not sections:
         raise TextError(f"document {document.id!r} has no headings; give 'lines', or 'text'")
-    wanted = _normalize_heading(value)
+    heading = _normalize_heading(value)
     path = tuple(_normalize_heading(part) for part in value.split(PATH_SEPARATOR))
-    found = [section for section in known if _normalize_heading(section.path[-1]) == wanted]
-    found = found or [
-        section for section in known if tuple(map(_normalize_heading, section.path))[-len(path) :] == path
+    matches = [section for section in sections if _normalize_heading(section.path[-1]) == heading]
+    matches = matches or [
+        section for section in sections if tuple(map(_normalize_heading, section.path))[-len(path) :] == path
     ]
-    if not found:
-        names = {section.path[-1] for section in known}
+    if not matches:
+        names = {section.path[-1] for section in sections}
         raise TextError(f"document {document.id!r} has no heading {shorten(value)}; {did_you_mean(value, names)}")
-    if len(found) > 1:
-        paths = list(dict.fromkeys(PATH_SEPARATOR.join(section.path) for section in found))
+    if len(matches) > 1:
+        paths = list(dict.fromkeys(PATH_SEPARATOR.join(section.path) for section in matches))
         if len(paths) > 1:
             advice = f"give the headings above it, too: {', '.join(map(shorten, paths[:5]))}"
         else:
-            advice = f"give 'lines': they are {', '.join(_format_lines(document, section) for section in found[:5])}"
-        raise TextError(f"document {document.id!r} has the heading {shorten(value)} {len(found)} times; {advice}")
-    return found[0].start, found[0].end
+            advice = f"give 'lines': they are {', '.join(_format_lines(document, section) for section in matches[:5])}"
+        raise TextError(f"document {document.id!r} has the heading {shorten(value)} {len(matches)} times; {advice}")
+    return matches[0].start, matches[0].end
 
 
 def _format_lines(document: Document, section: DocumentSection) -> str:
@@ -122,8 +122,8 @@ def _locate_range(key: str, document: Document, value: object) -> tuple[int, int
     ends = list(accumulate(map(len, document.text.split("\n")), lambda end, length: end + 1 + length))
     count = len(ends) - document.text.endswith("\n")
     if not 1 <= first <= last <= count:
-        there = f"its {key} are 1 to {count}, and the first goes first"
-        raise TextError(f"document {document.id!r} has no {key} {shorten(value)}; {there}")
+        valid = f"its {key} are 1 to {count}, and the first goes first"
+        raise TextError(f"document {document.id!r} has no {key} {shorten(value)}; {valid}")
     return (ends[first - 2] + 1 if first > 1 else 0), ends[last - 1]
 
 

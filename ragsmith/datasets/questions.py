@@ -80,6 +80,8 @@ FILE = "questions.jsonl"
 MAX_BYTES = 256 * MIB
 """Maximum size of the file, in bytes."""
 MAX_ID_CHARACTERS = 200
+"""Maximum length of an identifier, in characters."""
+
 SPLITS = ("search", "test", "unused")
 
 TEXTS = ("id", "question", "answer", "type")
@@ -193,7 +195,7 @@ def _find_repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
 
 
 def _find_missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
-    """Yield a mistake if ``key`` is given on some of the lines that need it, but not on all."""
+    """Yield a mistake if ``key`` is given on some of the lines that may have it, but not on all."""
     lines = [line for line in lines if key != "answer" or line.answerable]
     without = [line for line in lines if key not in line.record]
     given = next((line for line in lines if key in line.record), None)
@@ -207,14 +209,14 @@ def _find_unscorable(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     """Yield mistakes for questions with neither answer nor evidence, or if all are unanswerable."""
     answerable = [line for line in lines if line.answerable]
     if lines and not answerable:
-        wanted = "add some that the documents answer"
-        yield lines[0].mistake(f"'answerable' is false here and on every other line; {wanted}")
+        advice = "add some that the documents answer"
+        yield lines[0].mistake(f"'answerable' is false here and on every other line; {advice}")
     if any("answer" in line.record for line in answerable):  # missing answers are reported by `_find_missing`
         return
     for line in answerable:
         if "evidence" not in line.record or line.record["evidence"] == []:
-            wanted = "give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents have no answer"
-            yield line.mistake(f"the question has neither answer nor evidence to score; {wanted}")
+            advice = "give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents have no answer"
+            yield line.mistake(f"the question has neither answer nor evidence to score; {advice}")
 
 
 def write_offsets(folder: Path) -> int:

@@ -68,7 +68,7 @@ def count_overlap(a: Span, b: Span) -> int:
 
 
 class ChunkMap:
-    """An index of the chunks of a corpus by their offsets."""
+    """An index of the chunks of a corpus by their offsets in documents."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         by_doc: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)

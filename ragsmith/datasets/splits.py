@@ -44,11 +44,11 @@ MIN_TEST = 6
 MAX_UNUSED_SHARE = 0.2
 """Maximum share of questions that may be excluded from both sides."""
 
-DRAWS = 64
-"""Number of random tests to choose from."""
+N_DRAWS = 64
+"""Default number of random draws of a test, of which the best is chosen."""
 
 CROSSFIT = "crossfit"
-"""Name of the verdict that tests all questions by cross-fitting, in settings and files."""
+"""Name of the verdict with cross-fitting, in settings and files."""
 
 GIVEN = "given"
 BY_DOCUMENT = "by document: questions that share a gold document stay together"
@@ -101,7 +101,9 @@ class Leaks:
         )
 
 
-def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = MAX_GAP) -> Split:
+def split(
+    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = N_DRAWS, gap: int = MAX_GAP
+) -> Split:
     """Split the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
     A split given in the data set takes precedence. Else, if some questions were drafted by a model and enough were
@@ -122,7 +124,7 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
     if test := _draw_test(group_by_document(examples), test_share, seed, draws):
         return _split_from_ids(examples, test, frozenset(), BY_DOCUMENT)
     if test := _draw_test(group_by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
-        return _split_from_ids(examples, test, frozenset(), _by_section(gap))
+        return _split_from_ids(examples, test, frozenset(), _section_rule(gap))
     separated = split_with_exclusions(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
     return separated or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else UNSPLITTABLE)
 
@@ -133,52 +135,52 @@ def _split_by_origin(examples: Sequence[Example], gap: int) -> tuple[frozenset[s
     Drafted questions depend on those with neighbouring evidence or the same wording. Return None if too few questions
     of either origin remain.
     """
-    written = frozenset(place for place, example in enumerate(examples) if not example.drafted)
-    near = frozenset(chain(*(found for place, found in enumerate(find_neighbours(examples, gap)) if place in written)))
-    wordings = {normalize_wording(examples[place]) for place in written}
+    written = frozenset(i for i, example in enumerate(examples) if not example.drafted)
+    near = frozenset(chain(*(near for i, near in enumerate(find_neighbours(examples, gap)) if i in written)))
+    wordings = {normalize_wording(examples[i]) for i in written}
     unused = frozenset(
         example.id
-        for place, example in enumerate(examples)
-        if example.drafted and (place in near or normalize_wording(example) in wordings)
+        for i, example in enumerate(examples)
+        if example.drafted and (i in near or normalize_wording(example) in wordings)
     )
     remaining = len(examples) - len(written) - len(unused)
     if len(written) < MIN_TEST or remaining < MIN_QUESTIONS - MIN_TEST:
         return None
-    return frozenset(examples[place].id for place in written), unused
+    return frozenset(examples[i].id for i in written), unused
 
 
 def split_with_exclusions(
-    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = MAX_GAP
+    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = N_DRAWS, gap: int = MAX_GAP
 ) -> Split | None:
     """Split questions that share evidence by excluding a few; None if too many would be excluded."""
-    found = _SectionSplitter(dataset, test_share, gap).best(seed, draws)
-    return _split_from_ids(dataset.examples, *found, _by_section(gap)) if found else None
+    ids = _SectionSplitter(dataset, test_share, gap).draw_best(seed, draws)
+    return _split_from_ids(dataset.examples, *ids, _section_rule(gap)) if ids else None
 
 
-def _by_section(gap: int) -> str:
+def _section_rule(gap: int) -> str:
     return BY_SECTION.replace(f"within {MAX_GAP} characters", f"within {gap} characters")
 
 
 def count_leaks(
-    dataset: Dataset, divided: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = MAX_GAP
+    dataset: Dataset, parts: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = MAX_GAP
 ) -> Leaks:
     """Count the test questions of a split that depend on search questions; ``cuts`` are chunk sizes and overlaps."""
-    together = (*divided.search, *divided.test)
-    first = len(divided.search)
+    questions = (*parts.search, *parts.test)
+    first = len(parts.search)
     near = {
         i: searched
-        for i, found in enumerate(find_neighbours(together, gap))
-        if i >= first and (searched := [j for j in found if j < first])
+        for i, neighbours in enumerate(find_neighbours(questions, gap))
+        if i >= first and (searched := [j for j in neighbours if j < first])
     }
     # Only neighbouring evidence can share a chunk, so other documents are not chunked.
-    affected = {span.doc for i in chain(near, *near.values()) for span in together[i].evidence}
+    affected = {span.doc for i in chain(near, *near.values()) for span in questions[i].evidence}
     documents = [document for document in dataset.documents if document.id in affected]
     shared = set()
     for size, overlap in cuts:
         chunk_map = ChunkMap(cut_documents(documents, size, overlap))
-        relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
+        relevant = {i: chunk_map.relevance(questions[i].evidence).relevant for i in {*near, *chain(*near.values())}}
         shared |= {i for i, searched in near.items() if any(relevant[i] & relevant[j] for j in searched)}
-    return Leaks(len(divided.test), len(shared), len(near), gap)
+    return Leaks(len(parts.test), len(shared), len(near), gap)
 
 
 def make_folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Example]]:
@@ -189,13 +191,13 @@ def make_folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[li
     """
     parts: list[list[Example]] = []
     for groups in iter_groupings(dataset, examples):
-        parts = _deal_groups(groups, n)
+        parts = _balance_groups(groups, n)
         if _is_even(parts, n):
             break
     return parts
 
 
-def crossfit(dataset: Dataset, n: int, *, gap: int = MAX_GAP, draws: int = DRAWS) -> list[Split]:
+def crossfit(dataset: Dataset, n: int, *, gap: int = MAX_GAP, draws: int = N_DRAWS) -> list[Split]:
     """Return at most ``n`` splits that together test every question once; none if there are too few questions.
 
     Each search has the questions of the other folds; questions with evidence within ``gap`` characters of the test or
@@ -227,7 +229,9 @@ def crossfit(dataset: Dataset, n: int, *, gap: int = MAX_GAP, draws: int = DRAWS
 
 def search_only_split(dataset: Dataset) -> Split:
     """Return a split with all questions as search questions, except those marked as unused in the data set."""
-    searched, unused = (tuple(e for e in dataset.examples if (e.split == "unused") is is_) for is_ in (False, True))
+    searched, unused = (
+        tuple(e for e in dataset.examples if (e.split == "unused") is is_unused) for is_unused in (False, True)
+    )
     return Split(searched, (), BY_FOLD, unused)
 
 
@@ -243,8 +247,8 @@ def _find_related(examples: Sequence[Example], gap: int) -> list[set[str]]:
         same[normalize_wording(example)].add(example.id)
     near = find_neighbours(examples, gap)
     return [
-        {examples[place].id for place in found} | same[normalize_wording(example)]
-        for example, found in zip(examples, near, strict=True)
+        {examples[i].id for i in neighbours} | same[normalize_wording(example)]
+        for example, neighbours in zip(examples, near, strict=True)
     ]
 
 
@@ -252,16 +256,16 @@ def _cut_consecutively(groups: Sequence[Group], n: int, draw: int) -> list[list[
     """Cut a random order of the documents into ``n`` consecutive parts with similar numbers of questions."""
     documents = sorted({span.doc for group in groups for example in group.examples for span in example.evidence})
     random.Random(f"stretches:{draw}").shuffle(documents)
-    rank = {document: place for place, document in enumerate(documents)}
+    rank = {document: position for position, document in enumerate(documents)}
 
-    def place(group: Group) -> tuple[int, int, str]:
+    def position(group: Group) -> tuple[int, int, str]:
         spans = ((rank[span.doc], span.start) for example in group.examples for span in example.evidence)
         return (*min(spans, default=(len(rank), 0)), group.key)
 
     total = sum(len(group.examples) for group in groups)
     parts: list[list[Example]] = [[] for _ in range(n)]
     done = 0
-    for group in sorted(groups, key=place):
+    for group in sorted(groups, key=position):
         middle = done + len(group.examples) / 2
         parts[min(n - 1, int(middle * n / total))].extend(group.examples)
         done += len(group.examples)
@@ -294,22 +298,22 @@ def _interleave(parts: Sequence[Sequence[Example]]) -> list[Example]:
     """
     total = sum(len(part) for part in parts)
     pending = sorted(
-        (k * total // len(part), -(-(k + 1) * total // len(part)), place, k)
-        for place, part in enumerate(parts)
+        (k * total // len(part), -(-(k + 1) * total // len(part)), index, k)
+        for index, part in enumerate(parts)
         for k in range(len(part))
     )
     waiting: list[tuple[int, int, int]] = []
-    taken: list[Example] = []
+    merged: list[Example] = []
     pending.reverse()
-    while len(taken) < total:
-        while pending and pending[-1][0] <= len(taken):
+    while len(merged) < total:
+        while pending and pending[-1][0] <= len(merged):
             heappush(waiting, pending.pop()[1:])
-        _, place, k = heappop(waiting)
-        taken.append(parts[place][k])
-    return taken
+        _, index, k = heappop(waiting)
+        merged.append(parts[index][k])
+    return merged
 
 
-def _deal_groups(groups: Sequence[Group], n: int) -> list[list[Example]]:
+def _balance_groups(groups: Sequence[Group], n: int) -> list[list[Example]]:
     """Assign groups to ``n`` parts, the largest first, each to the smallest part."""
     parts: list[list[Example]] = [[] for _ in range(min(n, len(groups)))]
     for group in sorted(groups, key=lambda group: (-len(group.examples), group.key)):
@@ -320,13 +324,13 @@ def _deal_groups(groups: Sequence[Group], n: int) -> list[list[Example]]:
 def _draw_test(candidates: Sequence[Group], share: float, seed: int, draws: int) -> frozenset[str] | None:
     """Return the ids of the best of several drawn tests; None if no draw has an acceptable share."""
     examples = [example for group in candidates for example in group.examples]
-    aims = _expected_counts(examples, share)
+    targets = _expected_counts(examples, share)
     ordered = sorted(candidates, key=lambda group: group.key)
     best: tuple[float, frozenset[str]] | None = None
     for draw in range(draws):
         drawn = list(ordered)
         random.Random(f"{seed}:{draw}").shuffle(drawn)
-        test, cost = _fill_test(drawn, aims)
+        test, cost = _fill_test(drawn, targets)
         if _is_acceptable(len(test), len(examples), share) and (best is None or cost < best[0]):
             best = cost, test
     return best[1] if best else None
@@ -348,28 +352,28 @@ def _stratum(example: Example) -> str:
     return f"{example.type} without {'evidence' if example.answerable else 'answer'}"
 
 
-def _distance(counts: Mapping[str, int], aims: Mapping[str, float]) -> float:
+def _chi_square(counts: Mapping[str, int], targets: Mapping[str, float]) -> float:
     """Return Pearson's chi-square statistic of the counts by stratum and of their sum."""
-    whole = sum(aims.values())
-    by_stratum = sum((counts.get(stratum, 0) - aim) ** 2 / aim for stratum, aim in aims.items())
-    return by_stratum + (sum(counts.values()) - whole) ** 2 / whole
+    total = sum(targets.values())
+    by_stratum = sum((counts.get(stratum, 0) - target) ** 2 / target for stratum, target in targets.items())
+    return by_stratum + (sum(counts.values()) - total) ** 2 / total
 
 
-def _fill_test(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[str], float]:
-    """Add each group in turn if that reduces the distance to ``aims``; return the ids and the distance."""
+def _fill_test(drawn: Iterable[Group], targets: Mapping[str, float]) -> tuple[frozenset[str], float]:
+    """Add each group in turn if that reduces the chi-square statistic; return the ids and the statistic."""
     taken: list[str] = []
     counts: Counter[str] = Counter()
-    distance = _distance(counts, aims)
+    statistic = _chi_square(counts, targets)
     for group in drawn:
         tried = counts + Counter(map(_stratum, group.examples))
-        if (new_distance := _distance(tried, aims)) < distance:
-            counts, distance = tried, new_distance
+        if (changed := _chi_square(tried, targets)) < statistic:
+            counts, statistic = tried, changed
             taken.extend(example.id for example in group.examples)
-    return frozenset(taken), distance
+    return frozenset(taken), statistic
 
 
 class _SectionSplitter:
-    """A splitter that draws tests of connected questions, and excludes few questions to separate the two sides."""
+    """A splitter that grows tests of neighbouring questions, and excludes few questions to separate the two sides."""
 
     def __init__(self, dataset: Dataset, share: float, gap: int) -> None:
         self._examples = sorted(dataset.examples, key=lambda example: digest([example.question, example.answer]))
@@ -380,9 +384,9 @@ class _SectionSplitter:
         self._around = [frozenset(chain(*(self._near[i] for i in unit))) - unit for unit in self._units]
         self._unit_of = {i: number for number, unit in enumerate(self._units) for i in unit}
         self._share = share
-        self._aims = _expected_counts(self._examples, share)
+        self._targets = _expected_counts(self._examples, share)
 
-    def best(self, seed: int, draws: int) -> tuple[frozenset[str], frozenset[str]] | None:
+    def draw_best(self, seed: int, draws: int) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the ids of a test and of the excluded questions; None if every draw excludes too many."""
         best: tuple[float, set[int], set[int]] | None = None
         total = len(self._examples)
@@ -394,17 +398,17 @@ class _SectionSplitter:
             test = candidate - unused
             if len(unused) > MAX_UNUSED_SHARE * total or not _is_acceptable(len(test), total, self._share):
                 continue
-            cost = len(unused) + _distance(Counter(_stratum(self._examples[i]) for i in test), self._aims)
+            cost = len(unused) + _chi_square(Counter(_stratum(self._examples[i]) for i in test), self._targets)
             if best is None or cost < best[0]:
                 best = cost, test, unused
         return (self._ids(best[1]), self._ids(best[2])) if best else None
 
     def _grow_test(self, drawn: Sequence[int]) -> set[int]:
-        """Grow a test from the first unit by the neighbour that increases the boundary least."""
+        """Grow a test from the first unit, adding each time the unit with the smallest increase of the boundary."""
         rank = {unit: place for place, unit in enumerate(drawn)}
         left, test, around = set(drawn), set[int](), set[int]()
-        aim = self._share * len(self._examples)
-        while left and len(test) < aim:
+        target = self._share * len(self._examples)
+        while left and len(test) < target:
             adjacent = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
             more = {
                 unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in adjacent

@@ -18,7 +18,7 @@ WHOLE_DOCUMENT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Coarseness:
-    """The number of spans, and of those longer than a chunk: ``documents``, ``sections`` and ``longer`` others."""
+    """Numbers of all spans, and of spans longer than a chunk: whole documents, whole sections and ``longer`` others."""
 
     spans: int
     documents: int
@@ -40,13 +40,13 @@ def count_coarse_evidence(dataset: Dataset) -> Coarseness:
     texts = {document.id: document for document in dataset.documents}
     spans = [span for example in dataset.examples for span in example.evidence]
     long = [span for span in spans if span.end - span.start > DEFAULT_SIZE]
-    known = {
+    sections = {
         doc: frozenset(strip_span(texts[doc], section.start, section.end) for section in find_sections(texts[doc]))
         for doc in {span.doc for span in long}
     }
-    documents = sum(_is_whole(span, texts) for span in long)
+    documents = sum(_is_whole_document(span, texts) for span in long)
     parts = sum(
-        not _is_whole(span, texts) and strip_span(texts[span.doc], span.start, span.end) in known[span.doc]
+        not _is_whole_document(span, texts) and strip_span(texts[span.doc], span.start, span.end) in sections[span.doc]
         for span in long
     )
     return Coarseness(len(spans), documents, parts, len(long) - documents - parts)
@@ -64,10 +64,10 @@ def dataset_warnings(dataset: Dataset) -> Iterator[str]:
         yield str(coarse)
 
 
-def _is_whole(span: Span, texts: Mapping[str, Document]) -> bool:
-    """Whether a span is a document, perhaps without its title or last line."""
-    everything = whole_document_span(texts[span.doc])
-    return span.end - span.start >= WHOLE_DOCUMENT_SHARE * (everything.end - everything.start)
+def _is_whole_document(span: Span, texts: Mapping[str, Document]) -> bool:
+    """Whether a span is a document, except for up to a tenth, such as its title."""
+    whole = whole_document_span(texts[span.doc])
+    return span.end - span.start >= WHOLE_DOCUMENT_SHARE * (whole.end - whole.start)
 
 
 EARLY_SHARE = 0.2
@@ -80,8 +80,8 @@ def describe(dataset: Dataset) -> dict[str, object]:
     Sizes are in characters. ``early_share`` probes position bias: the share of evidence whose middle is in the first
     20 % of its document, 0.2 if evenly distributed. Statistics of evidence are None without evidence.
     """
-    divided = split(dataset)
-    leaks = count_leaks(dataset, divided)
+    parts = split(dataset)
+    leaks = count_leaks(dataset, parts)
     return {
         "name": dataset.name,
         "title": dataset.title,
@@ -103,10 +103,10 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "multi_document_share": _mean(len({s.doc for s in e.evidence}) > 1 for e in dataset.examples if e.evidence),
         "evidence": _describe_evidence(dataset),
         "split": {
-            "rule": divided.rule,
-            "search": len(divided.search),
-            "test": len(divided.test),
-            "unused": len(divided.unused),
+            "rule": parts.rule,
+            "search": len(parts.search),
+            "test": len(parts.test),
+            "unused": len(parts.unused),
             "leaks": {"near": leaks.near, "shared": leaks.shared},
         },
     }

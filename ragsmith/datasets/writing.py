@@ -79,16 +79,16 @@ def document_files(documents: Sequence[Document]) -> dict[str, str]:
 
 
 def write_documents(
-    folder: Path, about: Mapping[str, str], documents: Sequence[Document], files: Mapping[str, str]
+    folder: Path, metadata: Mapping[str, str], documents: Sequence[Document], files: Mapping[str, str]
 ) -> None:
-    """Write ``dataset.yaml`` with the values of ``about``, and the ``files`` of the documents.
+    """Write ``dataset.yaml`` with the values of ``metadata``, and the ``files`` of the documents.
 
     Titles and languages that loading derives from the documents are omitted.
     """
-    language = about.get("language", ENGLISH)
+    language = metadata.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
     languages = {document.id: document.language for document in documents if document.language != language}
-    (folder / MANIFEST).write_bytes(format_manifest(about, titles, languages).encode())
+    (folder / MANIFEST).write_bytes(format_manifest(metadata, titles, languages).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():
         path = folder / FOLDER / name

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragsmith.datasets.bundled import bundled
+from ragsmith.datasets.bundled import find_bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import CROSSFIT
@@ -233,7 +233,7 @@ class ExportedFile:
         if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
             raise self._tree.error(("dataset",), form)
         name = section[kind]
-        return kind, name, bundled("datasets", name) if kind == "bundled" else self._path.parent / name
+        return kind, name, find_bundled("datasets", name) if kind == "bundled" else self._path.parent / name
 
     def space(self) -> str:
         """Return the name of the space that the pipeline was found in; "" if it was not found by a search."""

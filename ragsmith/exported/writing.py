@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.errors import UsageError
@@ -127,7 +127,7 @@ def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
     if not dataset.source:
         return {}
     path = Path(dataset.source)
-    if not path.is_dir() and dataset.source in names("datasets"):
+    if not path.is_dir() and dataset.source in bundled_names("datasets"):
         return {"bundled": dataset.source}
     return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}
 

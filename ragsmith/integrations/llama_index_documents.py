@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.document_types import document_kind
+from ragsmith.datasets.document_types import find_document_type
 from ragsmith.datasets.documents import FOLDER, default_title, read_documents
 from ragsmith.datasets.importers.registry import DocumentNames, manifest_values
 from ragsmith.datasets.manifest import read_manifest
@@ -109,7 +109,7 @@ def _convert(
 def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
     """Return a document of ``text``, named after its file and page, or after its id."""
     file = _metadata_text(node, "file_name")
-    kind = document_kind(file) if file else None
+    kind = find_document_type(file) if file else None
     title = " ".join(_clean(_metadata_text(node, "title")).split())
     if kind is not None and kind.modality is Modality.CODE:
         suffix = PurePath(file).suffix

@@ -373,7 +373,9 @@ def test_a_folder_that_is_not_there_is_one_sentence(ragsmith: Command, stale: Pa
     for option in ("nowhere", "list.jsonl"):
         shown = ragsmith("ask", "winner.yaml", BUILT, "--documents", option)
         assert (shown.code, shown.out) == (2, "")
-        said = f"error: --documents names no folder: {option}; give one of documents, or a data set\n"
+        said = (
+            f"error: --documents is not a folder or a data set: {option}; give a folder of documents, or a data set\n"
+        )
         assert shown.err == said
     with pytest.raises(WrongOption):
         load_documents_option("nowhere")

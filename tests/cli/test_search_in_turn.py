@@ -13,7 +13,7 @@ import pytest
 import ragsmith
 from ragsmith.api.reporting import Searched
 from ragsmith.api.result import Result
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.errors import BudgetExhausted
 from ragsmith.text.redaction import remember_secret
 
@@ -165,8 +165,8 @@ def test_all_is_every_bundled_domain_and_a_folder_of_that_name_goes_before_it(
     command: Command, islands: dict[str, Path], tmp_path: Path
 ) -> None:
     ended = command("all", more=("--time-limit", 0.000001, "--json"))
-    assert tuple(json.loads(ended.out)["datasets"]) == domains()
-    assert "workshop" not in domains()
+    assert tuple(json.loads(ended.out)["datasets"]) == bundled_domains()
+    assert "workshop" not in bundled_domains()
     shutil.copytree(islands["marrow"], tmp_path / "all")
     assert json.loads(command("all", more=("--json",)).out)["state"] == "finished"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragsmith.comparison.questions import MIN_GROUPS, Clusters
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import group_by_document, group_by_section
 from ragsmith.datasets.splits import split
@@ -56,7 +56,7 @@ def test_bundled_questions_about_few_documents_count_by_section(name: str, part:
     assert found.questions == len(questions)
 
 
-@pytest.mark.parametrize("name", domains())
+@pytest.mark.parametrize("name", bundled_domains())
 def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     data = load_dataset(name)
     test = split(data).test

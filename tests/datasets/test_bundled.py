@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.datasets.bundled import PACKAGE, bundled_path, domains, names
+from ragsmith.datasets.bundled import PACKAGE, bundled_domains, bundled_names, bundled_path
 from ragsmith.errors import UsageError
 
 
@@ -41,8 +41,8 @@ def wheel(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("install", ["checkout", "wheel"])
 def test_names_and_paths(install: str, request: pytest.FixtureRequest) -> None:
     package: Path = request.getfixturevalue(install)
-    assert names("datasets", package=package) == ("finance", "law")
-    assert names("search_spaces", package=package) == ("default",)
+    assert bundled_names("datasets", package=package) == ("finance", "law")
+    assert bundled_names("search_spaces", package=package) == ("default",)
     assert (bundled_path("datasets", "law", package=package) / "dataset.yaml").read_text() == "name: law\n"
     assert bundled_path("search_spaces", "default", package=package).read_text() == "name: default\n"
 
@@ -83,8 +83,8 @@ def test_what_a_wheel_carries_stays_small() -> None:
 
 
 def test_domains_are_found_by_themselves_and_all_but_the_workshop(checkout: Path, tmp_path: Path) -> None:
-    assert domains(package=checkout) == ("finance", "law")
+    assert bundled_domains(package=checkout) == ("finance", "law")
     for name in ("workshop", "zoology"):
         (tmp_path / "datasets" / name).mkdir()
         (tmp_path / "datasets" / name / "dataset.yaml").touch()
-    assert domains(package=checkout) == ("finance", "law", "zoology")
+    assert bundled_domains(package=checkout) == ("finance", "law", "zoology")

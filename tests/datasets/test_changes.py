@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.changes import DocumentChanges, compare_contents, content_digests, select_answerable
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import (
@@ -94,7 +94,7 @@ def overlapping(one: tuple[Document, ...], other: tuple[Document, ...]) -> bool:
     return share >= MIN_CONTAINMENT
 
 
-@pytest.mark.parametrize("name", domains())
+@pytest.mark.parametrize("name", bundled_domains())
 def test_a_copy_overlaps_whatever_was_done_to_it(name: str) -> None:
     whole = documents(name)
     assert estimate_containment(sample_shingles(whole), sample_shingles(whole)) == 1
@@ -108,12 +108,12 @@ def test_a_copy_overlaps_whatever_was_done_to_it(name: str) -> None:
 
 
 def test_bundled_domains_do_not_overlap() -> None:
-    assert len(domains()) > 2
-    assert not [pair for pair in combinations(domains(), 2) if overlapping(*map(documents, pair))]
+    assert len(bundled_domains()) > 2
+    assert not [pair for pair in combinations(bundled_domains(), 2) if overlapping(*map(documents, pair))]
 
 
 def test_a_copy_within_another_collection_is_found() -> None:
-    one, other, *_ = domains()
+    one, other, *_ = bundled_domains()
     assert overlapping(documents(one), documents(one) + documents(other))
 
 

@@ -11,7 +11,7 @@ from pdf_file import pdf
 
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, load_documents, make_dataset, validate_dataset, write_dataset
-from ragsmith.datasets.document_types import KINDS, document_kind
+from ragsmith.datasets.document_types import DOCUMENT_TYPES, find_document_type
 from ragsmith.errors import DatasetError
 from ragsmith.types import Document, Example, Modality, Span
 
@@ -105,10 +105,10 @@ def test_hints_know_the_kinds(folder: Path, entry: dict[str, object], said: str)
 
 
 def test_no_two_kinds_share_an_ending_and_capitals_do_not_matter() -> None:
-    suffixes = [suffix for kind in KINDS for suffix in kind.suffixes]
+    suffixes = [suffix for kind in DOCUMENT_TYPES for suffix in kind.suffixes]
     assert len(suffixes) == len(set(suffixes))
-    assert all(document_kind(f"a{suffix.upper()}") is kind for kind in KINDS for suffix in kind.suffixes)
-    assert document_kind("Makefile") is None
+    assert all(find_document_type(f"a{suffix.upper()}") is kind for kind in DOCUMENT_TYPES for suffix in kind.suffixes)
+    assert find_document_type("Makefile") is None
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from typing import Any
 import domains as tool
 import pytest
 
-from ragsmith.datasets.bundled import bundled, domains
+from ragsmith.datasets.bundled import bundled_domains, find_bundled
 
 Rows = list[dict[str, Any]]
 
 
-@pytest.mark.parametrize("name", domains())
+@pytest.mark.parametrize("name", bundled_domains())
 def test_everything_holds_of_each_bundled_domain(name: str) -> None:
-    assert list(tool.mistakes(tool.Domain.read(bundled("datasets", name)))) == []
+    assert list(tool.mistakes(tool.Domain.read(find_bundled("datasets", name)))) == []
 
 
 # --- a small domain, and what can be wrong with one -------------------------------------------------------------------

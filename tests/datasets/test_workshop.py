@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import pytest
 
-from ragsmith.datasets.bundled import bundled
+from ragsmith.datasets.bundled import find_bundled
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset
 from ragsmith.datasets.splits import Leaks, count_leaks, split
 from ragsmith.evaluation.experiment import Experiment
@@ -32,7 +32,7 @@ def kind(id_: str) -> str:
 
 
 def test_it_is_valid_and_what_it_was(workshop: Experiment) -> None:
-    assert validate_dataset(bundled("datasets", "workshop")) == ()
+    assert validate_dataset(find_bundled("datasets", "workshop")) == ()
     assert workshop.dataset.digest == "f52d0ee2b82f69d3ed21f9e8ecf19144"
 
 
@@ -40,7 +40,7 @@ def test_it_has_the_size_and_the_mix_of_kinds_it_promises(workshop: Experiment) 
     documents = workshop.dataset.documents
     assert Counter(kind(document.id) for document in documents) == KINDS
     assert 60_000 <= sum(len(document.text) for document in documents) <= 110_000
-    folder = bundled("datasets", "workshop") / "documents"
+    folder = find_bundled("datasets", "workshop") / "documents"
     assert Counter(path.suffix for path in folder.iterdir() if kind(path.name) in (".md", ".txt")) == {
         ".md": 8,
         ".txt": 3,

@@ -15,7 +15,7 @@ from learned_ranking import Array, loss_of, random_questions, weighing
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from weights import learned_weights
 
-from ragsmith.datasets.bundled import domains
+from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.effects.knowledge import Knowledge, read
@@ -213,7 +213,7 @@ def test_weights_are_those_of_the_class_of_the_embedder(embedder: str, found: st
     assert embedder_class(ModelNames().override({"embedder": embedder})) == found
 
 
-@pytest.mark.parametrize("name", domains())
+@pytest.mark.parametrize("name", bundled_domains())
 def test_what_ships_leaves_out_the_bundled_data_set_that_it_is_used_on(name: str) -> None:
     documents = load_dataset(name).documents
     assert name in load_shipped_weights().overlapping(documents[: len(documents) // 2])

@@ -54,13 +54,13 @@ def import_dataset(
     imported = read(source, layout, None if documents is None else load_documents(documents))
     write_dataset(imported.dataset, output)
     counts = {"documents": len(imported.dataset.documents), "questions": len(imported.dataset.examples)}
-    exactly = " exactly" if set(imported.hows) <= {"exact"} else ""
-    methods = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in imported.hows.items())}"
+    exactly = " exactly" if set(imported.match_counts) <= {"exact"} else ""
+    methods = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in imported.match_counts.items())}"
     share = 100 * imported.located / imported.total if imported.total else 0.0
     plain = {
         "located": imported.located,
         "total": imported.total,
-        "how": dict(imported.hows),
+        "how": dict(imported.match_counts),
         "notes": list(imported.notes),
     }
     lines = (

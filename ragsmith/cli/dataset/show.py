@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @commands.command("list")
 def list_datasets(as_json: JsonOption = False) -> None:
     """List the bundled data sets."""
-    from ragsmith.datasets.bundled import names
+    from ragsmith.datasets.bundled import bundled_names
 
-    datasets = [ragsmith.load_dataset(name) for name in names("datasets")]
+    datasets = [ragsmith.load_dataset(name) for name in bundled_names("datasets")]
     plain = [
         {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)}
         for d in datasets

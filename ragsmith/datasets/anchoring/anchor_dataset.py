@@ -94,8 +94,8 @@ def _write_new_dataset(result: AnchoringResult, source: Path, output: Path, data
     converted = (source / SOURCES).exists()  # copied without changes, so that `init` recognises them
     files = {} if converted else document_files(data.documents)
     with new_folder(output) as draft:
-        about = {**_manifest_values(data), **manifest.metadata, "name": derive_dataset_name(output)}
-        write_documents(draft, about, data.documents, files)
+        metadata = {**_manifest_values(data), **manifest.metadata, "name": derive_dataset_name(output)}
+        write_documents(draft, metadata, data.documents, files)
         if converted:
             shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
             shutil.copy2(source / SOURCES, draft / SOURCES)

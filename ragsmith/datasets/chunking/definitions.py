@@ -13,6 +13,8 @@ TABLE_SUFFIXES = DATA_SUFFIXES - {".json", ".yaml", ".yml"}
 SELECTOR_SUFFIXES = frozenset({".css", ".scss", ".tf", ".graphql"})
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".zsh"})
 MAX_NAME_CHARACTERS = 100
+"""Maximum length of the name of a definition, in characters; longer ones are truncated."""
+
 MAX_LINE_CHARACTERS = 1_000
 """Maximum length of a line that is parsed, in characters; longer lines are generated."""
 
@@ -147,7 +149,7 @@ def find_definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple
             return tuple(_iter_python_definitions(body, lines, 0))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # Python 2, a template or newer syntax: parse the layout
-    return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
+    return tuple(_LayoutParser(lines, suffix).iter_definitions(0, len(lines), 0))
 
 
 def _iter_python_definitions(
@@ -161,7 +163,7 @@ def _iter_python_definitions(
                 tuple(_iter_python_definitions(node.body, lines, node.lineno, depth + 1)) if depth < MAX_DEPTH else ()
             )
             last = node.end_lineno or node.lineno
-            yield Definition(f"{keyword} {node.name}", _with_comments(lines, head, floor), last, inner)
+            yield Definition(f"{keyword} {node.name}", _find_leading_comments(lines, head, floor), last, inner)
             floor = last
         elif isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With | ast.For | ast.While | ast.ExceptHandler):
             for field in ("body", "handlers", "orelse", "finalbody"):
@@ -170,7 +172,7 @@ def _iter_python_definitions(
                     floor = found.last
 
 
-def _with_comments(lines: Sequence[CodeLine], head: int, floor: int) -> int:
+def _find_leading_comments(lines: Sequence[CodeLine], head: int, floor: int) -> int:
     """Return the first comment or decorator line right above line ``head``, not before line ``floor``."""
     first = head
     while first > floor and _is_leading(lines[first - 1], lines[head].indent):
@@ -187,36 +189,36 @@ def _strip_literals(line: CodeLine) -> str:
     return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE_CHARACTERS else ""
 
 
-class _Layout:
+class _LayoutParser:
     """A parser that finds the starts of definitions by patterns, and their ends by indentation and braces."""
 
     def __init__(self, lines: Sequence[CodeLine], suffix: str) -> None:
         self.lines = lines
         self.suffix = suffix
-        self.closing = _closing_lines(lines)
+        self.closing = _find_closing_lines(lines)
 
-    def within(self, first: int, last: int, depth: int) -> Iterator[Definition]:
+    def iter_definitions(self, first: int, last: int, depth: int) -> Iterator[Definition]:
         at = floor = first
         while at < last:
-            name = self._name(at, last)
+            name = self._find_name(at, last)
             if name is None:
                 at += 1
                 continue
-            end = self._end(at, last)
-            inner = tuple(self.within(at + 1, end, depth + 1)) if depth < MAX_DEPTH and end > at + 1 else ()
-            yield Definition(name, _with_comments(self.lines, at, floor), end, inner)
+            end = self._find_end(at, last)
+            inner = tuple(self.iter_definitions(at + 1, end, depth + 1)) if depth < MAX_DEPTH and end > at + 1 else ()
+            yield Definition(name, _find_leading_comments(self.lines, at, floor), end, inner)
             at = floor = end
 
-    def _name(self, at: int, last: int) -> str | None:
+    def _find_name(self, at: int, last: int) -> str | None:
         text = self.lines[at].text
         if not text or (_LEADING.match(text) and self.suffix not in TABLE_SUFFIXES):
             return None
         name = definition_name(text, self.suffix)
         if name or self.suffix in TABLE_SUFFIXES:
             return name
-        return function_name(text) if self._opens(at, last) else None
+        return function_name(text) if self._opens_body(at, last) else None
 
-    def _opens(self, at: int, last: int) -> bool:
+    def _opens_body(self, at: int, last: int) -> bool:
         """Whether a brace opens after the head of a function, before a statement ends."""
         for line in self.lines[at : min(at + MAX_HEAD_LINES, last)]:
             code = _strip_literals(line)
@@ -226,37 +228,37 @@ class _Layout:
                 return False
         return False
 
-    def _end(self, at: int, last: int) -> int:
+    def _find_end(self, at: int, last: int) -> int:
         """Return the line after the definition that begins at line ``at``."""
         if self.suffix in TABLE_SUFFIXES:
             follows = (i for i in range(at + 1, last) if definition_name(self.lines[i].text, self.suffix))
-            return self._visible(at, next(follows, last))
+            return self._skip_trailing_blanks(at, next(follows, last))
         if self.suffix == ".sql":
             ends = (i + 1 for i in range(at, last) if self.lines[i].text.endswith(";"))
-            return next(ends, self._visible(at, last))
+            return next(ends, self._skip_trailing_blanks(at, last))
         i = at + 1
-        while i < last and self._goes_on(at, i):
+        while i < last and self._continues(at, i):
             i += 1
         close = next((self.closing[j] for j in range(at, min(at + MAX_HEAD_LINES, i)) if j in self.closing), None)
         if close is None or close >= last:
-            return self._visible(at, i)
+            return self._skip_trailing_blanks(at, i)
         unindented = close >= i  # the body ends with its brace, regardless of layout
         outer = close < i and all(line.text[:1] in ("", "}") for line in self.lines[close + 1 : i])
-        return close + 1 if unindented or outer else self._visible(at, i)
+        return close + 1 if unindented or outer else self._skip_trailing_blanks(at, i)
 
-    def _goes_on(self, at: int, i: int) -> bool:
+    def _continues(self, at: int, i: int) -> bool:
         line = self.lines[i]
         if self.suffix in (".yaml", ".yml") and line.text.startswith("- ") and line.indent == self.lines[at].indent:
             return not self.lines[at].text.startswith("- ")
         return not line.text or line.indent > self.lines[at].indent or bool(_CLOSER.match(line.text))
 
-    def _visible(self, at: int, end: int) -> int:
+    def _skip_trailing_blanks(self, at: int, end: int) -> int:
         while end > at + 1 and not self.lines[end - 1].text:
             end -= 1
         return end
 
 
-def _closing_lines(lines: Sequence[CodeLine]) -> dict[int, int]:
+def _find_closing_lines(lines: Sequence[CodeLine]) -> dict[int, int]:
     """Map lines with an open brace to the later line that closes it."""
     opened: list[int] = []
     closing: dict[int, int] = {}

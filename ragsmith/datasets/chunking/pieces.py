@@ -13,8 +13,8 @@ from ragsmith.types import Modality
 Extent = tuple[int, int]
 """Offsets ``[start, end)``."""
 
-CRUMB_DIVISOR = 8
-"""A piece smaller than 1 / `CRUMB_DIVISOR` of the size, a crumb, is merged with unrelated text."""
+FRAGMENT_DIVISOR = 8
+"""A piece smaller than 1 / `FRAGMENT_DIVISOR` of the size is a fragment, which is merged with unrelated text."""
 
 _INLINE_HEADING = re.compile(r"(={2,6}) .+ \1")
 _LINE = re.compile(r"[^\r\n]+")
@@ -46,12 +46,12 @@ class ChunkSlice:
 def group_slices(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> Iterator[list[TextSlice]]:
     """Merge neighbours greedily up to ``size`` characters.
 
-    With ``apart``, parts of a long unit are merged with pieces of another path only if one is a crumb.
+    With ``apart``, parts of a long unit are merged with pieces of another path only if one is a fragment.
     """
     group: list[TextSlice] = []
     for piece in pieces:
         fits = bool(group) and piece.end - group[0].start <= size
-        if fits and not (apart and _stays_separate(group, piece, size)):
+        if fits and not (apart and _is_separate(group, piece, size)):
             group.append(piece)
             continue
         if group:
@@ -78,12 +78,12 @@ def common_path(pieces: Sequence[TextSlice]) -> tuple[str, ...]:
 
 def split_prose(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
     """Split a paragraph at sentence ends, then at spaces, then anywhere, into pieces of similar length."""
-    return balance_units(split_long_units(text, _sentences(text, start, end), size), end, size)
+    return balance_units(split_long_units(text, _iter_sentences(text, start, end), size), end, size)
 
 
 def split_lines(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
     """Split a block at line ends, and long lines as prose, into pieces of similar length."""
-    return balance_units(split_long_units(text, _lines(text, start, end, size), size), end, size)
+    return balance_units(split_long_units(text, _iter_lines(text, start, end, size), size), end, size)
 
 
 def split_code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
@@ -94,18 +94,18 @@ def split_code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
 
 
 def balance_units(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
-    """Merge units up to ``last`` to pieces of similar length, so that no crumb is left over."""
+    """Merge units up to ``last`` to pieces of similar length, without a small remainder."""
     current: Extent | None = None
-    aim = 0.0
+    target = 0.0
     for start, end in units:
         if current is not None:
             short, long = current[1] - current[0], end - current[0]
-            if long <= size and long - aim < aim - short:
+            if long <= size and long - target < target - short:
                 current = (current[0], end)
                 continue
             yield current
         current = (start, end)
-        aim = (last - start) / -(-(last - start) // size)
+        target = (last - start) / -(-(last - start) // size)
     if current is not None:
         yield current
 
@@ -135,19 +135,19 @@ def visible_lines(text: str, start: int, end: int) -> Iterator[Extent]:
             yield line.start(), line.start() + len(visible)
 
 
-def _stays_separate(group: Sequence[TextSlice], piece: TextSlice, size: int) -> bool:
+def _is_separate(group: Sequence[TextSlice], piece: TextSlice, size: int) -> bool:
     if (group[-1].whole and piece.whole) or (piece.path and piece.path == group[-1].path):
         return False
-    return min(group[-1].end - group[0].start, piece.end - piece.start) * CRUMB_DIVISOR > size
+    return min(group[-1].end - group[0].start, piece.end - piece.start) * FRAGMENT_DIVISOR > size
 
 
-def _lines(text: str, first: int, last: int, size: int) -> Iterator[Extent]:
+def _iter_lines(text: str, first: int, last: int, size: int) -> Iterator[Extent]:
     for at, end in visible_lines(text, first, last):
         start = end - len(text[at:end].lstrip())
-        yield from [(start, end)] if end - start <= size else _sentences(text, start, end)
+        yield from [(start, end)] if end - start <= size else _iter_sentences(text, start, end)
 
 
-def _sentences(text: str, first: int, last: int) -> Iterator[Extent]:
+def _iter_sentences(text: str, first: int, last: int) -> Iterator[Extent]:
     """Yield the extents of sentences; an inline heading (``== So ==``) belongs to the next sentence."""
     heading: int | None = None
     for start, end in sentences(text[first:last]):

@@ -28,7 +28,7 @@ SOURCE_SUFFIXES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedText:
     """The text of a file, with its title, if any, and the offsets of its pages, if any."""
 
     text: str
@@ -37,16 +37,16 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentKind:
+class DocumentType:
     """The type of files with one of ``suffixes``; ``read`` raises ``TextError``.
 
-    Identifiers of documents have no suffix if ``by_stem``; otherwise they have one, as ``pump.c`` and ``pump.h``.
+    Identifiers of documents have no suffix if ``by_stem``; otherwise they have one, such as ``pump.c`` and ``pump.h``.
     """
 
     name: str
     suffixes: tuple[str, ...]
     modality: Modality
-    read: Callable[[Path], Loaded]
+    read: Callable[[Path], LoadedText]
     by_stem: bool = False
 
     def __str__(self) -> str:
@@ -54,31 +54,37 @@ class DocumentKind:
         return f"{self.name} ({some}{', ...' if len(self.suffixes) > 2 else ''})"
 
 
-def _read_prose(path: Path) -> Loaded:
+def _read_prose(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
-    return Loaded(text, find_title(text))
+    return LoadedText(text, find_title(text))
 
 
-def _read_table(path: Path) -> Loaded:
+def _read_source(path: Path) -> LoadedText:
+    return LoadedText(read_text(path, limit=MAX_BYTES))
+
+
+def _read_table(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
-    return Loaded(render_table(text, cell_separator(path)) if text.strip() else text)
+    return LoadedText(render_table(text, cell_separator(path)) if text.strip() else text)
 
 
-KINDS = (
-    DocumentKind("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
-    DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: Loaded(read_text(path, limit=MAX_BYTES))),
-    DocumentKind("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
-    DocumentKind("PDF", (".pdf",), Modality.PROSE, lambda path: Loaded(*read_pdf(path))),
+DOCUMENT_TYPES = (
+    DocumentType("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
+    DocumentType(
+        "source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: LoadedText(read_text(path, limit=MAX_BYTES))
+    ),
+    DocumentType("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
+    DocumentType("PDF", (".pdf",), Modality.PROSE, lambda path: LoadedText(*read_pdf(path))),
 )
 
 
-def document_kind(file: str | PurePath) -> DocumentKind | None:
+def find_document_type(file: str | PurePath) -> DocumentType | None:
     """Return the document type of a file by its suffix, ignoring case."""
     suffix = PurePath(file).suffix.lower()
-    return next((kind for kind in KINDS if suffix in kind.suffixes), None)
+    return next((kind for kind in DOCUMENT_TYPES if suffix in kind.suffixes), None)
 
 
-def describe_kinds() -> str:
+def describe_document_types() -> str:
     """Return ``text (.md, .txt), source code (.py, ...), ... or PDF (.pdf)``, for messages."""
-    *first, last = map(str, KINDS)
+    *first, last = map(str, DOCUMENT_TYPES)
     return f"{', '.join(first)} or {last}"

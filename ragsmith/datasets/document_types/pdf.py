@@ -22,7 +22,7 @@ _BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = re.compile("\u00ad(?!\n|$)|[\u200b\ufeff]")
 _ITEM = re.compile(r"(?:[-*+\u2022\u2023\u25aa\u25cf\u25e6\u2013\u2014]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,4})[.)])\s+\S")
 _HYPHEN = re.compile("(?<=[^\\W\\d_])[-\u00ad\u2010]$")
-_FINAL = (".", "!", "?", ":", ".\u201d", '."', ".)", "\u3002")
+_SENTENCE_ENDS = (".", "!", "?", ":", ".\u201d", '."', ".)", "\u3002")
 
 
 def clean_text(text: str) -> str:
@@ -39,26 +39,26 @@ def reflow_page(page: str) -> str:
     broken at its hyphen. List items and short lines stay separate.
     """
     lines = [" ".join(line.split()) for line in clean_text(page).split("\n")]
-    width = _width([line for line in lines if line])
-    out: list[str] = []
+    width = _estimate_width([line for line in lines if line])
+    paragraphs: list[str] = []
     last = ""  # the last line of the current paragraph
     joined = False
     for line in lines:
         if not line:
             last = ""
-            out.extend([""] if out and out[-1] else [])
+            paragraphs.extend([""] if paragraphs and paragraphs[-1] else [])
         elif last and _continues(last, line, width):
-            out[-1] = _join(out[-1], line)
+            paragraphs[-1] = _join_lines(paragraphs[-1], line)
             last, joined = line, True
         else:
-            if last and not _ITEM.match(line) and (joined or (len(last) >= WRAPPED_SHARE * width and _ends(last))):
-                out.append("")  # the end of a paragraph without a blank line
-            out.append(line)
+            if last and not _ITEM.match(line) and (joined or _ends_paragraph(last, width)):
+                paragraphs.append("")  # the end of a paragraph without a blank line
+            paragraphs.append(line)
             last, joined = line, False
-    return "\n".join(out).replace("\u00ad", "").strip()
+    return "\n".join(paragraphs).replace("\u00ad", "").strip()
 
 
-def _width(lines: Sequence[str]) -> int:
+def _estimate_width(lines: Sequence[str]) -> int:
     """Return the 90th percentile of line lengths, which is robust against a single long line."""
     lengths = sorted(map(len, lines), reverse=True)
     return lengths[len(lengths) // 10] if lengths else 0
@@ -71,24 +71,35 @@ def _continues(line: str, following: str, width: int) -> bool:
         return False
     fits = (
         len(line) + 1 + len(following.split(" ", 1)[0]) <= width
-    )  # the next word had room: the line break is intended
-    return not (fits and _ends(line))
+    )  # the next word would have fitted, so the line break is intended
+    return not (fits and _ends_sentence(line))
 
 
-def _ends(line: str) -> bool:
-    return line.endswith(_FINAL)
+def _ends_paragraph(line: str, width: int) -> bool:
+    return len(line) >= WRAPPED_SHARE * width and _ends_sentence(line)
 
 
-def _join(text: str, line: str) -> str:
+def _ends_sentence(line: str) -> bool:
+    return line.endswith(_SENTENCE_ENDS)
+
+
+def _join_lines(text: str, line: str) -> str:
     if not _HYPHEN.search(text):
         return f"{text} {line}"
     return f"{text[:-1]}{line}" if line[0].islower() or text.endswith("\u00ad") else f"{text}{line}"
 
 
 MAX_BYTES = 64 * MIB
+"""Maximum size of a file, in bytes."""
+
 MAX_PAGES = 5_000
+"""Maximum number of pages of a file."""
+
 MAX_CHARACTERS = 16 * MIB
-MAX_TITLE = 200
+"""Maximum length of the text of a file, in characters."""
+
+MAX_TITLE_CHARACTERS = 200
+"""Maximum length of a title, in characters; longer ones are truncated."""
 
 # pypdf may raise any of these exceptions for a damaged file.
 _PARSER_ERRORS = (
@@ -134,18 +145,18 @@ def parse_pdf(data: bytes) -> tuple[str, str | None, tuple[int, ...]]:
         raise TextError("has no text, only images; run text recognition (OCR) on it first")
     starts = tuple(accumulate((len(page) + 2 if page else 0 for page in pages[:-1]), initial=0))
     text = "\n\n".join(page for page in pages if page) + "\n"
-    return text, " ".join(clean_text(title).split())[:MAX_TITLE].strip() or None, starts
+    return text, " ".join(clean_text(title).split())[:MAX_TITLE_CHARACTERS].strip() or None, starts
 
 
 def _reflow_pages(pages: Iterator[str]) -> list[str]:
-    found: list[str] = []
+    reflowed: list[str] = []
     length = 0
     for page in pages:
         length += len(page)
         if length > MAX_CHARACTERS:
             raise TextError(f"has more text than the limit of {MAX_CHARACTERS:,} characters; split it")
-        found.append(reflow_page(page))
-    return found
+        reflowed.append(reflow_page(page))
+    return reflowed
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Convert tables to text with a self-contained line for each row: ``column: value; column: value``."""
+"""Convert tables to text with one line per row: ``column: value; column: value``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ragsmith.text.files import MIB, TextError, format_size, shorten
 CELL_SEPARATOR = "; "
 NAME_SEPARATOR = ": "
 MAX_CHARACTERS = 64 * MIB
+"""Maximum length of the text of a table, in characters."""
+
 MAX_COLUMNS = 4096
+"""Maximum number of columns of a reconstructed table."""
 
 Row = Mapping[str, str]
 """The cells of a row that are not empty, by column."""
@@ -34,14 +37,16 @@ def render_table(source: str, delimiter: str) -> str:
     """
     lines: list[str] = []
     length = 0
-    rows = _rows(source, delimiter)
-    columns = _columns(*next(rows, (1, [])), delimiter)
+    rows = _iter_rows(source, delimiter)
+    columns = _parse_header(*next(rows, (1, [])), delimiter)
     for number, row in rows:
         if len(row) != len(columns):
-            found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
-            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that contains a separator", number)
-        cells = zip(columns, map(_one_line, row), strict=True)
-        line = CELL_SEPARATOR.join(f"{column}{NAME_SEPARATOR}{value}" for column, value in cells if value)
+            cells, expected = _format_count(len(row), "cell"), _format_count(len(columns), "column")
+            raise TextError(
+                f"the row has {cells}, the header {expected}; quote a cell that contains a separator", number
+            )
+        named_cells = zip(columns, map(_collapse_whitespace, row), strict=True)
+        line = CELL_SEPARATOR.join(f"{column}{NAME_SEPARATOR}{value}" for column, value in named_cells if value)
         length += len(line) + 1
         if length > MAX_CHARACTERS:  # names repeat in every row: a small file can give a very large text
             raise TextError(
@@ -59,8 +64,8 @@ def reconstruct_source(text: str, delimiter: str) -> str | None:
 
     The columns may differ from the original ones if a cell looks like several cells.
     """
-    for cells in (_parse_cells, _parse_single_cell):
-        rows = [cells(line) for line in text.split("\n")[:-1]]
+    for parse in (_parse_cells, _parse_single_cell):
+        rows = [parse(line) for line in text.split("\n")[:-1]]
         columns = _order_columns([row for row in rows if row])
         if columns is None or None in rows:
             continue
@@ -73,7 +78,7 @@ def reconstruct_source(text: str, delimiter: str) -> str | None:
     return None
 
 
-def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _iter_rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not empty, with the number of its first line."""
     reader = csv.reader(io.StringIO(source, newline=""), delimiter=delimiter, strict=True)
     while True:
@@ -89,8 +94,8 @@ def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             yield number, row
 
 
-def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
-    columns = [_one_line(cell) for cell in header]
+def _parse_header(number: int, header: Sequence[str], delimiter: str) -> list[str]:
+    columns = [_collapse_whitespace(cell) for cell in header]
     if len(columns) == 1 and (other := _find_separator(columns[0].replace(delimiter, ""))):
         raise TextError(f"the cells seem to be separated by {other!r}; separate them by {delimiter!r}", number)
     for position, column in enumerate(columns, start=1):
@@ -109,11 +114,11 @@ def _find_separator(column: str) -> str | None:
     return next((mark for mark in ",;\t" if mark in column), None)
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _one_line(cell: str) -> str:
+def _collapse_whitespace(cell: str) -> str:
     return " ".join(stripped for line in cell.splitlines() if (stripped := line.strip()))
 
 

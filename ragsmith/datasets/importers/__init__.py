@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.question_lists import read_rows, recognise_columns
-from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
+from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, USER_LIST
 from ragsmith.datasets.importers.registry import IMPORTERS, Imported, Importer, importer, read_files
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import Dataset
@@ -95,6 +95,6 @@ def _formats_of_record(record: Mapping[str, object], path: Path) -> Iterator[str
         return
     try:
         if "evidence" in recognise_columns(list(record), {}, path):
-            yield OWN_LIST
+            yield USER_LIST
     except DatasetError:
         return

@@ -48,19 +48,19 @@ def import_autorag(source: Path) -> Imported:
         Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_read_rows(folder / QUESTIONS), 1)
     ]
     check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
-    documents, places = _make_documents(passages)
+    documents, spans_by_passage = _make_documents(passages)
     gold = EvidenceCollector()
-    either = 0
+    n_alternative = 0
     for row in questions:
         groups = _parse_groups(row)
-        either += any(len(group) > 1 for group in groups)
+        n_alternative += any(len(group) > 1 for group in groups)
         ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
-        spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
+        spans = tuple(dict.fromkeys(spans_by_passage[id_][0] for id_ in ids if id_ in spans_by_passage))
         example = Example(row.text("qid"), row.text("query"), _parse_answer(row), UNSPECIFIED, spans)
-        located = Counter(places[id_][1] for id_ in ids if id_ in places)
-        gold.add(example, located, [f"there is no passage {id_!r}" for id_ in ids if id_ not in places])
-    if either:
-        gold.notes.append(f"{either} questions need one of several passages: all of these are their evidence")
+        located = Counter(spans_by_passage[id_][1] for id_ in ids if id_ in spans_by_passage)
+        gold.add(example, located, [f"there is no passage {id_!r}" for id_ in ids if id_ not in spans_by_passage])
+    if n_alternative:
+        gold.notes.append(f"{n_alternative} questions need one of several passages: all of these are their evidence")
     if any(e.answer for e in gold.examples) and not all(e.answer for e in gold.examples):
         gold.notes += [
             f"{e.id}: left out, because it has no answer and others have one" for e in gold.examples if not e.answer
@@ -100,18 +100,18 @@ def _parse_answer(row: Fields) -> str:
     return row.printable(str(first or "").strip(), "generation_gt")
 
 
-Places = Mapping[str, tuple[Span, str]]
-"""Spans of passages and how they were located, by identifier."""
+PassageSpans = Mapping[str, tuple[Span, str]]
+"""Spans of passages and methods of matching, by identifier."""
 
 
-def _make_documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
+def _make_documents(passages: Sequence[Fields]) -> tuple[list[Document], PassageSpans]:
     files: dict[str, list[Fields]] = defaultdict(list)
     for row in passages:
         row.text("contents")
         files[str(row.record.get("path") or "")].append(row)
     names = DocumentNames()
     documents: list[Document] = []
-    places: dict[str, tuple[Span, str]] = {}
+    spans_by_passage: dict[str, tuple[Span, str]] = {}
     for file, rows in files.items():
         text = _join_passages(rows) if file else None
         if text is not None:
@@ -120,13 +120,16 @@ def _make_documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]
             for row in rows:
                 start = _parse_start(row)
                 span = strip_span(document, start, start + len(row.get("contents", str)))
-                places[row.text("doc_id")] = span, "exact"
+                spans_by_passage[row.text("doc_id")] = span, "exact"
             continue
         for row in rows:
             document = document_with_title(names.name(row.text("doc_id")), "", row.text("contents"))
             documents.append(document)
-            places[row.text("doc_id")] = whole_document_span(document), "whole passages, which became documents"
-    return documents, places
+            spans_by_passage[row.text("doc_id")] = (
+                whole_document_span(document),
+                "whole passages, which became documents",
+            )
+    return documents, spans_by_passage
 
 
 def _join_passages(rows: Sequence[Fields]) -> str | None:

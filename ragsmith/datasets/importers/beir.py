@@ -36,7 +36,7 @@ Judgement = tuple[str, str, str | None]
 """The published identifiers of a query and of a relevant document, and the split."""
 
 
-def qrels_files(folder: Path) -> list[Path]:
+def find_qrels_files(folder: Path) -> list[Path]:
     """Return the files of judgements in ``folder``."""
     inner = sorted((folder / QRELS).glob("*.tsv")) if (folder / QRELS).is_dir() else []
     outer = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
@@ -45,7 +45,7 @@ def qrels_files(folder: Path) -> list[Path]:
 
 @importer(
     "beir",
-    recognises=lambda path: (path / CORPUS).is_file() and bool(qrels_files(path)),
+    recognises=lambda path: (path / CORPUS).is_file() and bool(find_qrels_files(path)),
     paper="https://arxiv.org/abs/2104.08663",
 )
 def import_beir(source: Path) -> Imported:
@@ -55,7 +55,7 @@ def import_beir(source: Path) -> Imported:
     be scored. Queries without a relevant document are left out. Judgements in files named ``train`` or ``dev``, and
     ``test``, give the search and test split. Raises ``DatasetError`` when a file is not in this layout.
     """
-    files = qrels_files(source) if source.is_dir() else []
+    files = find_qrels_files(source) if source.is_dir() else []
     if not files:
         problem = f"has no judgements; give the folder with {CORPUS}, {QUERIES} and {QRELS}/*.tsv"
         raise DatasetError([f"{source}: {problem}"])
@@ -69,21 +69,20 @@ def import_beir(source: Path) -> Imported:
         if title or text:
             name = names.name(id_)
             documents[id_] = document_with_title(name, title, text)
-    judged = [each for path in files for each in _judged(path)]
-    has_parts = {part for _, _, part in judged} == {"search", "test"}
+    judgements = [judgement for path in files for judgement in _read_judgements(path)]
+    has_parts = {part for _, _, part in judgements} == {"search", "test"}
     relevant: dict[str, dict[str, str | None]] = defaultdict(dict)
-    for query, document, part in judged:
+    for query, document, part in judgements:
         relevant[query][document] = part
     gold = EvidenceCollector()
     for fields in read_lines(source / QUERIES, LAYOUT):
         id_, question = fields.text("_id"), fields.text("text")
         parts = relevant.get(id_, {})
         spans = tuple(whole_document_span(documents[document]) for document in parts if document in documents)
-        lost = [f"there is no document {document!r}" for document in parts if document not in documents]
+        missing = [f"there is no document {document!r}" for document in parts if document not in documents]
         split = next(iter(parts.values()), None) if has_parts else None
-        gold.add(
-            Example(id_, question, "", UNSPECIFIED, spans, split), {"whole documents": len(parts) - len(lost)}, lost
-        )
+        located = {"whole documents": len(parts) - len(missing)}
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans, split), located, missing)
     if not gold.examples:
         raise DatasetError([f"{source}: no query has a relevant document; do the files belong together?"])
     described = (
@@ -92,7 +91,7 @@ def import_beir(source: Path) -> Imported:
     return gold.to_imported(source, list(documents.values()), described)
 
 
-def _judged(path: Path) -> Iterator[Judgement]:
+def _read_judgements(path: Path) -> Iterator[Judgement]:
     """Yield the relevant documents of a file of judgements in BEIR's or TREC's form."""
     part = SPLITS.get(path.stem)
     for number, line in enumerate(read_large(path).splitlines(), start=1):

@@ -30,8 +30,8 @@ from ragsmith.text.files import shorten
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
 
 LIST_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".json", ".xlsx"})
-OWN_LIST = "list"
-"""Name of the format of user-provided lists of questions."""
+USER_LIST = "list"
+"""Name of the format of lists of questions that users provide."""
 
 Origins = Mapping[str, Origin]
 """Origins of drafted questions by identifier; questions written by people are absent."""
@@ -49,20 +49,20 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
     model, so each has an origin. The contexts are located in ``documents``. Raises ``DatasetError`` when the file is
     not in this layout.
     """
-    asked = read_question_list(find_list_file(source))
+    questions = read_question_list(find_list_file(source))
     origins = {
-        each.id: Origin(DRAFTED, f"ragas {each.type}" if each.type != UNSPECIFIED else "ragas") for each in asked
+        each.id: Origin(DRAFTED, f"ragas {each.type}" if each.type != UNSPECIFIED else "ragas") for each in questions
     }
-    return _imported(source, asked, origins, documents, "a test set of RAGAS")
+    return _build_dataset(source, questions, origins, documents, "a test set of RAGAS")
 
 
-@importer(OWN_LIST)
+@importer(USER_LIST)
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a list of questions with a column of contexts, as `read_question_list` does.
 
     The contexts are located in ``documents``. Raises ``DatasetError``, which lists every mistake.
     """
-    return _imported(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
+    return _build_dataset(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
 
 
 @importer("llama-index", keys=[{"query", "reference_contexts"}])
@@ -78,7 +78,7 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
         return list(Fields.from_value(content, "the file", layout).objects("examples"))
 
     items = [item for file in read_files(source, read) for item in file]
-    asked: list[ListedQuestion] = []
+    questions: list[ListedQuestion] = []
     origins: dict[str, Origin] = {}
     for number, (id_, item) in enumerate(zip(numbered_ids("q", len(items)), items, strict=True), start=1):
         contexts = item.record.get("reference_contexts") or []
@@ -88,11 +88,11 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
             QuotedEvidence(item.printable(text, "reference_contexts")) for text in contexts if text.strip()
         )
         answer = str(item.record.get("reference_answer") or "").strip()
-        asked.append(ListedQuestion(number, id_, item.text("query"), answer, quotations=quotations))
+        questions.append(ListedQuestion(number, id_, item.text("query"), answer, quotations=quotations))
         by = item.record.get("query_by")
         if isinstance(by, dict) and by.get("type") == "ai":
             origins[id_] = Origin(DRAFTED, "llama_index", str(by.get("model_name") or ""))
-    return _imported(source, asked, origins, documents, "LlamaIndex")
+    return _build_dataset(source, questions, origins, documents, "LlamaIndex")
 
 
 def find_list_file(source: Path) -> Path:
@@ -107,42 +107,43 @@ def find_list_file(source: Path) -> Path:
     return found[0]
 
 
-def _imported(
-    source: Path, asked: Sequence[ListedQuestion], origins: Origins, given: Dataset | None, called: str
+def _build_dataset(
+    source: Path, questions: Sequence[ListedQuestion], origins: Origins, given: Dataset | None, layout: str
 ) -> Imported:
-    check_ids((each.id for each in asked), source, called)
-    answered = any(each.answer for each in asked if each.answerable)
+    check_ids((each.id for each in questions), source, layout)
+    has_answers = any(each.answer for each in questions if each.answerable)
     if given is None:
-        documents = documents_from_texts(quotation.text for each in asked for quotation in each.quotations)
-        places = {
+        documents = documents_from_texts(quotation.text for each in questions for quotation in each.quotations)
+        matches = {
             text: EvidenceMatch(whole_document_span(document), MatchType.EXACT) for text, document in documents.items()
         }
-        find: Callable[[str], EvidenceMatch | NoMatch] = places.__getitem__
-        kept, how = list(documents.values()), "whole texts, which became documents"
+        find: Callable[[str], EvidenceMatch | NoMatch] = matches.__getitem__
+        used, method = list(documents.values()), "whole texts, which became documents"
     else:
-        find, kept, how = QuotationFinder(given.documents).find, list(given.documents), ""
+        find, used, method = QuotationFinder(given.documents).find, list(given.documents), ""
     gold = EvidenceCollector()
-    for each in asked:
+    for each in questions:
         example = Example(each.id, each.question, each.answer, each.type, (), each.split, each.answerable)
         example = replace(example, origin=origins.get(each.id))
         if not each.answerable:
             gold.examples.append(example)
-        elif answered and not each.answer:
+        elif has_answers and not each.answer:
             gold.notes.append(f"{each.id}: left out, because it has no answer and others have one")
         else:
-            _add(gold, example, [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations], how)
-    described = f"{len(kept)} documents with questions, imported from {called}."
-    return gold.to_imported(source, kept, described)
+            outcomes = [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations]
+            _add_question(gold, example, outcomes, method)
+    described = f"{len(used)} documents with questions, imported from {layout}."
+    return gold.to_imported(source, used, described)
 
 
-def _add(
-    gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, EvidenceMatch | NoMatch]], how: str
+def _add_question(
+    gold: EvidenceCollector, example: Example, outcomes: Sequence[tuple[str, EvidenceMatch | NoMatch]], method: str
 ) -> None:
-    """Add a question with those of its texts that were located."""
-    places = [place for _, place in found if isinstance(place, EvidenceMatch)]
-    lost = [f"{shorten(text)}: {place.reason}" for text, place in found if not isinstance(place, EvidenceMatch)]
-    example = replace(example, evidence=tuple(dict.fromkeys(place.span for place in places)))
-    gold.add(example, Counter(how or str(place.match_type) for place in places), lost)
+    """Add a question with the texts that were located as its evidence."""
+    matches = [outcome for _, outcome in outcomes if isinstance(outcome, EvidenceMatch)]
+    missing = [f"{shorten(text)}: {outcome.reason}" for text, outcome in outcomes if isinstance(outcome, NoMatch)]
+    example = replace(example, evidence=tuple(dict.fromkeys(match.span for match in matches)))
+    gold.add(example, Counter(method or str(match.match_type) for match in matches), missing)
 
 
 def documents_from_texts(texts: Iterable[str]) -> dict[str, Document]:

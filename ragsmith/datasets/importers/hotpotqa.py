@@ -61,10 +61,10 @@ def import_hotpotqa(source: Path) -> Imported:
     this layout.
     """
     files = read_files(source, _read)
-    asked = [question for questions, _ in files for question in questions]
-    check_ids((question.example.id for question in asked), source, LAYOUT)
+    questions = [question for parsed, _ in files for question in parsed]
+    check_ids((question.example.id for question in questions), source, LAYOUT)
     corpus = [paragraph for _, paragraphs in files for paragraph in paragraphs]
-    pool = {*corpus, *(paragraph for question in asked for paragraph in question.context.values())}
+    pool = {*corpus, *(paragraph for question in questions for paragraph in question.context.values())}
     names = DocumentNames()
     documents: list[Document] = []
     spans_of: dict[HotpotParagraph, list[Span | None]] = {}
@@ -73,12 +73,12 @@ def import_hotpotqa(source: Path) -> Imported:
         documents.append(document)
     texts = {document.id: document.text for document in documents}
     gold = EvidenceCollector()
-    for question in asked:
+    for question in questions:
         found = {fact: _locate(fact, question, spans_of) for fact in question.facts}
         spans = _merge_adjacent([span for span in found.values() if span], texts)
         absent = [fact for fact, span in found.items() if span is None]
-        lost = [f"sentence {n} of {shorten(title)} does not occur there exactly once" for title, n in absent]
-        gold.add(replace(question.example, evidence=spans), len(question.facts) - len(absent), lost)
+        missing = [f"sentence {n} of {shorten(title)} does not occur there exactly once" for title, n in absent]
+        gold.add(replace(question.example, evidence=spans), len(question.facts) - len(absent), missing)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
     return gold.to_imported(source, documents, described)
 

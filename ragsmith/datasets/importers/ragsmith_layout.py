@@ -20,7 +20,7 @@ LICENCE = "MIT (questions and answers, RAGSmith); article texts CC BY-SA 4.0 (En
 _FRONT_MATTER = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 
 
-Piece = tuple[Example, int, list[str]]
+ParsedQuestion = tuple[Example, int, list[str]]
 """A question, the number of its gold chunks, and a message for each missing chunk."""
 
 
@@ -37,13 +37,13 @@ def import_ragsmith_layout(source: Path) -> Imported:
     articles = read_files(source, _parse_article)
     gold = EvidenceCollector()
     for _, questions in articles:
-        for example, pieces, lost in questions:
-            gold.add(example, pieces - len(lost), lost)
+        for example, pieces, missing in questions:
+            gold.add(example, pieces - len(missing), missing)
     described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
     return gold.to_imported(source, [document for document, _ in articles], described)
 
 
-def _parse_article(content: object) -> tuple[Document, list[Piece]]:
+def _parse_article(content: object) -> tuple[Document, list[ParsedQuestion]]:
     record = Fields.from_value(content, "the file", LAYOUT)
     about = Fields.from_value(record.get("article", dict), "the article", LAYOUT)
     title = " ".join(about.get("title", str).split())
@@ -56,12 +56,12 @@ def _parse_article(content: object) -> tuple[Document, list[Piece]]:
     return document, [_parse_question(item, f"{document.id}-q{n:02d}", found) for n, item in enumerate(items, start=1)]
 
 
-def _parse_question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece:
+def _parse_question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> ParsedQuestion:
     chunks = list(dict.fromkeys(map(str, item.get("reranked_relative_chunk_ids", list))))
     question, answer, category = (item.get(key, str).strip() for key in ("question", "answer", "category"))
     spans = tuple(span for chunk in chunks if (span := found.get(chunk)))
-    lost = [f"chunk {chunk} does not occur in its article" for chunk in chunks if not found.get(chunk)]
-    return Example(id_, question, answer, category.lower(), spans), len(chunks), lost
+    missing = [f"chunk {chunk} does not occur in its article" for chunk in chunks if not found.get(chunk)]
+    return Example(id_, question, answer, category.lower(), spans), len(chunks), missing
 
 
 def _locate(chunk: Fields, document: Document, shift: int) -> Span | None:

@@ -39,15 +39,15 @@ T = TypeVar("T")
 class Imported:
     """A data set read from a published layout, with counts of the evidence that was located in the documents.
 
-    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts the located
-    pieces by method of matching.
+    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``match_counts`` counts the
+    located pieces by method of matching.
     """
 
     dataset: Dataset
     located: int
     total: int
     notes: tuple[str, ...] = ()
-    hows: Mapping[str, int] = field(default_factory=dict)
+    match_counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -56,18 +56,18 @@ class EvidenceCollector:
 
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    hows: Counter[str] = field(default_factory=Counter)
+    match_counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
 
-    def add(self, example: Example, located: Mapping[str, int] | int, lost: Sequence[str] = ()) -> None:
+    def add(self, example: Example, located: Mapping[str, int] | int, missing: Sequence[str] = ()) -> None:
         """Add a question, unless it has no evidence.
 
-        ``located`` counts its located pieces of evidence by method of matching; a number counts exact matches. ``lost``
-        has a message for each other piece.
+        ``located`` counts its located pieces of evidence by method of matching; a number counts exact matches.
+        ``missing`` has a message for each other piece.
         """
-        self.hows.update({"exact": located} if isinstance(located, int) else located)
-        self.total += (located if isinstance(located, int) else sum(located.values())) + len(lost)
-        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
+        self.match_counts.update({"exact": located} if isinstance(located, int) else located)
+        self.total += (located if isinstance(located, int) else sum(located.values())) + len(missing)
+        self.notes += [f"{example.id}: {sentence}" for sentence in missing]
         if example.evidence:
             self.examples.append(example)
         else:
@@ -77,7 +77,7 @@ class EvidenceCollector:
         """Return the data set of the questions and ``documents``, named after ``source``."""
         described = manifest_values(source, description=description, licence="not stated")
         dataset = make_dataset(described, documents, self.examples)
-        return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
+        return Imported(dataset, self.match_counts.total(), self.total, tuple(self.notes), dict(+self.match_counts))
 
 
 def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
@@ -89,16 +89,16 @@ def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
     paths = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
     if not paths:
         raise DatasetError([f"{source}: has no *.json files; give the folder or the file that was published"])
-    found: list[T] = []
+    contents: list[T] = []
     mistakes: list[str] = []
     for path in paths:
         try:
-            found.append(read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))))
+            contents.append(read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))))
         except TextError as error:
             mistakes.append(error.at(path.name if source.is_dir() else path))
     if mistakes:
         raise DatasetError(mistakes)
-    return found
+    return contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +171,16 @@ class DocumentNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def name(self, wanted: str, suffix: str = "") -> str:
-        """Return ``wanted`` as an identifier with ``suffix``, with a number between them if it exists already."""
+    def name(self, preferred: str, suffix: str = "") -> str:
+        """Return ``preferred`` as an identifier with ``suffix``, with a number before it if the identifier is taken."""
         safe = (
-            re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:MAX_ID_LENGTH] or "document"
+            re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", preferred)).strip("._-")[:MAX_ID_LENGTH]
+            or "document"
         )
         candidates = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in range(1, len(self._taken) + 2))
-        found = next(name for name in candidates if name.casefold() not in self._taken)
-        self._taken.add(found.casefold())
-        return found
+        unique = next(name for name in candidates if name.casefold() not in self._taken)
+        self._taken.add(unique.casefold())
+        return unique
 
 
 def document_from_text(id_: str, text: str) -> Document:
@@ -245,7 +246,7 @@ class Importer(Extension):
 
     def has_keys(self, record: Collection[str]) -> bool:
         """Whether an object with these keys is in this layout."""
-        return any(set(wanted) <= set(record) for wanted in self.keys)
+        return any(set(keys) <= set(record) for keys in self.keys)
 
     def read(self, source: Path, documents: Dataset | None = None) -> Imported:
         """Read the published data set.
@@ -258,17 +259,17 @@ class Importer(Extension):
             self.package.check()
         if documents is not None and not self.takes_documents:
             raise UsageError(f"the format {self.name!r} has its own documents; omit --documents")
-        wanted = inspect.signature(self.fn).parameters.get("documents")
-        has_default = wanted is not None and wanted.default is not wanted.empty
-        given = {} if wanted is None or (documents is None and has_default) else {"documents": documents}
+        parameter = inspect.signature(self.fn).parameters.get("documents")
+        has_default = parameter is not None and parameter.default is not parameter.empty
+        arguments = {} if parameter is None or (documents is None and has_default) else {"documents": documents}
         try:
             with self.named_errors():
-                found: Imported = self.fn(source, **given, **self.chosen)
+                imported: Imported = self.fn(source, **arguments, **self.chosen)
         except TextError as error:
             raise DatasetError([str(error)]) from None
-        if not isinstance(found, Imported):
-            raise UsageError(f"the importer {self.name} returned {found!r}: return an Imported")
-        return replace(found, dataset=replace(found.dataset, licence=self.licence))
+        if not isinstance(imported, Imported):
+            raise UsageError(f"the importer {self.name} returned {imported!r}: return an Imported")
+        return replace(imported, dataset=replace(imported.dataset, licence=self.licence))
 
 
 IMPORTERS: Registry[Importer] = Registry("format", "ragsmith.datasets.importers")

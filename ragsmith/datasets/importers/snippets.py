@@ -30,6 +30,8 @@ from ragsmith.text.jsonl import parse_json
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
 MAX_BYTES = 64 << 20
+"""Maximum size of a file of the corpus, in bytes."""
+
 QUESTIONS = "questions_df.csv"
 
 
@@ -43,7 +45,7 @@ class Snippet:
     text: str | None
 
 
-Quoted = tuple[str, tuple[Snippet, ...]]
+SnippetQuestion = tuple[str, tuple[Snippet, ...]]
 """A question and the spans with its answer."""
 
 
@@ -60,13 +62,13 @@ def import_legalbench_rag(source: Path) -> Imported:
     """
     layout = "LegalBench-RAG's"
 
-    def read(content: object) -> list[Quoted]:
+    def read(content: object) -> list[SnippetQuestion]:
         tests = Fields.from_value(content, "the file", layout).objects("tests")
-        return [(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
+        return [(test.text("query"), tuple(map(_parse_snippet, test.objects("snippets")))) for test in tests]
 
     files = read_files(source / "benchmarks" if source.is_dir() else source, read)
     corpus = (source if source.is_dir() else source.parent.parent) / "corpus"
-    return _imported(source, corpus, [asked for file in files for asked in file], "LegalBench-RAG")
+    return _build_dataset(source, corpus, [question for file in files for question in file], "LegalBench-RAG")
 
 
 @importer(
@@ -81,19 +83,19 @@ def import_chroma(source: Path) -> Imported:
     There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
-    asked: list[Quoted] = []
+    questions: list[SnippetQuestion] = []
     mistakes: list[str] = []
     for line, row in read_rows(file):
         try:
-            asked.append(_references(Fields(row, f"line {line}", "Chroma's")))
+            questions.append(_parse_references(Fields(row, f"line {line}", "Chroma's")))
         except TextError as error:
             mistakes.append(error.at(file.name))
     if mistakes:
         raise DatasetError(mistakes)
-    return _imported(source, file.parent / "corpora", asked, "Chroma's chunking evaluation")
+    return _build_dataset(source, file.parent / "corpora", questions, "Chroma's chunking evaluation")
 
 
-def _snippet(fields: Fields) -> Snippet:
+def _parse_snippet(fields: Fields) -> Snippet:
     match fields.get("span", list):
         case [int(start), int(end)]:
             text = fields.record.get("answer")
@@ -101,7 +103,7 @@ def _snippet(fields: Fields) -> Snippet:
     raise fields.error("'span' must be two integers")
 
 
-def _references(fields: Fields) -> Quoted:
+def _parse_references(fields: Fields) -> SnippetQuestion:
     found = parse_json(fields.text("references"))
     items = found if isinstance(found, list) else [found]
     file = fields.text("corpus_id")
@@ -114,16 +116,16 @@ def _references(fields: Fields) -> Quoted:
     )
 
 
-def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> Imported:
-    wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
-    documents, texts = _documents(corpus, wanted)
+def _build_dataset(source: Path, corpus: Path, questions: list[SnippetQuestion], layout: str) -> Imported:
+    files = dict.fromkeys(snippet.file for _, snippets in questions for snippet in snippets)
+    documents, texts = _read_documents(corpus, files)
     gold = EvidenceCollector()
-    for id_, (question, snippets) in zip(numbered_ids("q", len(asked)), asked, strict=True):
-        found = [_locate(snippet, documents, texts) for snippet in snippets]
-        spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
-        lost = [sentence for sentence in found if isinstance(sentence, str)]
-        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found) - len(lost), lost)
-    described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
+    for id_, (question, snippets) in zip(numbered_ids("q", len(questions)), questions, strict=True):
+        outcomes = [_locate(snippet, documents, texts) for snippet in snippets]
+        spans = tuple(dict.fromkeys(outcome for outcome in outcomes if isinstance(outcome, Span)))
+        missing = [outcome for outcome in outcomes if isinstance(outcome, str)]
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(outcomes) - len(missing), missing)
+    described = f"{len(documents)} documents with questions on spans of them, imported from {layout}."
     return gold.to_imported(source, list(documents.values()), described)
 
 
@@ -142,7 +144,7 @@ def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[
     return f"{at} is not the given text, which occurs {len(starts)} times"
 
 
-def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
+def _read_documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
     """Return the documents and the texts of ``files``, by file."""
     names = DocumentNames()
     documents: dict[str, Document] = {}

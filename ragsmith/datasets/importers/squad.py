@@ -58,21 +58,21 @@ def import_squad(source: Path) -> Imported:
     A document is an article, or a paragraph without a title. The evidence is the first answer at its offset, else the
     nearest occurrence in the paragraph. Raises ``DatasetError`` when a file is not in this layout.
     """
-    paragraphs = [paragraph for found in _read(source) for paragraph in found]
-    check_ids((asked.id for paragraph in paragraphs for asked in paragraph.questions), source, LAYOUT)
-    documents, starts = _documents(paragraphs)
+    paragraphs = [paragraph for paragraphs in _read(source) for paragraph in paragraphs]
+    check_ids((question.id for paragraph in paragraphs for question in paragraph.questions), source, LAYOUT)
+    documents, starts = _make_documents(paragraphs)
     gold = EvidenceCollector()
     for paragraph in paragraphs:
         document, start = starts[paragraph.title, paragraph.text]
-        for asked in paragraph.questions:
-            if not asked.answers:
-                gold.examples.append(Example(asked.id, asked.question, "", UNSPECIFIED, (), answerable=False))
+        for question in paragraph.questions:
+            if not question.answers:
+                gold.examples.append(Example(question.id, question.question, "", UNSPECIFIED, (), answerable=False))
                 continue
-            text, offset = asked.answers[0]
-            at, how = _locate_answer(text, paragraph.text, offset)
+            text, offset = question.answers[0]
+            at, method = _locate_answer(text, paragraph.text, offset)
             spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
-            lost = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
-            gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), {how: len(spans)}, lost)
+            missing = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
+            gold.add(Example(question.id, question.question, text, UNSPECIFIED, spans), {method: len(spans)}, missing)
     described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
     return gold.to_imported(source, documents, described)
 
@@ -85,7 +85,7 @@ def _locate_answer(answer: str, paragraph: str, offset: int) -> tuple[int, str]:
     return min(found, key=lambda at: abs(at - offset), default=-1), "exact, nearest to the place that was given"
 
 
-def _documents(
+def _make_documents(
     paragraphs: Sequence[SquadParagraph],
 ) -> tuple[list[Document], Mapping[tuple[str, str], tuple[Document, int]]]:
     """Return the documents, and the document and offset of each paragraph by title and text."""
@@ -113,29 +113,32 @@ def _documents(
 
 def _read(source: Path) -> list[list[SquadParagraph]]:
     if source.is_file() and source.suffix.lower() == ".jsonl":
-        return [[_flat(fields) for fields in read_lines(source, LAYOUT)]]
-    return read_files(source, _content)
+        return [[_parse_flat(fields) for fields in read_lines(source, LAYOUT)]]
+    return read_files(source, _parse_content)
 
 
-def _content(content: object) -> list[SquadParagraph]:
+def _parse_content(content: object) -> list[SquadParagraph]:
     if isinstance(content, list):
         return [
-            _flat(Fields.from_value(item, f"question {number}", LAYOUT)) for number, item in enumerate(content, start=1)
+            _parse_flat(Fields.from_value(item, f"question {number}", LAYOUT))
+            for number, item in enumerate(content, start=1)
         ]
     fields = Fields.from_value(content, "the file", LAYOUT)
     entries = list(fields.objects("data"))
     if entries and "paragraphs" not in entries[0].record:
-        return [_flat(entry) for entry in entries]
-    return [paragraph for entry in entries for paragraph in _article(entry)]
+        return [_parse_flat(entry) for entry in entries]
+    return [paragraph for entry in entries for paragraph in _parse_article(entry)]
 
 
-def _article(fields: Fields) -> Iterator[SquadParagraph]:
+def _parse_article(fields: Fields) -> Iterator[SquadParagraph]:
     title = " ".join(str(fields.record.get("title") or "").split())
     for paragraph in fields.objects("paragraphs"):
-        yield SquadParagraph(title, _context(paragraph), tuple(_question(item) for item in paragraph.objects("qas")))
+        yield SquadParagraph(
+            title, _parse_context(paragraph), tuple(_parse_question(item) for item in paragraph.objects("qas"))
+        )
 
 
-def _flat(fields: Fields) -> SquadParagraph:
+def _parse_flat(fields: Fields) -> SquadParagraph:
     title = " ".join(str(fields.record.get("title") or "").split())
     answers = fields.record.get("answers")
     if isinstance(answers, dict):  # columns, as in data frames
@@ -143,19 +146,19 @@ def _flat(fields: Fields) -> SquadParagraph:
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
             raise fields.error("'answers' must have lists 'text' and 'answer_start' of one length")
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-    asked = _question(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
-    return SquadParagraph(title, _context(fields), (asked,))
+    question = _parse_question(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
+    return SquadParagraph(title, _parse_context(fields), (question,))
 
 
-def _context(fields: Fields) -> str:
-    """Return a paragraph with its surrounding white space, as offsets of answers count it."""
+def _parse_context(fields: Fields) -> str:
+    """Return a paragraph with its surrounding white space, which offsets of answers include."""
     fields.text("context")
     return fields.get("context", str)
 
 
-def _question(fields: Fields) -> SquadQuestion:
-    found = [] if fields.record.get("is_impossible") is True else list(fields.objects("answers"))
-    answers = tuple((answer.text("text"), answer.get("answer_start", int)) for answer in found)
+def _parse_question(fields: Fields) -> SquadQuestion:
+    items = [] if fields.record.get("is_impossible") is True else list(fields.objects("answers"))
+    answers = tuple((answer.text("text"), answer.get("answer_start", int)) for answer in items)
     return SquadQuestion(
         str(fields.record.get("id") or fields.text("question"))[:200], fields.text("question"), answers
     )

@@ -40,7 +40,7 @@ _CONSTANT = re.compile(r"[/*×]\s*(?:[2-9]|1[0-2]|100|1,?000)(?![\d.,]*\d|\s*%)|
 
 
 @dataclass(frozen=True, slots=True)
-class SoughtValue:
+class AnswerDerivation:
     """The question, texts copied as the answer, and the derivation of the answer.
 
     ``derivation`` is a formula such as ``(44.1-56.7)/56.7``, a list such as ``2019##2018``, or remarks.
@@ -51,31 +51,35 @@ class SoughtValue:
     derivation: str
 
 
-def find_rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
+def find_rows(table: Cells, derivation: AnswerDerivation) -> tuple[int, ...]:
     """Return the indices of the rows with the values of an answer, if any.
 
     The numbers of a formula are searched for in the cells, else the copied or listed values. Of several rows with a
     value, the row with most of the values is chosen, then the row whose label is in the question. Years are ignored, as
     they are column names.
     """
-    values = [frozenset(value for cell in row for value in _values(cell)) for row in table]
-    named = [_share_named(row, sought.question) for row in table]
-    operands = _operands(sought.derivation)
-    listed = sought.copied or ([] if operands else sought.derivation.split("##"))
+    values = [frozenset(value for cell in row for value in _cell_values(cell)) for row in table]
+    label_overlaps = [_label_overlap(row, derivation.question) for row in table]
+    operands = _parse_operands(derivation.derivation)
+    listed = derivation.copied or ([] if operands else derivation.derivation.split("##"))
     texts = [text.strip() for text in listed if text.strip() and not _YEAR.fullmatch(text.strip())]
     return (
-        _cover(values, operands, named)
-        or _cover(values, frozenset(value for text in texts for value in _wanted(text)), named)
-        or _cover(_find_containing(table, texts), frozenset(texts), named)
+        _cover_greedily(values, operands, label_overlaps)
+        or _cover_greedily(values, frozenset(value for text in texts for value in _answer_values(text)), label_overlaps)
+        or _cover_greedily(_find_containing(table, texts), frozenset(texts), label_overlaps)
     )
 
 
-def _cover(values: list[frozenset[Value]], wanted: frozenset[Value], named: list[float]) -> tuple[int, ...]:
-    """Return rows that cover the ``wanted`` values, chosen greedily (Chvatal 1979)."""
-    left = wanted
+def _cover_greedily(
+    values: list[frozenset[Value]], targets: frozenset[Value], label_overlaps: list[float]
+) -> tuple[int, ...]:
+    """Return rows that cover the ``targets``, chosen greedily (Chvatal 1979)."""
+    left = targets
     chosen: list[int] = []
     while left:
-        best = max(range(len(values)), key=lambda i: (len(values[i] & left), len(values[i] & wanted), named[i], -i))
+        best = max(
+            range(len(values)), key=lambda i: (len(values[i] & left), len(values[i] & targets), label_overlaps[i], -i)
+        )
         if not values[best] & left:
             break
         chosen.append(best)
@@ -83,23 +87,23 @@ def _cover(values: list[frozenset[Value]], wanted: frozenset[Value], named: list
     return tuple(sorted(chosen))
 
 
-def _operands(derivation: str) -> frozenset[Value]:
+def _parse_operands(derivation: str) -> frozenset[Value]:
     """Return the numbers of a formula without constants and years; an empty set for a list or words."""
     if _WORD.search(derivation) or "##" in derivation:
         return frozenset()
     found = _NUMBER.findall(_CONSTANT.sub(" ", derivation))
-    return frozenset(_number(number) for number in found if not _YEAR.fullmatch(number))
+    return frozenset(_parse_number(number) for number in found if not _YEAR.fullmatch(number))
 
 
-def _values(cell: str) -> Iterator[Value]:
+def _cell_values(cell: str) -> Iterator[Value]:
     yield _normalize(cell)
     if not _WORD.search(cell):
-        yield from map(_number, _NUMBER.findall(cell))
+        yield from map(_parse_number, _NUMBER.findall(cell))
 
 
-def _wanted(text: str) -> Iterator[Value]:
+def _answer_values(text: str) -> Iterator[Value]:
     numbers = [] if _WORD.search(text) else _NUMBER.findall(text)
-    yield from map(_number, numbers) if numbers else [_normalize(text)]
+    yield from map(_parse_number, numbers) if numbers else [_normalize(text)]
 
 
 def _find_containing(table: Cells, texts: Iterable[str]) -> list[frozenset[Value]]:
@@ -110,7 +114,7 @@ def _find_containing(table: Cells, texts: Iterable[str]) -> list[frozenset[Value
     ]
 
 
-def _share_named(row: tuple[str, ...], question: str) -> float:
+def _label_overlap(row: tuple[str, ...], question: str) -> float:
     """Return the share of the words of a row's label that are in the question."""
     label = frozenset(terms(row[0]))
     return len(label & frozenset(terms(question))) / len(label) if label else 0.0
@@ -120,7 +124,7 @@ def _normalize(text: str) -> str:
     return text.casefold().strip(" .,:;")
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
@@ -136,10 +140,10 @@ class TatQuestion:
 
     example: Example
     paragraphs: tuple[str, ...]
-    sought: SoughtValue
+    derivation: AnswerDerivation
 
     @property
-    def reads_table(self) -> bool:
+    def uses_table(self) -> bool:
         """Whether the answer is from the table, alone or with paragraphs."""
         return not self.example.type.endswith("/text")
 
@@ -175,29 +179,31 @@ def import_tatqa(source: Path) -> Imported:
     """
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.example.id for page in pages for question in page.questions), source, LAYOUT)
-    placed = [_place_page(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
+    documents = [_make_document(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
     gold = EvidenceCollector()
-    for page, parts in zip(pages, placed, strict=True):
-        for asked in page.questions:
-            spans, lost = _find_evidence(asked, page, parts)
-            pieces = len(asked.paragraphs) + asked.reads_table
-            gold.add(replace(asked.example, evidence=spans), pieces - len(lost), lost)
+    for page, parts in zip(pages, documents, strict=True):
+        for question in page.questions:
+            spans, missing = _find_evidence(question, page, parts)
+            pieces = len(question.paragraphs) + question.uses_table
+            gold.add(replace(question.example, evidence=spans), pieces - len(missing), missing)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
-    return gold.to_imported(source, [parts.document for parts in placed], described)
+    return gold.to_imported(source, [parts.document for parts in documents], described)
 
 
-def _find_evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
+def _find_evidence(question: TatQuestion, page: TatPage, document: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
     """Return the evidence of a question, and messages about missing evidence."""
-    spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
-    lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
-    if asked.reads_table:
-        found = find_rows(page.table, asked.sought)
-        spans += [placed.rows[number] for number in found] or [placed.table]
-        lost += [] if found else ["no row of the table has the answer, so the whole table is its evidence"]
-    return tuple(spans), lost
+    spans = [document.paragraphs[order] for order in question.paragraphs if order in document.paragraphs]
+    missing = [
+        f"the page has no paragraph {order}" for order in question.paragraphs if order not in document.paragraphs
+    ]
+    if question.uses_table:
+        found = find_rows(page.table, question.derivation)
+        spans += [document.rows[number] for number in found] or [document.table]
+        missing += [] if found else ["no row of the table has the answer, so the whole table is its evidence"]
+    return tuple(spans), missing
 
 
-def _place_page(page: TatPage, id_: str) -> TatDocument:
+def _make_document(page: TatPage, id_: str) -> TatDocument:
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in page.table]
     rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # the rule below the header of a Markdown table
     text = ""
@@ -255,11 +261,11 @@ def _parse_question(fields: Fields) -> TatQuestion:
     answers = _parse_answers(fields)
     copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was computed
     question = fields.text("question")
-    sought = SoughtValue(question, copied, fields.get("derivation", str))
+    derivation = AnswerDerivation(question, copied, fields.get("derivation", str))
     labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
     type_ = f"{fields.text('answer_type')}/{source}"
     example = Example(id_, question, _join_answers(answers, fields.get("scale", str)), type_, ())
-    return TatQuestion(example, labelled, sought)
+    return TatQuestion(example, labelled, derivation)
 
 
 def _parse_answers(fields: Fields) -> tuple[str, ...]:

@@ -96,10 +96,10 @@ def _decode_guessed(data: bytes) -> tuple[str, str]:
         raise MissingExtra("charset-normalizer, which detects encodings other than UTF-8,", "documents")
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    found = from_bytes(data[: 16 * SAMPLED_BYTES], cp_isolation=[*LATIN_ENCODINGS, *OTHER_ENCODINGS]).best()
-    if found is None:
+    best = from_bytes(data[: 16 * SAMPLED_BYTES], cp_isolation=[*LATIN_ENCODINGS, *OTHER_ENCODINGS]).best()
+    if best is None:
         raise TextError("is binary data or text in an unknown encoding; save it as UTF-8")
-    encoding = "cp1252" if found.encoding in LATIN_ENCODINGS and _is_western(data) else found.encoding
+    encoding = "cp1252" if best.encoding in LATIN_ENCODINGS and _is_western(data) else best.encoding
     try:
         return data.decode(encoding), f"{encoding} (guessed)"
     except UnicodeDecodeError:

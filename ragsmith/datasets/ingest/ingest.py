@@ -13,31 +13,31 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from ragsmith.datasets import sources as rows_of
-from ragsmith.datasets.document_types import MAX_BYTES, document_kind
-from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
+from ragsmith.datasets.document_types import MAX_BYTES, find_document_type
+from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY_BYTES
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
 from ragsmith.datasets.ingest.naming import (
-    changed_manifest,
-    document_file_name,
-    document_titles,
-    new_manifest,
-    part_title,
+    choose_file_name,
+    choose_title,
+    collect_titles,
+    format_new_manifest,
+    update_manifest,
 )
-from ragsmith.datasets.ingest.near_duplicates import NearPair, find_near_duplicates
+from ragsmith.datasets.ingest.near_duplicates import NearDuplicatePair, find_near_duplicates
 from ragsmith.datasets.ingest.readers.part import FilePart, choose_reader
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
 from ragsmith.datasets.ingest.writing import (
     EvidenceReference,
     FolderChanges,
     count_questions,
-    evidence_references,
     folder_changes,
+    read_evidence_references,
 )
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
-from ragsmith.datasets.sources import SourceRecord, read_sources
+from ragsmith.datasets.sources import FILE as SOURCES
+from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
 from ragsmith.text.files import TextError, format_size, read_bytes
 from ragsmith.types import Document, Modality
@@ -63,7 +63,7 @@ _BY_PRECEDENCE = (
     FileOutcome.MOVED,
     FileOutcome.UNCHANGED,
 )
-"""Order of precedence: the outcome of a file with several documents is the first of the outcomes of its documents."""
+"""Outcomes in order of precedence, which determines the outcome of a file with several documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class RemovedFile:
 
     @property
     def kept(self) -> bool:
-        """Whether the document stays in the data set because questions have evidence in it."""
+        """Whether the document is retained in the data set, as questions have evidence in it."""
         return self.questions > 0
 
 
@@ -109,7 +109,7 @@ class IngestResult:
     removed: tuple[RemovedFile, ...]
     documents: tuple[Document, ...]
     sources: tuple[SourceRecord, ...]
-    near: tuple[NearPair, ...]
+    near: tuple[NearDuplicatePair, ...]
     repointed: Mapping[str, int] = field(default_factory=dict)
 
     def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
@@ -118,7 +118,7 @@ class IngestResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _ConvertedPart:
     """A part of a file: its text and its row of ``sources.jsonl``."""
 
     row: SourceRecord
@@ -127,7 +127,7 @@ class _Piece:
 
 def _content_key(row: SourceRecord) -> tuple[str, Modality]:
     """Return the identity of a document."""
-    kind = document_kind(f"x{row.ending}")
+    kind = find_document_type(f"x{row.ending}")
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
@@ -143,43 +143,43 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
     """
     _check_folders(folder, output)
     with folder_changes(output) as changes:
-        known = read_sources(output)
+        existing_rows = read_sources(output)
         manifest, mistakes = read_optional_manifest(output)
         if mistakes:
             raise DatasetError(mistakes)
-        before = _ExistingDataset.from_folder(folder, output, known)
+        before = _ExistingDataset.from_folder(folder, output, existing_rows)
         files: dict[str, ConvertedFile] = {}
-        pieces: list[_Piece] = []
+        parts: list[_ConvertedPart] = []
         for number, entry in enumerate(walk(folder, output.resolve())):
             source = _printable_path(entry.name)
             if on_file:
                 on_file(entry.name, number)
             try:
-                read = _read_pieces(entry, before, source)
+                read = _read_parts(entry, before, source)
                 _refuse_conflicts(read, before)
-                pieces += read
+                parts += read
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.SKIPPED if entry.hidden else FileOutcome.REFUSED
                 files[source] = ConvertedFile(source, outcome, reason=reason)
-        placed = _assign_documents(pieces, before)
-        gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
-        rows, outcomes = _write_documents(placed, before, changes)
+        assigned = _assign_documents(parts, before)
+        orphaned = [row for row in before.docs.values() if row.doc not in {part.row.doc for part in assigned}]
+        rows, outcomes = _write_documents(assigned, before, changes)
         with changes.lock_questions():
-            references = evidence_references(output)
-            removed = _remove_documents(gone, before, references, rows, changes)
+            references = read_evidence_references(output)
+            removed = _remove_documents(orphaned, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
                 raise DatasetError([f"{folder}: has no file that can be read", *reasons])
-            by_source: dict[str, list[_Piece]] = defaultdict(list)
-            for piece in sorted(placed, key=lambda piece: (piece.row.source, piece.row.part)):
-                by_source[piece.row.source].append(piece)
-            files |= {source: _converted_file(parts, outcomes, before) for source, parts in by_source.items()}
+            by_source: dict[str, list[_ConvertedPart]] = defaultdict(list)
+            for part in sorted(assigned, key=lambda part: (part.row.source, part.row.part)):
+                by_source[part.row.source].append(part)
+            files |= {source: _summarise_file(parts, outcomes, before) for source, parts in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _validate_documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
-            changes.write(rows_of.FILE, rows_of.format_sources(rows))
+            changes.write(SOURCES, format_sources(rows))
             changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
@@ -222,28 +222,28 @@ class _ExistingDataset:
 
     def unconverted(self) -> set[str]:
         """Return the identifiers of documents that were not converted from files."""
-        own = {row.file for row in self.docs.values()}
-        return {document_id(file) for file in self.documents if file not in own}
+        converted = {row.file for row in self.docs.values()}
+        return {document_id(file) for file in self.documents if file not in converted}
 
 
 def _check_folders(folder: Path, output: Path) -> None:
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; give the one with your files")
+        raise UsageError(f"{folder} is not a folder; give the folder with your files")
     inside, outside = folder.resolve(), output.resolve()
     if inside == outside or inside.is_relative_to(outside):
         raise UsageError(f"{folder} would be read and written to; give another folder after -o")
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file; give a new folder after -o")
-    known = output.is_dir() and any((output / name).exists() for name in (rows_of.FILE, MANIFEST, FOLDER))
+    known = output.is_dir() and any((output / name).exists() for name in (SOURCES, MANIFEST, FOLDER))
     if output.is_dir() and not known and any(output.iterdir()):
         raise UsageError(f"{output} has files and is not a data set; give a new folder after -o")
 
 
-def _read_pieces(entry: FolderEntry, before: _ExistingDataset, source: str) -> list[_Piece]:
+def _read_parts(entry: FolderEntry, before: _ExistingDataset, source: str) -> list[_ConvertedPart]:
     """Return the parts of a file; reuse the documents of an unchanged file. Raises ``TextError``."""
     if entry.problem:
         raise TextError(entry.problem)
-    data = read_bytes(entry.path, limit=MAX_BINARY)
+    data = read_bytes(entry.path, limit=MAX_BINARY_BYTES)
     if not data.strip():
         raise TextError("is empty")
     digest = _digest(data)
@@ -255,31 +255,31 @@ def _read_pieces(entry: FolderEntry, before: _ExistingDataset, source: str) -> l
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
         if None not in texts:
-            return [_Piece(row, text or "") for row, text in zip(known, texts, strict=True)]
+            return [_ConvertedPart(row, text or "") for row, text in zip(known, texts, strict=True)]
     parts = [part for part in reader.read(data, entry.name) if part.text.strip()]
     if not parts:
         raise TextError("has no text")
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {format_size(MAX_BYTES)}; split it")
-    return [_make_piece(part, source, digest, reader.name, converter) for part in parts]
+    return [_make_part(part, source, digest, reader.name, converter) for part in parts]
 
 
-def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
+def _refuse_conflicts(parts: Sequence[_ConvertedPart], before: _ExistingDataset) -> None:
     """Raise ``TextError`` for a file whose document exists with another text and was not converted from a file."""
-    owned = {(row.source, row.part) for row in before.docs.values()}
+    former = {(row.source, row.part) for row in before.docs.values()}
     files = {row.file for row in before.docs.values()}
     texts = {row.text_sha256 for row in before.docs.values()}  # the document of a moved file is reused
-    for piece in pieces:
-        if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
+    for part in parts:
+        if (part.row.source, part.row.part) in former or part.row.text_sha256 in texts:
             continue
-        file = document_file_name(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
-        if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
-            conflict = f"{FOLDER}/{file} exists with another text, and {rows_of.FILE} does not name its source"
+        file = choose_file_name(part.row.source, FilePart(part.text, part.row.ending, name=part.row.part), set())
+        if file in before.documents and file not in files and before.documents[file] != part.text.encode():
+            conflict = f"{FOLDER}/{file} exists with another text, and {SOURCES} does not name its source"
             raise TextError(f"{conflict}; remove or rename it, or give a new folder after -o")
 
 
-def _make_piece(part: FilePart, source: str, digest: str, kind: str, converter: str) -> _Piece:
+def _make_part(part: FilePart, source: str, digest: str, kind: str, converter: str) -> _ConvertedPart:
     row = SourceRecord(
         source=source,
         sha256=digest,
@@ -288,69 +288,69 @@ def _make_piece(part: FilePart, source: str, digest: str, kind: str, converter: 
         text_sha256=_digest(part.text.encode()),
         ending=part.ending,
         part=part.name,
-        title=part_title(part, source),
+        title=choose_title(part, source),
         pages=part.pages,
         notes=part.notes,
     )
-    return _Piece(row, part.text)
+    return _ConvertedPart(row, part.text)
 
 
-def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> list[_Piece]:
-    """Assign a document to every piece: its former one, that of a moved file, or a new one.
+def _assign_documents(parts: Sequence[_ConvertedPart], before: _ExistingDataset) -> list[_ConvertedPart]:
+    """Assign a document to every part: its former one, that of a moved file, or a new one.
 
     Of equal texts, an existing document takes precedence, then the one with the shortest path.
     """
-    owned = {(row.source, row.part): row for row in before.docs.values()}
-    present = {(piece.row.source, piece.row.part) for piece in pieces}
-    gone = {_content_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
+    former = {(row.source, row.part): row for row in before.docs.values()}
+    present = {(part.row.source, part.row.part) for part in parts}
+    orphaned = {_content_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
     taken = {*before.docs, *before.unconverted()}
     first: dict[tuple[str, Modality], str] = {}
-    placed: list[_Piece] = []
+    assigned: list[_ConvertedPart] = []
 
-    def order(piece: _Piece) -> tuple[bool, int, str, str]:
-        row = piece.row
-        return (row.source, row.part) not in owned, len(row.source), row.source, row.part
+    def order(part: _ConvertedPart) -> tuple[bool, int, str, str]:
+        row = part.row
+        return (row.source, row.part) not in former, len(row.source), row.source, row.part
 
-    for piece in sorted(pieces, key=order):
-        row, old = piece.row, owned.get((piece.row.source, piece.row.part))
+    for part in sorted(parts, key=order):
+        row, old = part.row, former.get((part.row.source, part.row.part))
         key = _content_key(row)
         if key in first:
-            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
+            assigned.append(replace(part, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
             continue
         if old is None or old.ending != row.ending:
-            old = gone.pop(key, None)
+            old = orphaned.pop(key, None)
         if old is not None and old.file is not None:
             file = old.file
         else:
-            part = FilePart(piece.text, row.ending, name=row.part)
-            file = document_file_name(row.source, part, set())
-            if before.documents.get(file) != piece.text.encode():  # else an interrupted update wrote it
-                file = document_file_name(row.source, part, taken)
+            file_part = FilePart(part.text, row.ending, name=row.part)
+            file = choose_file_name(row.source, file_part, set())
+            if before.documents.get(file) != part.text.encode():  # else an interrupted update wrote it
+                file = choose_file_name(row.source, file_part, taken)
         doc = document_id(file)
         taken.add(doc)
         first[key] = doc
-        placed.append(replace(piece, row=replace(row, doc=doc, file=file, duplicate_of=None)))
-    return placed
+        assigned.append(replace(part, row=replace(row, doc=doc, file=file, duplicate_of=None)))
+    return assigned
 
 
 def _write_documents(
-    placed: Sequence[_Piece], before: _ExistingDataset, changes: FolderChanges
+    assigned: Sequence[_ConvertedPart], before: _ExistingDataset, changes: FolderChanges
 ) -> tuple[list[SourceRecord], dict[str, FileOutcome]]:
     """Write new and changed documents; return the rows and the outcome of each document."""
     rows: list[SourceRecord] = []
     outcomes: dict[str, FileOutcome] = {}
-    for piece in placed:
-        row = piece.row
+    for part in assigned:
+        row = part.row
         if row.doc is None or row.file is None:
             rows.append(row)
             continue
         old, data = before.docs.get(row.doc), before.documents.get(row.file)
-        if old is not None and data is not None and data != piece.text.encode() and before.is_edited(old):
+        if old is not None and data is not None and data != part.text.encode() and before.is_edited(old):
             outcomes[row.doc] = FileOutcome.EDITED
             rows.append(old)
             continue
-        if data != piece.text.encode():
-            changes.write(f"{FOLDER}/{row.file}", piece.text)
+        if data != part.text.encode():
+            changes.write(f"{FOLDER}/{row.file}", part.text)
         rows.append(row)
         if old is None:
             outcomes[row.doc] = FileOutcome.ADDED
@@ -362,7 +362,7 @@ def _write_documents(
 
 
 def _remove_documents(
-    gone: Sequence[SourceRecord],
+    orphaned: Sequence[SourceRecord],
     before: _ExistingDataset,
     references: Sequence[EvidenceReference],
     rows: list[SourceRecord],
@@ -370,26 +370,26 @@ def _remove_documents(
 ) -> tuple[RemovedFile, ...]:
     """Move documents without a source file to the folder of removed documents, except those with evidence."""
     found: list[RemovedFile] = []
-    for row in gone:
+    for row in orphaned:
         data = before.documents.get(row.file or "", b"")
         questions = count_questions(references, str(row.doc), data.decode(errors="replace"))
         found.append(RemovedFile(str(row.doc), row.source, questions if data else 0))
         if found[-1].kept:
             rows.append(row)
         elif data:
-            changes.move_away(f"{FOLDER}/{row.file}")
+            changes.remove(f"{FOLDER}/{row.file}")
     return tuple(found)
 
 
-def _converted_file(
-    pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
+def _summarise_file(
+    parts: Sequence[_ConvertedPart], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
 ) -> ConvertedFile:
-    source = pieces[0].row.source
-    docs = [piece.row.doc for piece in pieces if piece.row.doc]
-    notes = tuple(note for piece in pieces for note in piece.row.notes)
-    kind = pieces[0].row.kind
+    source = parts[0].row.source
+    docs = [part.row.doc for part in parts if part.row.doc]
+    notes = tuple(note for part in parts for note in part.row.notes)
+    kind = parts[0].row.kind
     if not docs:
-        repeated = tuple(dict.fromkeys(str(piece.row.duplicate_of) for piece in pieces))
+        repeated = tuple(dict.fromkeys(str(part.row.duplicate_of) for part in parts))
         reason = f"has the same text as {', '.join(repeated)}"
         return ConvertedFile(source, FileOutcome.DUPLICATE, kind, repeated, reason, notes)
     distinct = {outcomes[doc] for doc in docs}
@@ -400,7 +400,7 @@ def _converted_file(
     if outcome is FileOutcome.EDITED:
         edited = [doc for doc in docs if outcomes[doc] is FileOutcome.EDITED]
         changed = [
-            p.row.doc for p in pieces if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
+            p.row.doc for p in parts if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
         ]
         reason = f"{', '.join(edited)} was edited in the data set and is not overwritten"
         if changed:
@@ -415,14 +415,14 @@ def _validate_documents(
     documents, mistakes = read_document_folder(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)
-    titled = document_titles(documents, manifest, rows, before.docs)
+    titles = collect_titles(documents, manifest, rows, before.docs)
     if not manifest.metadata:
-        changes.write(MANIFEST, new_manifest(before.folder, changes.output, titled))
+        changes.write(MANIFEST, format_new_manifest(before.folder, changes.output, titles))
     else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
-        if (changed := changed_manifest(text, manifest, documents, titled)) != text:
+        if (changed := update_manifest(text, manifest, documents, titles)) != text:
             changes.write(MANIFEST, changed)
-    named = [replace(found, title=titled.get(found.id, found.title)) for found in documents.values() if found]
+    named = [replace(found, title=titles.get(found.id, found.title)) for found in documents.values() if found]
     return assign_languages(named, manifest.metadata.get("language"), manifest.languages)[0]
 
 

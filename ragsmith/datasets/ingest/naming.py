@@ -1,4 +1,4 @@
-"""File names and titles of converted documents; titles that a person wrote to ``dataset.yaml`` are preserved."""
+"""Choose file names and titles of converted documents; titles edited in ``dataset.yaml`` are preserved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from ragsmith.datasets.document_types import document_kind
+from ragsmith.datasets.document_types import find_document_type
 from ragsmith.datasets.documents import MAX_NAME_BYTES, Documents, default_title, document_id
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, derive_dataset_name, format_manifest
@@ -33,7 +33,7 @@ def to_printable(name: str) -> str:
     return unicodedata.normalize("NFC", _INVISIBLE.sub("_", FORBIDDEN.sub("_", name)))
 
 
-def document_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
+def choose_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
     """Return the path of the document file for a part of ``source``, relative to the folder of documents.
 
     The path is that of the source if data sets read such files directly, else with an additional suffix. ``taken``
@@ -44,10 +44,10 @@ def document_file_name(source: str, part: FilePart, taken: Container[str]) -> st
     if part.name:
         folders.append(last)
         last = _safe_name(part.name)
-    whole = last if PurePosixPath(last).suffix.lower() == part.ending.lower() else f"{last}{part.ending}"
-    kind = document_kind(last)
+    full_name = last if PurePosixPath(last).suffix.lower() == part.ending.lower() else f"{last}{part.ending}"
+    kind = find_document_type(last)
     stem = PurePosixPath(last).stem if last.lower().endswith((".md", ".txt", ".markdown")) else last
-    names = [whole] if part.name or kind is None or not kind.by_stem else [f"{stem}{part.ending}"]
+    names = [full_name] if part.name or kind is None or not kind.by_stem else [f"{stem}{part.ending}"]
     if last.lower().endswith(".markdown"):
         names = [f"{stem}.md"]
     names.append(f"{last}{part.ending}")
@@ -61,12 +61,12 @@ def document_file_name(source: str, part: FilePart, taken: Container[str]) -> st
             number += 1
 
 
-def part_title(part: FilePart, source: str) -> str | None:
+def choose_title(part: FilePart, source: str) -> str | None:
     """Return the only heading of level 1, else the title in the metadata, else the first such heading or the file name.
 
     Titles in metadata are often those of templates, so a single heading takes precedence.
     """
-    kind = document_kind(f"x{part.ending}")
+    kind = find_document_type(f"x{part.ending}")
     if kind is None or kind.modality is Modality.CODE:  # the file name is the title
         return None
     prose = part.ending in (".md", ".txt")
@@ -78,7 +78,7 @@ def part_title(part: FilePart, source: str) -> str | None:
     return " ".join(title.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
 
 
-def document_titles(
+def collect_titles(
     documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
 ) -> dict[str, str]:
     """Return the titles that loading does not derive from the texts; titles edited in the manifest take precedence.
@@ -96,23 +96,23 @@ def document_titles(
     return titles
 
 
-def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
+def format_new_manifest(folder: Path, output: Path, titles: Mapping[str, str]) -> str:
     """Return the text of a ``dataset.yaml`` named after ``output`` for the documents of ``folder``."""
-    about = {
+    metadata = {
         **dict.fromkeys(KEYS, ""),
         "name": derive_dataset_name(output),
         "title": title_from_name(folder.resolve().name) or "documents",
     }
-    return format_manifest(about, titled)
+    return format_manifest(metadata, titles)
 
 
-def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
+def update_manifest(text: str, manifest: Manifest, documents: Documents, titles: Mapping[str, str]) -> str:
     """Return the ``text`` of a manifest with new titles and without languages of removed documents.
 
     All other text, including comments, is unchanged.
     """
     languages = {id_: language for id_, language in manifest.languages.items() if id_ in documents}
-    for key, new, old in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):
+    for key, new, old in ((TITLES, titles, manifest.titles), (LANGUAGES, languages, manifest.languages)):
         if dict(new) != dict(old):
             rest = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
             values = (new, {}) if key == TITLES else ({}, new)
@@ -121,8 +121,8 @@ def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled
 
 
 def _safe_name(name: str) -> str:
-    plain = _UNSAFE.sub("_", to_printable(name)).strip()
-    return f"_{plain}" if not plain or plain.startswith(".") else plain
+    safe = _UNSAFE.sub("_", to_printable(name)).strip()
+    return f"_{safe}" if not safe or safe.startswith(".") else safe
 
 
 def _shorten(name: str) -> str:
@@ -130,5 +130,5 @@ def _shorten(name: str) -> str:
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     path = PurePosixPath(name)
-    mark = f"~{sha256(name.encode()).hexdigest()[:8]}{path.suffix}"
-    return path.stem.encode()[: MAX_NAME_BYTES - len(mark.encode())].decode(errors="ignore") + mark
+    suffix = f"~{sha256(name.encode()).hexdigest()[:8]}{path.suffix}"
+    return path.stem.encode()[: MAX_NAME_BYTES - len(suffix.encode())].decode(errors="ignore") + suffix

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 SHINGLE_WORDS = 5
 """Number of words in a shingle."""
 
-BANDS, ROWS = 32, 4
+N_BANDS, N_ROWS = 32, 4
 """Bands of a signature, and hashes per band; pairs of similarity 0.4 are candidates with probability 0.5, pairs of
 similarity 0.8 almost surely."""
 
 MIN_SIMILARITY = 0.8
 """Minimum Jaccard similarity of near-duplicates."""
 
-MAX_BUCKET_PAIRS = 50
+MAX_BUCKET_SIZE = 50
 """Maximum size of a bucket for comparing all pairs; in a larger one, usually filled-in forms of one template, only
 consecutive texts are compared."""
 
@@ -36,7 +36,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class NearPair:
+class NearDuplicatePair:
     """Two document identifiers and the Jaccard similarity of their shingles."""
 
     first: str
@@ -44,21 +44,21 @@ class NearPair:
     similarity: float
 
 
-def find_near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
+def find_near_duplicates(texts: Mapping[str, str]) -> tuple[NearDuplicatePair, ...]:
     """Return near-duplicate pairs of ``texts``, the most similar first; the result is deterministic."""
     shingles = {name: _hash_shingles(text) for name, text in texts.items()}
     names = sorted(name for name, hashes in shingles.items() if hashes.size)
     buckets: dict[tuple[int, bytes], list[str]] = defaultdict(list)
     for name in names:
-        signature = _signature(shingles[name])
-        for band in range(BANDS):
-            buckets[band, signature[band * ROWS : (band + 1) * ROWS].tobytes()].append(name)
+        signature = _minhash_signature(shingles[name])
+        for band in range(N_BANDS):
+            buckets[band, signature[band * N_ROWS : (band + 1) * N_ROWS].tobytes()].append(name)
     pairs: set[tuple[str, str]] = set()
-    for alike in buckets.values():
-        pairs.update(combinations(alike, 2) if len(alike) <= MAX_BUCKET_PAIRS else pairwise(alike))
-    compared = (NearPair(a, b, _jaccard(shingles[a], shingles[b])) for a, b in pairs)
-    near = [pair for pair in compared if pair.similarity >= MIN_SIMILARITY]
-    return tuple(sorted(near, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
+    for bucket in buckets.values():
+        pairs.update(combinations(bucket, 2) if len(bucket) <= MAX_BUCKET_SIZE else pairwise(bucket))
+    compared = (NearDuplicatePair(a, b, _jaccard(shingles[a], shingles[b])) for a, b in pairs)
+    similar = [pair for pair in compared if pair.similarity >= MIN_SIMILARITY]
+    return tuple(sorted(similar, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
 
 
 def _hash_shingles(text: str) -> NDArray[np.uint64]:
@@ -73,16 +73,16 @@ def _hash_shingles(text: str) -> NDArray[np.uint64]:
     return np.unique(total)
 
 
-def _signature(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _minhash_signature(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the MinHash signature: the minimum of each hash function ``a x + b`` modulo a prime."""
     random = np.random.default_rng(_SEED)
-    a = random.integers(1, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
-    b = random.integers(0, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
-    least = np.full(BANDS * ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
+    a = random.integers(1, int(_PRIME), N_BANDS * N_ROWS, dtype=np.uint64)
+    b = random.integers(0, int(_PRIME), N_BANDS * N_ROWS, dtype=np.uint64)
+    minima = np.full(N_BANDS * N_ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
     for start in range(0, hashes.size, 4096):
         part = hashes[start : start + 4096]
-        least = np.minimum(least, ((part[:, None] * a + b) % _PRIME).min(axis=0))
-    return least
+        minima = np.minimum(minima, ((part[:, None] * a + b) % _PRIME).min(axis=0))
+    return minima
 
 
 def _jaccard(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> float:

@@ -37,27 +37,27 @@ def walk(folder: Path, excluded: Path) -> Iterator[FolderEntry]:
     """
     pending = [("", folder)]
     while pending:
-        above, current = pending.pop()
+        prefix, current = pending.pop()
         try:
             with os.scandir(current) as listed:
                 visible = [entry for entry in listed if not entry.name.startswith(TEMPORARY_PREFIX)]
                 entries = sorted(visible, key=lambda entry: entry.name)
         except OSError as error:
-            yield FolderEntry(above.rstrip("/"), current, f"cannot be listed ({os.strerror(error.errno or 0)})")
+            yield FolderEntry(prefix.rstrip("/"), current, f"cannot be listed ({os.strerror(error.errno or 0)})")
             continue
-        inner: list[tuple[str, Path]] = []
+        subfolders: list[tuple[str, Path]] = []
         for entry in entries:
-            found = _classify_entry(entry, f"{above}{entry.name}", folder)
-            if found is not None:
-                yield found
+            classified = _classify_entry(entry, f"{prefix}{entry.name}", folder)
+            if classified is not None:
+                yield classified
             elif Path(entry.path).resolve() == excluded:
                 continue
             elif all((Path(entry.path) / name).is_file() for name in (SOURCES, MANIFEST)):
                 problem = "is a data set made by init; give it alone to convert its documents"
-                yield FolderEntry(f"{above}{entry.name}", Path(entry.path), problem, hidden=True)
+                yield FolderEntry(f"{prefix}{entry.name}", Path(entry.path), problem, hidden=True)
             else:
-                inner.append((f"{above}{entry.name}/", Path(entry.path)))
-        pending.extend(reversed(inner))
+                subfolders.append((f"{prefix}{entry.name}/", Path(entry.path)))
+        pending.extend(reversed(subfolders))
 
 
 def _classify_entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | None:

@@ -26,13 +26,13 @@ REMOVED = "removed"
 
 @dataclass
 class FolderChanges:
-    """Changes of the folder ``output``: files written to ``draft``, and files to move to `REMOVED`."""
+    """Changes of the folder ``output``: files ``written`` to ``draft``, and ``removed`` files to move to `REMOVED`."""
 
     output: Path
     draft: Path
     is_new: bool
     written: list[str] = field(default_factory=list)
-    away: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> None:
         """Write a file to the draft; ``name`` is its path in the folder."""
@@ -41,9 +41,9 @@ class FolderChanges:
         path.write_bytes(text.encode())
         self.written.append(name)
 
-    def move_away(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Move a file to `REMOVED` when the changes are applied."""
-        self.away.append(name)
+        self.removed.append(name)
 
     def preview(self, name: str) -> Path:
         """Return a temporary folder with the content of the folder ``name`` after the changes."""
@@ -58,8 +58,8 @@ class FolderChanges:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
                 _link_or_copy(str(self.draft / written), str(path))
-        for away in self.away:
-            (view / away.removeprefix(f"{name}/")).unlink(missing_ok=True)
+        for removed in self.removed:
+            (view / removed.removeprefix(f"{name}/")).unlink(missing_ok=True)
         return view
 
     def lock_questions(self) -> AbstractContextManager[None]:
@@ -72,11 +72,11 @@ class FolderChanges:
         if self.is_new:
             publish_folder(self.draft, self.output)
             return
-        moves = [(self.output / name, _free_path(self.output / REMOVED / name)) for name in self.away]
+        moves = [(self.output / name, _find_free_path(self.output / REMOVED / name)) for name in self.removed]
         for path, target in [*moves, *((self.draft / name, self.output / name) for name in self.written)]:
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
-        for name in self.away:
+        for name in self.removed:
             _remove_empty_folders((self.output / name).parent, self.output)
 
 
@@ -92,8 +92,8 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with nullcontext() if is_new or os.name == "nt" else _lock(output):
-            for left in () if is_new else parent.glob(f"{TEMPORARY_PREFIX}*"):  # of a process that was killed
-                shutil.rmtree(left, ignore_errors=True)
+            for stale in () if is_new else parent.glob(f"{TEMPORARY_PREFIX}*"):  # of a process that was killed
+                shutil.rmtree(stale, ignore_errors=True)
             with draft_folder(parent) as draft:
                 yield FolderChanges(output, draft, is_new)
     except OSError as error:
@@ -123,7 +123,7 @@ def _link_or_copy(source: str, target: str) -> str:
     return target
 
 
-def _free_path(path: Path) -> Path:
+def _find_free_path(path: Path) -> Path:
     """Return a path that does not exist: ``a.md``, ``a~2.md``, ..."""
     free, number = path, 1
     while free.exists():
@@ -132,8 +132,8 @@ def _free_path(path: Path) -> Path:
     return free
 
 
-def _remove_empty_folders(folder: Path, above: Path) -> None:
-    while folder != above and folder.is_dir() and not any(folder.iterdir()):
+def _remove_empty_folders(folder: Path, root: Path) -> None:
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
 
@@ -142,12 +142,12 @@ EvidenceReference = tuple[int, str | None, str]
 """The line of a question, and the document named by its evidence, else the quoted text."""
 
 
-def evidence_references(dataset: Path) -> list[EvidenceReference]:
+def read_evidence_references(dataset: Path) -> list[EvidenceReference]:
     """Read the evidence of the questions of a data set; skip invalid lines."""
-    found: list[EvidenceReference] = []
+    references: list[EvidenceReference] = []
     path = dataset / FILE
     if not path.is_file():
-        return found
+        return references
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n")):
         try:
             record = json.loads(line) if line.strip() else {}
@@ -157,10 +157,10 @@ def evidence_references(dataset: Path) -> list[EvidenceReference]:
         for entry in evidence if isinstance(evidence, list) else ():
             match entry:
                 case {"doc": str(doc)}:
-                    found.append((number, normalize("NFC", doc), ""))
+                    references.append((number, normalize("NFC", doc), ""))
                 case {"text": str(text)}:
-                    found.append((number, None, text))
-    return found
+                    references.append((number, None, text))
+    return references
 
 
 def count_questions(references: Sequence[EvidenceReference], doc: str, text: str) -> int:

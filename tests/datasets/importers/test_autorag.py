@@ -51,7 +51,7 @@ def test_passages_that_overlap_become_their_file_again(tmp_path: Path) -> None:
     assert recognise_format(source).name == "autorag"
     imported = import_dataset(source)
     assert [document.text for document in imported.dataset.documents] == [f"{PAGE}\n"]
-    assert (imported.located, imported.total, imported.hows) == (2, 3, {"exact": 2})
+    assert (imported.located, imported.total, imported.match_counts) == (2, 3, {"exact": 2})
     assert imported.notes == (
         "q2: there is no passage 'c9'",
         "1 questions need one of several passages: all of these are their evidence",
@@ -69,7 +69,7 @@ def test_passages_that_do_not_fit_are_documents(tmp_path: Path, change: dict[str
     corpus = [{**row, **change, "contents": f"{row['contents']}{change.get('contents', '')}"} for row in passages()]
     imported = import_dataset(published(tmp_path / "pots", corpus, QUESTIONS[:1]))
     assert {document.id for document in imported.dataset.documents} == set(CUTS)
-    assert imported.hows == {"whole passages, which became documents": 1}
+    assert imported.match_counts == {"whole passages, which became documents": 1}
     write_dataset(imported.dataset, tmp_path / "mine")
     assert spans_of(tmp_path / "mine") == {"q1": [corpus[0]["contents"]]}
 

@@ -38,7 +38,7 @@ def test_relevant_documents_are_evidence_as_wholes(tmp_path: Path, judgements: d
     source = published(tmp_path / "trees", judgements)
     assert recognise_format(source).name == "beir"
     imported = import_dataset(source)
-    assert (imported.located, imported.total, imported.hows) == (3, 4, {"whole documents": 3})
+    assert (imported.located, imported.total, imported.match_counts) == (3, 4, {"whole documents": 3})
     assert imported.notes == (
         "q2: there is no document 'd9'",
         "q3: left out, because none of its evidence was found",

@@ -45,7 +45,7 @@ def test_a_test_set_of_ragas_is_drafted_and_its_texts_are_documents(tmp_path: Pa
     assert recognise_format(path).name == "ragas"
     imported = import_dataset(path)
     assert (imported.located, imported.total) == (3, 3)
-    assert imported.hows == {"whole texts, which became documents": 3}
+    assert imported.match_counts == {"whole texts, which became documents": 3}
     assert {document.text for document in imported.dataset.documents} == {f"{CUT}\n", f"{SOLD}\n"}
     assert {e.origin for e in imported.dataset.examples} == {Origin(DRAFTED, "ragas single_hop")}
     write_dataset(imported.dataset, tmp_path / "mine")
@@ -60,7 +60,7 @@ def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> Non
         json.dumps([RAGAS[0], {**RAGAS[1], "reference_contexts": [SOLD.upper()]}, lost])
     )
     imported = import_dataset(tmp_path / "testset.json", documents=load_documents(tmp_path / "pages"))
-    assert (imported.located, imported.total, imported.hows) == (3, 4, {"exact": 2, "normalised": 1})
+    assert (imported.located, imported.total, imported.match_counts) == (3, 4, {"exact": 2, "normalised": 1})
     assert imported.notes == (
         "q003: 'Nobody knows who bakes the bread here.': neither the quotation nor a similar text was found",
         "q003: left out, because none of its evidence was found",

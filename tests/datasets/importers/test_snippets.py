@@ -39,7 +39,7 @@ def test_legalbench_rag(tmp_path: Path) -> None:
     source = legalbench(tmp_path / "legal", good, far)
     assert recognise_format(source).name == "legalbench-rag"
     imported = import_dataset(source)
-    assert (imported.located, imported.total, imported.hows) == (1, 2, {"exact": 1})
+    assert (imported.located, imported.total, imported.match_counts) == (1, 2, {"exact": 1})
     assert imported.notes == (f"q001: [{START}, 999) of leases/one.txt is outside its {len(LEASE)} characters",)
     write_dataset(imported.dataset, tmp_path / "mine")
     check(tmp_path / "mine")

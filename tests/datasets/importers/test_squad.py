@@ -41,7 +41,7 @@ def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> N
     [document] = imported.dataset.documents
     assert (document.id, document.text) == ("Old_mill", f"# Old mill\n\n{FIRST}\n\n{SECOND}\n")
     assert (imported.located, imported.total) == (2, 3)
-    assert imported.hows == {"exact": 1, "exact, nearest to the place that was given": 1}
+    assert imported.match_counts == {"exact": 1, "exact, nearest to the place that was given": 1}
     assert "d: the answer 'miles' does not occur in its paragraph" in imported.notes
     write_dataset(imported.dataset, tmp_path / "mine")
     assert spans_of(tmp_path / "mine") == {"a": ["1804"], "b": [], "c": ["stone"]}

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers.tatqa import Cells, SoughtValue, find_rows, import_tatqa
+from ragsmith.datasets.importers.tatqa import AnswerDerivation, Cells, find_rows, import_tatqa
 from ragsmith.errors import DatasetError
 from ragsmith.text.markdown import BlockType, parse_blocks
 
@@ -202,12 +202,12 @@ SALES: Cells = (
     ],
 )
 def test_rows_are_those_that_were_read(copied: tuple[str, ...], derivation: str, found: tuple[int, ...]) -> None:
-    assert find_rows(SALES, SoughtValue("What was it?", copied, derivation)) == found
+    assert find_rows(SALES, AnswerDerivation("What was it?", copied, derivation)) == found
 
 
 def test_of_two_rows_with_a_value_the_one_that_is_asked_for_counts() -> None:
     table: Cells = (("", "2019"), ("Debtors", "255"), ("Cash-settled awards", "255"))
-    assert find_rows(table, SoughtValue("What was the amount of cash-settled awards?", ("255",), "")) == (2,)
+    assert find_rows(table, AnswerDerivation("What was the amount of cash-settled awards?", ("255",), "")) == (2,)
 
 
 CELL = st.integers(10_000, 10_050).map(str)
@@ -220,7 +220,7 @@ def test_every_number_of_a_sum_that_is_there_is_covered_and_no_row_is_idle(
 ) -> None:
     table: Cells = tuple(("label", *row) for row in cells)
     numbers = data.draw(st.lists(CELL, min_size=1, max_size=4))
-    found = find_rows(table, SoughtValue("What?", (), "+".join(numbers)))
+    found = find_rows(table, AnswerDerivation("What?", (), "+".join(numbers)))
     there = {cell for row in cells for cell in row} & set(numbers)
     assert {cell for i in found for cell in cells[i]} & set(numbers) == there
     assert len(found) <= len(there)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.datasets.ingest.decoding import decode_text
-from ragsmith.datasets.ingest.naming import document_file_name, title_from_name
+from ragsmith.datasets.ingest.naming import choose_file_name, title_from_name
 from ragsmith.datasets.ingest.near_duplicates import MIN_SIMILARITY, find_near_duplicates
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.text.files import TextError
@@ -97,18 +97,18 @@ def test_a_name_is_read_as_words(name: str, title: str) -> None:
     ],
 )
 def test_the_file_of_a_text_is_called_after_its_source(source: str, ending: str, part: str, file: str) -> None:
-    assert document_file_name(source, FilePart("", ending, name=part), set()) == file
+    assert choose_file_name(source, FilePart("", ending, name=part), set()) == file
 
 
 def test_identifiers_that_are_taken_are_not_given_again() -> None:
     part = FilePart("", ".txt")
-    assert document_file_name("a.txt", part, {"a"}) == "a.txt.txt"
-    assert document_file_name("a.txt", part, {"a", "a.txt"}) == "a.txt~2.txt"
-    assert document_file_name("a.txt", part, {"a", "a.txt", "a.txt~2"}) == "a.txt~3.txt"
+    assert choose_file_name("a.txt", part, {"a"}) == "a.txt.txt"
+    assert choose_file_name("a.txt", part, {"a", "a.txt"}) == "a.txt~2.txt"
+    assert choose_file_name("a.txt", part, {"a", "a.txt", "a.txt~2"}) == "a.txt~3.txt"
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
-    first, second = (document_file_name("é" * 120 + f"{n}" * 20 + ".log", FilePart("", ".txt"), set()) for n in (1, 2))
+    first, second = (choose_file_name("é" * 120 + f"{n}" * 20 + ".log", FilePart("", ".txt"), set()) for n in (1, 2))
     assert first != second
     assert all(len(name.encode()) <= 255 and name.endswith(".txt") for name in (first, second))
 

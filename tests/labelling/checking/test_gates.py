@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.datasets.bundled import names
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.datasets.splits import crossfit
@@ -223,7 +223,7 @@ DAMAGES: list[tuple[Callable[[Dataset], Dataset], str]] = [
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", names("datasets"))
+@pytest.mark.parametrize("name", bundled_names("datasets"))
 def test_the_bundled_data_sets_pass_all_gates(name: str) -> None:
     found = check(load_dataset(name))
     assert {finding.gate: finding.sentence for finding in found.failed} == {}

@@ -53,11 +53,11 @@ def _name_columns(row: Row) -> tuple[list[str], tuple[str, ...]]:
     """Return unique column names: ``column 3`` if missing, ``price 2`` for a second ``price``."""
     names: list[str] = []
     for at, cell in enumerate(row, start=1):
-        name = wanted = cell.lstrip(":").strip() or f"column {at}"
+        name = label = cell.lstrip(":").strip() or f"column {at}"
         number = 1
         while name in names:
             number += 1
-            name = f"{wanted} {number}"
+            name = f"{label} {number}"
         names.append(name)
     if len(names) == 1 and any(mark in names[0] for mark in ",;\t"):
         names[0] = names[0].translate(dict.fromkeys(map(ord, ",;\t"), " "))
@@ -93,10 +93,10 @@ def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
             pass
         else:
             return (FilePart(text, ".csv", notes=notes),)
-    rows = _rows(text, separator)
+    rows = _parse_rows(text, separator)
     widths = Counter(map(len, rows))
-    usual = widths.most_common(1)[0][0] if widths else 0
-    uneven = sum(widths.values()) - widths[usual]
+    width = widths.most_common(1)[0][0] if widths else 0
+    uneven = sum(widths.values()) - widths[width]
     table = table_to_csv(rows)
     if table is None:
         raise TextError("has no rows below its header; remove the file")
@@ -104,7 +104,7 @@ def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart(table[0], ".csv", notes=(*notes, *warning, *table[1])),)
 
 
-def _rows(text: str, separator: str) -> list[list[str]]:
+def _parse_rows(text: str, separator: str) -> list[list[str]]:
     csv.field_size_limit(MAX_CELL_CHARACTERS)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
@@ -117,7 +117,7 @@ def _detect_separator(text: str) -> str:
     lines = [line for line in text.split("\n")[:SAMPLED_LINES] if line.strip()]
 
     def score(separator: str) -> tuple[int, int]:
-        rows = _rows("\n".join(lines), separator) if lines else []
+        rows = _parse_rows("\n".join(lines), separator) if lines else []
         counts = Counter(len(row) for row in rows if len(row) > 1)
         if not counts:
             return 0, 0
@@ -146,7 +146,7 @@ def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
     except TextError as error:
         return (FilePart(text, ".json", notes=(*notes, f"was not converted: {error}")),)
     if isinstance(value, list) and len(value) > 1 and all(isinstance(record, dict) for record in value):
-        return _records(value, notes)
+        return _convert_records(value, notes)
     if max(map(len, text.split("\n")), default=0) > MAX_LINE_CHARACTERS:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         notes = (*notes, "was written on one line, and is indented now")
@@ -163,13 +163,13 @@ def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
             records.extend([parse_record(line)] if line.strip() else [])
         except TextError as error:
             raise TextError(error.reason, number) from None
-    return _records(records, notes)
+    return _convert_records(records, notes)
 
 
-def _records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) -> tuple[FilePart, ...]:
+def _convert_records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) -> tuple[FilePart, ...]:
     flat = [dict(_flatten(record)) for record in records]
     if any(_is_long(value) for record in flat for value in record.values()):
-        return (FilePart("\n".join(_section(record, n) for n, record in enumerate(flat, start=1)), notes=notes),)
+        return (FilePart("\n".join(_format_section(record, n) for n, record in enumerate(flat, start=1)), notes=notes),)
     columns = list(dict.fromkeys(key for record in flat for key in record))
     table = table_to_csv([columns, *([record.get(column, "") for column in columns] for record in flat)])
     if table is None:
@@ -177,7 +177,7 @@ def _records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) ->
     return (FilePart(table[0], ".csv", notes=(*notes, *table[1])),)
 
 
-def _section(record: Mapping[str, str], number: int) -> str:
+def _format_section(record: Mapping[str, str], number: int) -> str:
     """Return a record as a section: a heading, a line for each short value, a paragraph for each long one."""
     named = next((key for key in TITLE_KEYS if record.get(key) and not _is_long(record[key])), None)
     short = [f"{key}: {value}" for key, value in record.items() if value and key != named and not _is_long(value)]

@@ -23,7 +23,7 @@ def read_mail(data: bytes, name: str) -> tuple[FilePart, ...]:
         subject = _one_line(message["Subject"])
         head = [f"{field}: {_one_line(message[field])}" for field in HEADER_FIELDS if message[field]]
         body = message.get_body(preferencelist=("plain", "html"))
-        text = "" if body is None else _body(cast(EmailMessage, body))
+        text = "" if body is None else _decode_body(cast(EmailMessage, body))
         attached = [part.get_filename() or part.get_content_type() for part in message.iter_attachments()]
     except (MessageError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise TextError(f"is not an e-mail that can be read ({type(error).__name__}); save it again") from error
@@ -34,7 +34,7 @@ def read_mail(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart("\n\n".join(block for block in blocks if block) + "\n", title=subject or None, notes=notes),)
 
 
-def _body(part: EmailMessage) -> str:
+def _decode_body(part: EmailMessage) -> str:
     content = str(part.get_content()).replace("\r\n", "\n").replace("\r", "\n")
     if part.get_content_type() == "text/html":
         package_versions(markup.PACKAGES)  # raises MissingExtra

@@ -45,8 +45,8 @@ def page_to_markdown(data: bytes | str) -> tuple[str, str | None]:
 
 def element_to_markdown(root: Any) -> str:
     """Return an element of a parsed page as Markdown."""
-    found = _converter().convert_soup(root)
-    text = _BLANK_LINES.sub("\n\n", _TRAILING_SPACES.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
+    markdown = _make_converter().convert_soup(root)
+    text = _BLANK_LINES.sub("\n\n", _TRAILING_SPACES.sub("", FORBIDDEN.sub("", markdown.replace("\xa0", " ")))).strip()
     return f"{text}\n" if text else ""
 
 
@@ -65,7 +65,7 @@ def _decode(data: bytes) -> str:
     return decode_text(data)[0]
 
 
-def _converter() -> Any:
+def _make_converter() -> Any:
     from markdownify import MarkdownConverter  # noqa: PLC0415
 
     base: Any = MarkdownConverter
@@ -115,7 +115,7 @@ def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
         root = ElementTree.fromstring(archive.read(CONTAINER)).find(".//{*}rootfile")
         path = "" if root is None else str(root.get("full-path"))
         package = ElementTree.fromstring(archive.read(path))
-        pages = [archive.read(inner) for inner in _spine(package, posixpath.dirname(path))]
+        pages = [archive.read(inner) for inner in _iter_spine(package, posixpath.dirname(path))]
     except DAMAGED as error:
         raise TextError(f"is not an EPUB file that can be read ({type(error).__name__}); save it again") from error
     chapters = [text for text, _ in map(page_to_markdown, pages) if text]
@@ -126,7 +126,7 @@ def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart("\n".join(chapters), title=title or None, pages=tuple(starts)),)
 
 
-def _spine(package: ElementTree.Element, folder: str) -> Iterator[str]:
+def _iter_spine(package: ElementTree.Element, folder: str) -> Iterator[str]:
     """Yield the names of the pages in the archive, except the table of contents, which repeats headings."""
     items = {item.get("id"): item for item in package.findall("{*}manifest/{*}item")}
     for reference in package.findall("{*}spine/{*}itemref"):

@@ -51,7 +51,9 @@ def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
 
     archive = open_archive(data)
     try:
-        slides = [_slide(slide, number) for number, slide in enumerate(Presentation(BytesIO(data)).slides, start=1)]
+        slides = [
+            _convert_slide(slide, number) for number, slide in enumerate(Presentation(BytesIO(data)).slides, start=1)
+        ]
     except (*DAMAGED, PythonPptxError) as error:
         raise TextError(f"is not a PPTX file that can be read ({type(error).__name__}); save it again") from error
     starts: list[int] = []
@@ -64,38 +66,38 @@ def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart(text, title=None if title == DEFAULT_TITLE else title, pages=tuple(starts)),)
 
 
-def _slide(slide: Any, number: int) -> str:
+def _convert_slide(slide: Any, number: int) -> str:
     head = slide.shapes.title
     title = " ".join(_clean(head.text_frame.text).split()) if head is not None and head.has_text_frame else ""
     blocks = [f"## {title or f'Slide {number}'}"]
-    for shape in _shapes(slide.shapes):
+    for shape in _iter_shapes(slide.shapes):
         if head is not None and shape.shape_id == head.shape_id:
             continue
         if getattr(shape, "has_table", False) and shape.has_table:
             blocks.append(markdown_table([[_clean(cell.text) for cell in row.cells] for row in shape.table.rows]))
         elif shape.has_text_frame:
-            blocks.append(_paragraphs(shape.text_frame))
+            blocks.append(_format_paragraphs(shape.text_frame))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = _clean(slide.notes_slide.notes_text_frame.text).strip()
         blocks.append(f"Notes: {notes}" if notes else "")
     return "\n\n".join(block for block in blocks if block.strip()) + "\n"
 
 
-def _shapes(shapes: Any) -> Iterator[Any]:
+def _iter_shapes(shapes: Any) -> Iterator[Any]:
     """Yield all shapes, including those of groups, from top to bottom and left to right."""
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
-            yield from _shapes(shape.shapes)
+            yield from _iter_shapes(shape.shapes)
         else:
             yield shape
 
 
-def _paragraphs(frame: Any) -> str:
-    found = [(p.level, " ".join(_clean(p.text).split())) for p in frame.paragraphs]
-    written = [(level, text) for level, text in found if text]
-    if len(written) == 1:
-        return written[0][1]
-    return "\n".join(f"{'  ' * level}- {text}" for level, text in written)
+def _format_paragraphs(frame: Any) -> str:
+    lines = [(p.level, " ".join(_clean(p.text).split())) for p in frame.paragraphs]
+    filled = [(level, text) for level, text in lines if text]
+    if len(filled) == 1:
+        return filled[0][1]
+    return "\n".join(f"{'  ' * level}- {text}" for level, text in filled)
 
 
 def _clean(text: str) -> str:
@@ -103,7 +105,7 @@ def _clean(text: str) -> str:
 
 
 MAX_CELLS = 5_000_000
-"""Maximum number of cells with a value in a sheet."""
+"""Maximum number of filled cells of a sheet."""
 
 MAX_ROWS = 1_048_576
 """Maximum number of rows of a sheet, including empty ones, as in Excel."""
@@ -120,13 +122,13 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about features other than cells
             book = load_workbook(BytesIO(data), read_only=True, data_only=True)
-            found = [part for sheet in book.worksheets for part in _read_sheet(sheet)]
+            parts = [part for sheet in book.worksheets for part in _read_sheet(sheet)]
             book.close()
     except (*DAMAGED, InvalidFileException) as error:
         raise TextError(f"is not an XLSX file that can be read ({type(error).__name__}); save it again") from error
     if title := core_title(archive):
-        return tuple(replace(part, title=f"{title}: {part.title or part.name}") for part in found)
-    return tuple(found)
+        return tuple(replace(part, title=f"{title}: {part.title or part.name}") for part in parts)
+    return tuple(parts)
 
 
 def _read_sheet(sheet: Any) -> Iterator[FilePart]:
@@ -150,16 +152,16 @@ def iter_filled_rows(sheet: Any, format_cell: Callable[[Any], str]) -> Iterator[
     Raises ``TextError`` if the sheet exceeds `MAX_CELLS` or `MAX_ROWS`.
     """
     sheet.reset_dimensions()  # else every row is padded to the rightmost formatted cell of the sheet
-    cells = 0
+    n_cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
-        found = [format_cell(cell) for cell in row]
-        while found and not found[-1]:
-            found.pop()
-        cells += sum(map(bool, found))
-        if cells > MAX_CELLS or number > MAX_ROWS:
-            limit = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
+        values = [format_cell(cell) for cell in row]
+        while values and not values[-1]:
+            values.pop()
+        n_cells += sum(map(bool, values))
+        if n_cells > MAX_CELLS or number > MAX_ROWS:
+            limit = f"{MAX_CELLS:,} cells" if n_cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
             raise TextError(f"has more than {limit} in the sheet {sheet.title!r}; split it")
-        yield found
+        yield values
 
 
 def _split_tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[str]]]]:

@@ -82,12 +82,12 @@ class Reader(Extension):
         Raises:
             MissingExtra: a package is not installed.
         """
-        made_by = (
+        converter = (
             f"{self.name} {fingerprint(self.fn.__module__)}"
             if self.is_user_code
             else f"ragsmith {self.name} {self.edition}"
         )
-        return ", ".join([made_by, *package_versions(self.needs)])
+        return ", ".join([converter, *package_versions(self.needs)])
 
     def describe(self) -> str:
         """Return a line of help: the file type and its suffixes."""
@@ -110,8 +110,10 @@ def reader(
     """Register the decorated function as the reader of the file type ``name``; see `Reader` for the arguments."""
 
     def register(fn: ReadParts) -> ReadParts:
-        made = Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
-        READERS.add(made)
+        registered = Reader(
+            name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs
+        )
+        READERS.add(registered)
         return fn
 
     return register
@@ -119,13 +121,13 @@ def reader(
 
 def package_versions(names: Sequence[str]) -> list[str]:
     """Return the names of distributions with their versions; raises ``MissingExtra`` if one is not installed."""
-    found = []
+    versions = []
     for name in names:
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             raise MissingExtra(name, EXTRA) from None
-    return found
+    return versions
 
 
 MAX_UNPACKED = 256 * MIB

@@ -22,7 +22,7 @@ _UNDERLINED = re.compile(r"^(?! {0,3}[#>|\-*+])(?P<title>\S.*)\n=+ *$", re.MULTI
 def read_markdown(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Markdown, unchanged."""
     text, notes = decode_text(data)
-    return (FilePart(text, title=_title(text), notes=notes),)
+    return (FilePart(text, title=_find_title(text), notes=notes),)
 
 
 @reader("text", suffixes=(".txt",))
@@ -39,7 +39,7 @@ def read_code(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart(text, ending=PurePosixPath(name).suffix, notes=notes),)
 
 
-def _title(text: str) -> str | None:
+def _find_title(text: str) -> str | None:
     """Return the title in the front matter or an underlined heading; headings with ``#`` are found when loading."""
     if front := _FRONT_MATTER.match(text):
         found = _FRONT_TITLE.search(front[1])
@@ -70,12 +70,14 @@ def read_notebook(data: bytes, name: str) -> tuple[FilePart, ...]:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(notebook, dict) or not isinstance(cells, list):
         raise TextError("is not a notebook of version 4; save it again with a newer Jupyter")
-    language = _language(notebook.get("metadata"))
-    blocks = [block for cell in cells if isinstance(cell, dict) for block in _blocks(cell, language) if block.strip()]
+    language = _code_language(notebook.get("metadata"))
+    blocks = [
+        block for cell in cells if isinstance(cell, dict) for block in _iter_blocks(cell, language) if block.strip()
+    ]
     return (FilePart("\n\n".join(blocks) + "\n" if blocks else "", notes=notes),)
 
 
-def _blocks(cell: Mapping[str, object], language: str) -> Iterator[str]:
+def _iter_blocks(cell: Mapping[str, object], language: str) -> Iterator[str]:
     source = FORBIDDEN.sub("", _join_source(cell.get("source"))).strip("\n")
     if cell.get("cell_type") != "code":
         yield source
@@ -84,10 +86,10 @@ def _blocks(cell: Mapping[str, object], language: str) -> Iterator[str]:
         yield _fence_code(source, language)
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else ():
-        shown = FORBIDDEN.sub("", _output_text(output)).strip("\n") if isinstance(output, dict) else ""
-        if shown.strip():
-            cut = shown if len(shown) <= MAX_OUTPUT_CHARACTERS else f"{shown[:MAX_OUTPUT_CHARACTERS]}..."
-            yield _fence_code(cut, "text")
+        printed = FORBIDDEN.sub("", _output_text(output)).strip("\n") if isinstance(output, dict) else ""
+        if printed.strip():
+            truncated = printed[:MAX_OUTPUT_CHARACTERS] + "..." * (len(printed) > MAX_OUTPUT_CHARACTERS)
+            yield _fence_code(truncated, "text")
 
 
 def _output_text(output: Mapping[str, object]) -> str:
@@ -104,7 +106,7 @@ def _fence_code(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _language(metadata: object) -> str:
-    about = metadata.get("language_info") if isinstance(metadata, dict) else None
-    name = about.get("name") if isinstance(about, dict) else None
+def _code_language(metadata: object) -> str:
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    name = info.get("name") if isinstance(info, dict) else None
     return name if isinstance(name, str) and name.isalnum() else "python"

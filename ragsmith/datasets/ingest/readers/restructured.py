@@ -39,7 +39,9 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
     text, notes = decode_text(data)
     _register_unknown(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
-        parts = publish_parts(text, writer=_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
+        parts = publish_parts(
+            text, writer=_make_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()}
+        )
     except DAMAGED as error:
         raise TextError(
             f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
@@ -50,14 +52,16 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
         source = message.find("pre")  # invalid source, such as a table with too wide cells
         invalid += source is not None
         message.replace_with(*[source] if source else [])
-    for rest in body(class_="system-messages"):
-        rest.decompose()
+    for section in body(class_="system-messages"):
+        section.decompose()
     if invalid:
         notes = (*notes, f"{invalid} passages are not valid reStructuredText and were not converted")
-    return (FilePart(markup.element_to_markdown(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
+    return (
+        FilePart(markup.element_to_markdown(body), title=parts["title"] and _strip_tags(parts["title"]), notes=notes),
+    )
 
 
-def _writer() -> Any:
+def _make_writer() -> Any:
     """Return an HTML writer that links pictures, as ``:loading: embed`` would insert the source of SVG files."""
     from docutils.writers import html5_polyglot  # noqa: PLC0415
 
@@ -71,7 +75,7 @@ def _writer() -> Any:
     return writer
 
 
-def _words(html: str) -> str:
+def _strip_tags(html: str) -> str:
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
     return " ".join(BeautifulSoup(html, "html.parser").get_text().split())
