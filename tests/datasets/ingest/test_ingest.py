@@ -166,7 +166,7 @@ def test_the_language_of_each_document_is_told(tmp_path: Path) -> None:
     (files / "en.md").write_text("The gate of the house is shut at nine, and it is not opened for anybody.\n" * 5)
     (files / "de.md").write_text("Das Tor des Hauses wird um neun geschlossen und ist nicht f\u00fcr alle offen.\n" * 5)
     made = library.init_dataset(files, tmp_path / "made")
-    assert made.found.languages == {"de": 1, "en": 1}
+    assert made.summary.languages == {"de": 1, "en": 1}
     assert {row.doc: row.language for row in read_sources(tmp_path / "made")} == {"de": "de", "en": "en"}
 
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_taken_in_is_one_sentence(tmp_path: Path, ragsmith: Calla
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("Dear all")
     for folder, output, said in (
-        (tmp_path / "none", tmp_path / "made", "is not a folder; give the one with your files"),
+        (tmp_path / "none", tmp_path / "made", "is not a folder; give the folder with your files"),
         (files, files, "would be read and written to; give another folder after -o"),
         (files, tmp_path / "full", "has files and is not a data set; give a new folder after -o"),
         (files, tmp_path / "made", "empty.md: is empty"),

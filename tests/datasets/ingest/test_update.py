@@ -330,4 +330,4 @@ def test_from_python_the_result_says_what_to_type_next(files: Path, tmp_path: Pa
     )
     question(tmp_path / "made", "rules", "The gate is shut at nine.")
     assert library.init_dataset(files, tmp_path / "made").next_steps[1].startswith("ragsmith search --dataset ")
-    assert json.loads(json.dumps(made.plain()))["outcomes"] == {"added": 3}
+    assert json.loads(json.dumps(made.to_dict()))["outcomes"] == {"added": 3}
