@@ -176,7 +176,7 @@ class QuestionTrace:
     contradicts: bool = False
 
     @property
-    def analyse(self) -> int:
+    def read(self) -> int:
         """The number of gold passages that reached the generator."""
         return sum(gold_trace.lost is None for gold_trace in self.gold_traces)
 

@@ -40,7 +40,7 @@ from ragsmith.pipelines.genes import SETTINGS
 from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.store.engine import file_engine, server_engine, translate_errors
 from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
-from ragsmith.strategies.tpe import quiet_optuna
+from ragsmith.strategies.tpe import suppress_optuna_logs
 from ragsmith.techniques.families import FAMILIES
 
 STUDY_PREFIX = "ragsmith "
@@ -71,7 +71,7 @@ def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
     """
     with open_store(cache, read_only=True) as store:  # does not create a cache
         run = _chosen(store, run_key)
-        with quiet_optuna(), study_tables(store.location, store.place) as tables:
+        with suppress_optuna_logs(), study_tables(store.location, store.place) as tables:
             return _mirror(store, run, tables)
 
 
@@ -79,7 +79,7 @@ def mirror_all(cache: Store | str | Path) -> list[Mirror]:
     """Copy every run of a cache by start time, see `mirror_run`, and delete studies of runs that were removed."""
     with (
         open_store(cache, read_only=True) as store,
-        quiet_optuna(),
+        suppress_optuna_logs(),
         study_tables(store.location, store.place) as tables,
     ):
         runs = list_searches(store)

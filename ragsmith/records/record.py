@@ -125,8 +125,8 @@ class RunSettings:
             )
         name = self.strategy_name
         # a record of a search by a user's own strategy can be read without its file: a search refuses unknown names
-        if self.is_multiobjective and name in STRATEGIES and not STRATEGIES[name].weighs:
-            able = ", ".join(known.name for known in STRATEGIES if known.weighs)
+        if self.is_multiobjective and name in STRATEGIES and not STRATEGIES[name].multi_objective:
+            able = ", ".join(known.name for known in STRATEGIES if known.multi_objective)
             raise WrongOption(
                 "strategy", f"is {self.strategy}, which optimises quality alone: with {named} give one of {able}"
             )

@@ -1,4 +1,4 @@
-"""Exhaustive search: every feasible genome once, the last gene varying fastest."""
+"""Exhaustive search of the feasible space in lexicographic order."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ExhaustiveSearch(SteppedSearch):
         self, sizes: Sizes, *, batch: int = 64, feasible: Feasible = always_feasible, max_evaluations: int | None = None
     ) -> None:
         super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
-        self._size = batch
+        self._batch_size = batch
 
     def steps(self) -> Iterator[Population]:
         """Yield the feasible genomes in lexicographic order."""
-        return self.in_batches(filter(self.feasible, product(*map(range, self.sizes))), self._size)
+        return self.in_batches(filter(self.feasible, product(*map(range, self.sizes))), self._batch_size)
 
 
-@strategy("exhaustive", weighs=True)
+@strategy("exhaustive", multi_objective=True)
 def exhaustive(problem: SearchProblem, *, batch: Count = 64) -> ExhaustiveSearch:
     """Every feasible pipeline; replaces any other strategy if the budget covers the space."""
     return ExhaustiveSearch(problem.sizes, batch=batch, **problem.bounds)

@@ -1,8 +1,8 @@
 """The genetic algorithm of the RAGSmith paper: elitism, crossover, adaptive mutation, and optional extensions.
 
 The initial population is generation 0 and is followed by up to ``generations`` more. Each consists of the elites, best
-first and unchanged, and of ``population - elitism`` children, so its size is constant and the paper's search scores at
-most ``population + generations * (population - elitism)`` genomes (its numbers: 16 + 20 * 11 = 236).
+first and unchanged, and of ``population - elitism`` children. The size is constant, and the search of the paper scores
+at most ``population + generations * (population - elitism)`` genomes: 16 + 20 * 11 = 236.
 
 Optional extensions: parents and elites are selected from all observed genomes (``breeding``); duplicates are bred again
 (``unseen``); a surrogate preselects children (``screening``); the last part of the budget is used for local search.
@@ -16,7 +16,7 @@ from dataclasses import fields
 from functools import partial
 from itertools import islice
 
-from ragsmith.strategies.genomes import draw_genome, find_new_neighbours, shuffled_space
+from ragsmith.strategies.genomes import draw_genome, find_new_neighbours, shuffle_space
 from ragsmith.strategies.model_search import select_by_improvement
 from ragsmith.strategies.offspring import BREEDINGS, OffspringGenerator
 from ragsmith.strategies.registry import SearchProblem, strategy
@@ -81,7 +81,12 @@ class GeneticSearch(BreedingSearch):
             return
         yield Population(genomes)
         n_generations = 0
-        while genomes and n_generations != self.settings.generations and self._left > 0 and not self._converged():
+        while (
+            genomes
+            and n_generations != self.settings.generations
+            and self._remaining_to_breed > 0
+            and not self._converged()
+        ):
             last = self.history[-1]
             rate = self._mutation_rate(last.diversity, last.stagnant)
             if genomes := self._breed(genomes, rate):
@@ -99,7 +104,7 @@ class GeneticSearch(BreedingSearch):
         settings = self.settings
         if not settings.unseen:
             return tuple(draw_genome(self.sizes, self.feasible, self._rng) for _ in range(settings.population))
-        shuffled = shuffled_space(self.sizes, self.feasible, self._rng)
+        shuffled = shuffle_space(self.sizes, self.feasible, self._rng)
         unknown = (genome for genome in shuffled if genome not in self.observations)
         n = max(settings.population - len(self.observations), self._n_children)
         if self._prior and settings.screening > 1:
@@ -128,18 +133,18 @@ class GeneticSearch(BreedingSearch):
             children = self._offspring.new_children(parents * settings.screening, rate, self.observations)
             if settings.screening > 1:
                 children = select_by_improvement(self.observations, children, n, self._prior)
-            children = children[: int(min(n, self._left))]
+            children = children[: int(min(n, self._remaining_to_breed))]
         return (*(member.genome for member in elites), *children) if children else ()
 
     @property
-    def _left(self) -> float:
+    def _remaining_to_breed(self) -> float:
         """The number of genomes that may still be bred before local search begins."""
         if self.remaining is None or self.max_evaluations is None:
             return math.inf
         return self.remaining - round(self.settings.local_search * self.max_evaluations)
 
     def _select_neighbours(self) -> tuple[Genome, ...]:
-        size = self.batch_of(self._n_children)
+        size = self.limit_batch_size(self._n_children)
         near = find_new_neighbours(self.observations, self.sizes, self.feasible, size)
         return select_by_improvement(self.observations, near, size, self._prior)
 

@@ -12,9 +12,9 @@ MAX_REJECTIONS = 1000
 """Consecutive infeasible draws after which a genome is taken from a random permutation of the space."""
 
 
-def shuffled_space(sizes: Sizes, feasible: Feasible, rng: Random) -> Iterator[Genome]:
+def shuffle_space(sizes: Sizes, feasible: Feasible, rng: Random) -> Iterator[Genome]:
     """Yield all feasible genomes in a uniformly random order; infeasible genomes are skipped, not repaired."""
-    genomes = (genome_at(index, sizes) for index in permutation(math.prod(sizes), rng))
+    genomes = (genome_at(index, sizes) for index in random_permutation(math.prod(sizes), rng))
     return filter(feasible, genomes)
 
 
@@ -24,10 +24,10 @@ def draw_genome(sizes: Sizes, feasible: Feasible, rng: Random) -> Genome:
         genome = tuple(rng.randrange(size) for size in sizes)
         if feasible(genome):
             return genome
-    return next(shuffled_space(sizes, feasible, rng))
+    return next(shuffle_space(sizes, feasible, rng))
 
 
-def permutation(n: int, rng: Random) -> Iterator[int]:
+def random_permutation(n: int, rng: Random) -> Iterator[int]:
     """Yield 0 .. n - 1 in random order: a lazy Fisher-Yates shuffle with memory proportional to the values consumed."""
     moved: dict[int, int] = {}
     for i in range(n):
@@ -53,7 +53,7 @@ def sort_by_score(observations: Mapping[Genome, Observation]) -> dict[Genome, fl
     return dict(sorted(scores.items(), key=lambda item: -item[1]))
 
 
-def neighbours(genome: Genome, sizes: Sizes, feasible: Feasible) -> Iterator[Genome]:
+def iterate_neighbours(genome: Genome, sizes: Sizes, feasible: Feasible) -> Iterator[Genome]:
     """Yield the feasible genomes that differ from ``genome`` in one gene."""
     for gene, size in enumerate(sizes):
         for option in range(size):
@@ -68,7 +68,9 @@ def find_new_neighbours(
     """Return unobserved neighbours of the best genome, then of the next best, until there are at least ``least``."""
     new: dict[Genome, None] = {}
     for genome in sort_by_score(observations):
-        new.update(dict.fromkeys(other for other in neighbours(genome, sizes, feasible) if other not in observations))
+        new.update(
+            dict.fromkeys(other for other in iterate_neighbours(genome, sizes, feasible) if other not in observations)
+        )
         if len(new) >= least:
             break
     return list(new)

@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from ragsmith.strategies.genomes import neighbours, shuffled_space, sort_by_score
+from ragsmith.strategies.genomes import iterate_neighbours, shuffle_space, sort_by_score
 from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import (
     Feasible,
@@ -25,7 +25,7 @@ from ragsmith.strategies.strategy import (
     SteppedSearch,
     always_feasible,
 )
-from ragsmith.strategies.surrogate import Surrogate, expected_improvement, fit
+from ragsmith.strategies.surrogate import Surrogate, expected_improvement, fit_surrogate
 
 BATCH_SIZE = 5
 """Number of genomes in a batch."""
@@ -64,17 +64,17 @@ class ModelSearch(SteppedSearch):
 
     def steps(self) -> Iterator[Population]:
         """Yield an initial random batch, then batches by expected improvement."""
-        shuffled = shuffled_space(self.sizes, self.feasible, self._rng)
+        shuffled = shuffle_space(self.sizes, self.feasible, self._rng)
         yield from islice(self.in_batches(shuffled, max(self._first - len(self.observations), 1)), 1)
-        pool = list(islice(shuffled, POOL_SIZE))  # the rest of a small space, or a sample of a large one
+        pool = list(islice(shuffled, POOL_SIZE))  # the remainder of a small space, or a sample of a large one
         while candidates := self._candidates(pool):
             yield Population(
-                select_by_improvement(self.observations, candidates, self.batch_of(BATCH_SIZE), self._prior)
+                select_by_improvement(self.observations, candidates, self.limit_batch_size(BATCH_SIZE), self._prior)
             )
 
     def _candidates(self, pool: Sequence[Genome]) -> list[Genome]:
         best = islice(sort_by_score(self.observations), N_LOCAL_CENTRES)
-        near = (other for genome in best for other in neighbours(genome, self.sizes, self.feasible))
+        near = (other for genome in best for other in iterate_neighbours(genome, self.sizes, self.feasible))
         return [genome for genome in dict.fromkeys((*near, *pool)) if genome not in self.observations]
 
 
@@ -88,7 +88,9 @@ def fit_observations(observations: Mapping[Genome, Observation], prior: Prior | 
             moments[genome] = observation, 0.0
     if not moments:
         return None
-    return fit(list(moments), [mean for mean, _ in moments.values()], [noise for _, noise in moments.values()], prior)
+    return fit_surrogate(
+        list(moments), [mean for mean, _ in moments.values()], [noise for _, noise in moments.values()], prior
+    )
 
 
 def select_by_improvement(

@@ -18,11 +18,11 @@ from random import Random
 import numpy as np
 
 from ragsmith.strategies.genetic import BreedingSearch
-from ragsmith.strategies.genomes import shuffled_space
+from ragsmith.strategies.genomes import shuffle_space
 from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.strategy import Genome, Population
-from ragsmith.strategies.surrogate import expected_improvement, fit
+from ragsmith.strategies.surrogate import expected_improvement, fit_surrogate
 
 BUDGET_LEVELS = 16
 """Number of budgets of each cost, evenly spaced between its observed minimum and maximum."""
@@ -37,10 +37,10 @@ class NSGA2Search(BreedingSearch):
     name = "nsga2"
 
     def steps(self) -> Iterator[Population]:
-        """Yield uniformly drawn genomes until a population is scored, then generations of new children."""
-        from deap import tools  # noqa: PLC0415  as in `selection.elite`
+        """Yield random genomes until at least one has a score, then generations of new children."""
+        from deap import tools  # noqa: PLC0415  slow import
 
-        shuffled = shuffled_space(self.sizes, self.feasible, self._rng)
+        shuffled = shuffle_space(self.sizes, self.feasible, self._rng)
         settings = self.settings
         n_generations, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
         while settings.generations is None or n_generations <= settings.generations:
@@ -68,7 +68,7 @@ class NSGA2Search(BreedingSearch):
         return list(members.values())
 
     def _breed(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
-        from deap import tools  # noqa: PLC0415  as above
+        from deap import tools  # noqa: PLC0415  slow import
 
         settings = self.settings
         population = tools.selNSGA2(members, settings.population)
@@ -86,8 +86,8 @@ class NSGA2Search(BreedingSearch):
         costs = np.array([self.costs.get(genome, ()) for genome in scored])
         if not children:
             return ()
-        mean, sd = fit(scored, scores).posterior(children)
-        expected = np.array([fit(scored, column).posterior(children)[0] for column in costs.T])
+        mean, sd = fit_surrogate(scored, scores).posterior(children)
+        expected = np.array([fit_surrogate(scored, column).posterior(children)[0] for column in costs.T])
         expected = expected.T.reshape(len(children), costs.shape[1])
         ends = zip(costs.min(axis=0), costs.max(axis=0), strict=True)
         budgets = np.array(list(product(*(np.linspace(low, high, BUDGET_LEVELS) for low, high in ends))))
@@ -125,7 +125,7 @@ def tournament(population: Sequence[Individual], rng: Random) -> Individual:
         *("population", "generations", "elitism", "crossover", "crossover_rate", "mutation", "mutation_rate"),
         *("mutation_min", "mutation_max", "screening", "budget"),
     ),
-    weighs=True,
+    multi_objective=True,
     paper="https://doi.org/10.1109/4235.996017",
 )
 def nsga2(problem: SearchProblem) -> NSGA2Search:

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 
-from ragsmith.strategies.genomes import shuffled_space
+from ragsmith.strategies.genomes import shuffle_space
 from ragsmith.strategies.selection import Individual, Parents, Selection, elite
 from ragsmith.strategies.strategy import Feasible, Genome, Sizes
 from ragsmith.strategies.variation import Crossover, Mutation, per_gene
 
 Breeding = Callable[[Sequence[Individual], Parents, int, Selection, Random], Parents]
-"""Selects parents from the members of a population, its elites, their number, a selection and a generator."""
+"""A function (members, elites, number of parents, selection, generator) that selects parents."""
 
 
-def from_elites(members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random) -> Parents:
+def select_from_elites(
+    members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random
+) -> Parents:
     """Select parents from the elites (Algorithm 1 of the paper); elite selection draws pairs of distinct elites."""
     if select is not elite:
         return select(elites, n, rng)
@@ -28,16 +30,18 @@ def from_elites(members: Sequence[Individual], elites: Parents, n: int, select: 
     return tuple(parent for pair in pairs for parent in pair)[:n]
 
 
-def from_members(members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random) -> Parents:
+def select_from_members(
+    members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random
+) -> Parents:
     """Select parents from all members, as the code of the paper does."""
     return select(members, n, rng)
 
 
 MAX_ATTEMPTS = 10
-"""Maximum number of times a pair is bred for new children, and of successive mutations of a parent after that."""
+"""Maximum number of breeding attempts of a pair, and then of successive mutations of a parent."""
 
 BREEDINGS: Mapping[str, Breeding] = MappingProxyType(
-    {"elites": from_elites, "best": from_members, "known": from_members}
+    {"elites": select_from_elites, "best": select_from_members, "known": select_from_members}
 )
 
 
@@ -53,7 +57,7 @@ class OffspringGenerator:
     rng: Random
 
     def children(self, parents: Sequence[Genome], rate: float) -> list[Genome]:
-        """Return as many children as parents: consecutive parents are paired, and an odd last one is only mutated."""
+        """Return as many children as parents: consecutive parents are paired, an odd last one is only mutated."""
         genomes, feasible = list(parents), self.feasible
         for i in range(0, len(genomes) - 1, 2):
             if self.rng.random() < self.crossover_rate:
@@ -89,7 +93,7 @@ class OffspringGenerator:
             genome = revert_infeasible(genome, mutant, self.feasible, self.rng)
             if genome not in known and genome not in children:
                 return genome
-        shuffled = shuffled_space(self.sizes, self.feasible, self.rng)
+        shuffled = shuffle_space(self.sizes, self.feasible, self.rng)
         return next((genome for genome in shuffled if genome not in known and genome not in children), None)
 
 

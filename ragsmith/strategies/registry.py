@@ -34,7 +34,7 @@ S = TypeVar("S", bound=SteppedSearch)
 
 
 class Bounds(TypedDict):
-    """The limits of every search."""
+    """Constraints of a search: feasibility and the maximum number of evaluations."""
 
     feasible: Feasible
     max_evaluations: int | None
@@ -44,8 +44,8 @@ class Bounds(TypedDict):
 class SearchProblem:
     """The input of a strategy: see `SteppedSearch` for sizes and bounds.
 
-    ``prior`` is a prior over the fitness of genomes. A strategy uses the fields of ``settings`` that it
-    declares with ``reads``.
+    ``prior`` is a prior over the fitness of genomes. A strategy uses the fields of ``settings`` that it declares with
+    ``reads``.
     """
 
     sizes: Sizes
@@ -57,18 +57,18 @@ class SearchProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredStrategy(Extension):
-    """A function that makes a search from a `SearchProblem`.
+    """A function that creates a search from a `SearchProblem`.
 
-    ``reads`` names the fields of `GeneticSettings` that the strategy uses: setting any other is an error. ``weighs`` is
-    whether the strategy supports several objectives.
+    ``reads`` names the fields of `GeneticSettings` that the strategy uses; it is an error to set any other.
+    ``multi_objective`` is whether the strategy supports several objectives.
     """
 
     reads: frozenset[str] = frozenset()
-    weighs: bool = False
+    multi_objective: bool = False
 
     @property
     def code(self) -> str:
-        """The fingerprint of the code, and the version of the package.
+        """The fingerprint of the code, with the version of the optional package.
 
         Raises:
             UsageError: the package is not installed.
@@ -102,7 +102,7 @@ def strategy(
     name: str,
     *,
     reads: Collection[str] = (),
-    weighs: bool = False,
+    multi_objective: bool = False,
     paper: str = "",
     package: Package | None = None,
 ) -> Callable[[Callable[..., S]], Callable[..., S]]:
@@ -110,7 +110,9 @@ def strategy(
 
     def register(fn: Callable[..., S]) -> Callable[..., S]:
         STRATEGIES.add(
-            RegisteredStrategy(name=name, fn=fn, paper=paper, package=package, reads=frozenset(reads), weighs=weighs)
+            RegisteredStrategy(
+                name=name, fn=fn, paper=paper, package=package, reads=frozenset(reads), multi_objective=multi_objective
+            )
         )
         return fn
 

@@ -43,19 +43,19 @@ class Individual:
         return self.fitness.values[0] if self.fitness.valid else None
 
 
-Population = Sequence[Individual]
+Members = Sequence[Individual]
 Parents = tuple[Individual, ...]
-Selection = Callable[[Population, int, Random], Parents]
+Selection = Callable[[Members, int, Random], Parents]
 
 
-def elite(population: Population, n: int, rng: Random | None = None) -> Parents:
+def elite(population: Members, n: int, rng: Random | None = None) -> Parents:
     """Return the ``n`` best members, best first, ties in the order of the population; deterministic."""
     from deap import tools  # noqa: PLC0415  slow import, not needed to read a finished search
 
     return tuple(tools.selBest(population, n))
 
 
-def tournament(population: Population, n: int, rng: Random, *, size: int = 3) -> Parents:
+def tournament(population: Members, n: int, rng: Random, *, size: int = 3) -> Parents:
     """Run ``n`` tournaments among ``size`` distinct members each, or among the whole population if it is smaller."""
 
     def winner() -> Individual:
@@ -65,32 +65,32 @@ def tournament(population: Population, n: int, rng: Random, *, size: int = 3) ->
     return tuple(winner() for _ in range(n))
 
 
-def roulette(population: Population, n: int, rng: Random) -> Parents:
-    """Draw ``n`` members with replacement, in proportion to their scores."""
-    weights = roulette_weights([member.score for member in population])
+def roulette(population: Members, n: int, rng: Random) -> Parents:
+    """Draw ``n`` members with replacement, with probabilities proportional to their scores."""
+    weights = compute_roulette_weights([member.score for member in population])
     return tuple(rng.choices(population, weights, k=n))
 
 
-def rank(population: Population, n: int, rng: Random) -> Parents:
-    """Draw ``n`` members with replacement, in proportion to their rank from the worst."""
+def rank(population: Members, n: int, rng: Random) -> Parents:
+    """Draw ``n`` members with replacement, with probabilities proportional to their rank from the worst."""
     ordered = elite(population, len(population))
-    return tuple(rng.choices(ordered, rank_probabilities(len(ordered))[::-1], k=n))
+    return tuple(rng.choices(ordered, compute_rank_probabilities(len(ordered))[::-1], k=n))
 
 
-def roulette_weights(scores: Sequence[float | None]) -> list[float]:
-    """Return the scores, shifted to a minimum of 0 if one is negative; members without a score have weight 0.
+def compute_roulette_weights(scores: Sequence[float | None]) -> list[float]:
+    """Return the scores, shifted to a minimum of 0 if any is negative; members without a score have weight 0.
 
-    If all weights are 0, scored members have equal weights; if no member is scored, all members do.
+    If all weights are 0, scored members have equal weights; without scored members, all members have.
     """
-    known = [score for score in scores if score is not None]
-    shift = min([0.0, *known])
+    valid = [score for score in scores if score is not None]
+    shift = min([0.0, *valid])
     weights = [0.0 if score is None else score - shift for score in scores]
     if any(weights):
         return weights
-    return [1.0 if score is not None or not known else 0.0 for score in scores]
+    return [1.0 if score is not None or not valid else 0.0 for score in scores]
 
 
-def rank_probabilities(n: int) -> list[float]:
+def compute_rank_probabilities(n: int) -> list[float]:
     """Return the probabilities of linear ranking, worst first: p_r = r / (1 + 2 + ... + n) for r = 1 .. n."""
     return [2.0 * r / (n * (n + 1)) for r in range(1, n + 1)]
 

@@ -56,8 +56,8 @@ class GeneticSettings:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            check_choice(name, getattr(self, name), known)
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         check_minimum("population", self.population, 2)
         for name in ("generations", "tournament", "convergence", "screening", "budget"):
             if (number := getattr(self, name)) is not None:
@@ -70,17 +70,17 @@ class GeneticSettings:
                 raise WrongOption(name, problem)
 
     def _rules(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the name of a setting, whether it contradicts another one, and the message."""
-        endless = self.generations is None and self.budget is None
-        yield "generations", endless, "and budget are both None: say how long to search with one of them"
+        """Yield, for each rule, the name of the setting, whether it is violated, and the message."""
+        is_unlimited = self.generations is None and self.budget is None
+        yield "generations", is_unlimited, "and budget are both None: set at least one of them"
         is_nan = self.target is not None and math.isnan(self.target)
         yield "target", is_nan, "is nan: give the fitness to stop at"
-        most = f"is {self.elitism}: give 0 to {self.population - 1}, fewer than the population"
-        yield "elitism", not 0 <= self.elitism < self.population, most
-        childless = self.breeding == "elites" and self.elitism == 0
-        yield "elitism", childless, "is 0: parents are elites, so give at least 1, or another breeding"
-        unseen = f"is {self.screening}: it chooses among new children, so give unseen too, or 1"
-        yield "screening", self.screening > 1 and not self.unseen, unseen
+        limit = f"is {self.elitism}: give 0 to {self.population - 1}, fewer than the population"
+        yield "elitism", not 0 <= self.elitism < self.population, limit
+        no_parents = self.breeding == "elites" and self.elitism == 0
+        yield "elitism", no_parents, "is 0: parents are elites, so give at least 1, or another breeding"
+        needs_unseen = f"is {self.screening}: it preselects among new children, so set unseen too, or give 1"
+        yield "screening", self.screening > 1 and not self.unseen, needs_unseen
         is_outside = self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max
         bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
         yield "mutation_rate", is_outside, f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
@@ -103,16 +103,16 @@ class GeneticSettings:
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
 
 
-def check_choice(name: str, value: str, known: Collection[str]) -> None:
-    """Raise `UsageError` unless ``value`` is in ``known``."""
-    if value not in known:
-        raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")
+def check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    """Raise `UsageError` unless ``value`` is in ``choices``."""
+    if value not in choices:
+        raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, choices)}")
 
 
-def check_minimum(name: str, value: int, least: int) -> None:
-    """Raise `WrongOption` if ``value`` is less than ``least``."""
-    if value < least:
-        raise WrongOption(name, f"is {value}: give at least {least}")
+def check_minimum(name: str, value: int, minimum: int) -> None:
+    """Raise `WrongOption` if ``value`` is less than ``minimum``."""
+    if value < minimum:
+        raise WrongOption(name, f"is {value}: give at least {minimum}")
 
 
 DEFAULT = GeneticSettings(

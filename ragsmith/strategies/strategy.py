@@ -67,7 +67,7 @@ NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
 
 def always_feasible(genome: Genome) -> bool:
-    """Return True: the constraint of a space without constraints."""
+    """Return True; the default for spaces without constraints."""
     return True
 
 
@@ -117,14 +117,14 @@ class SteppedSearch(ABC):
 
     name: str = "search"
     named_errors: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Names the file of a user's own strategy in errors of its steps."""
+    """Context manager that adds the file of a user-defined strategy to errors in its steps."""
     history: list[Generation]
 
     def __init__(
         self, sizes: Sizes, *, seed: int = 42, feasible: Feasible = always_feasible, max_evaluations: int | None = None
     ) -> None:
         if not sizes or min(sizes) < 1:
-            raise UsageError(f"sizes {sizes} describe no search space: give every gene at least one option")
+            raise UsageError(f"sizes {sizes} are not a search space: give every gene at least one option")
         if max_evaluations is not None and max_evaluations < 1:
             raise UsageError(f"max_evaluations is {max_evaluations}: give at least 1, or None for no limit")
         self.sizes = tuple(sizes)
@@ -134,7 +134,7 @@ class SteppedSearch(ABC):
         self.history = []
         self.observations: dict[Genome, Observation] = {}
         self.costs: dict[Genome, Costs] = {}
-        self._discovery: dict[Genome, int] = {}  # rank in the order of discovery, which breaks ties
+        self._discovery: dict[Genome, int] = {}  # rank in the order of discovery, for ties
         self._best: tuple[Genome, float] | None = None
         self._proposed: set[Genome] = set()
         self._repeats: set[Genome] = set()
@@ -194,7 +194,7 @@ class SteppedSearch(ABC):
             UsageError: a genome is outside the space, a number is not finite, or a score contradicts an earlier one.
         """
         for genome, observation in scores.items():
-            self._check(genome)
+            self._check_genome(genome)
             self._check_observation(genome, observation)
         self.costs.update(costs)
         self._repeats.update(genome for genome in repeats if genome in self._proposed)
@@ -210,7 +210,7 @@ class SteppedSearch(ABC):
         return self._best
 
     def score(self, genome: Genome) -> float | None:
-        """Return the score of a genome; None if it is unknown, failed or pruned."""
+        """Return the score of a genome; None if it is unobserved, failed or pruned."""
         observation = self.observations.get(genome)
         return None if isinstance(observation, Pruned) else observation
 
@@ -221,19 +221,19 @@ class SteppedSearch(ABC):
             return None
         return self.max_evaluations - len(self._proposed) + len(self._repeats)
 
-    def batch_of(self, size: int) -> int:
-        """Return ``size``, or the number of genomes that may still be proposed if it is smaller."""
+    def limit_batch_size(self, size: int) -> int:
+        """Return ``size``, limited to the number of genomes that may still be proposed."""
         return size if self.remaining is None else min(size, self.remaining)
 
     def in_batches(self, genomes: Iterable[Genome], size: int) -> Iterator[Population]:
         """Yield the unobserved genomes in populations of ``size`` until the limit on evaluations."""
-        unknown = (genome for genome in genomes if genome not in self.observations)
-        while batch := tuple(islice(unknown, self.batch_of(size))):
+        unobserved = (genome for genome in genomes if genome not in self.observations)
+        while batch := tuple(islice(unobserved, self.limit_batch_size(size))):
             yield Population(batch)
 
     def _open(self, step: Population) -> None:
-        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.observations)
-        self._step, self._batch = step, fresh[: self.remaining]
+        new = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.observations)
+        self._step, self._batch = step, new[: self.remaining]
         self._proposed.update(self._batch)
         for genome in self._batch:
             self._discovery.setdefault(genome, len(self._discovery))
@@ -271,7 +271,7 @@ class SteppedSearch(ABC):
         )
         self._step, self._batch = None, ()
 
-    def _check(self, genome: Genome) -> None:
+    def _check_genome(self, genome: Genome) -> None:
         options = zip(genome, self.sizes, strict=False)
         if len(genome) != len(self.sizes) or not all(0 <= gene < size for gene, size in options):
             raise UsageError(f"genome {genome} is outside the space {self.sizes}: give one option index per gene")
@@ -280,8 +280,8 @@ class SteppedSearch(ABC):
         number = observation.estimate if isinstance(observation, Pruned) else observation
         if number is not None and not math.isfinite(number):
             raise UsageError(f"the score of genome {genome} is {number}: report a finite number, or None for a failure")
-        known = self.score(genome)
-        if known is not None and observation != known:
+        earlier = self.score(genome)
+        if earlier is not None and observation != earlier:
             raise UsageError(
-                f"genome {genome} has the score {known} and was reported with {observation}: report a score once"
+                f"genome {genome} has the score {earlier} and was reported with {observation}: report a score once"
             )

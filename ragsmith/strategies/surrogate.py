@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragsmith.strategies.strategy import Genome, Prior
 
 Array = NDArray[np.float64]
-Options = NDArray[np.int64]
+OptionArray = NDArray[np.int64]
 
 LEVEL_VARIANCE = 100.0
 """Variance of the level, in units of the mean squared sd: vague, so that the observations determine the level."""
@@ -55,18 +55,18 @@ class GenomeVariances:
         options = self.options
         return float(options.sum() + self.pairs * (options.sum() ** 2 - (options**2).sum()) / 2.0 + self.residual)
 
-    def covariance(self, first: Options, second: Options) -> Array:
+    def covariance(self, first: OptionArray, second: OptionArray) -> Array:
         """Return the covariance of the genomes of ``first`` and ``second``, arrays of options."""
         sizes = np.maximum(first.max(axis=0), second.max(axis=0)) + 1
         variances = np.repeat(self.options, sizes)
-        one, other = _one_hot(first, sizes), _one_hot(second, sizes).T
-        linear, squares = (one * variances) @ other, (one * variances**2) @ other
-        residual = self.residual * (one @ other == len(sizes))
+        left, right = _one_hot(first, sizes), _one_hot(second, sizes).T
+        linear, squares = (left * variances) @ right, (left * variances**2) @ right
+        residual = self.residual * (left @ right == len(sizes))
         covariance: Array = linear + self.pairs * (linear**2 - squares) / 2.0 + residual
         return covariance
 
 
-def _one_hot(rows: Options, sizes: Options) -> Array:
+def _one_hot(rows: OptionArray, sizes: OptionArray) -> Array:
     """One-hot encode genomes: a row for each genome and a column for each option of each gene."""
     encoded = np.zeros((len(rows), int(sizes.sum())))
     np.put_along_axis(encoded, rows + np.cumsum(sizes) - sizes, 1.0, axis=1)
@@ -75,15 +75,15 @@ def _one_hot(rows: Options, sizes: Options) -> Array:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The posterior over the fitness of genomes; see `fit`."""
+    """The posterior over the fitness of genomes; see `fit_surrogate`."""
 
     variances: GenomeVariances
     scale: float
-    """The sd used without a prior."""
+    """The standard deviation used without a prior."""
     prior: Prior | None
     level: float
     """The variance of the level."""
-    _observed: Options
+    _observed: OptionArray
     _sds: Array
     _weights: Array
     """(K + noise)^-1 (observed - expected)."""
@@ -106,7 +106,7 @@ class Surrogate:
         variance = sds**2 * self.variances.total + self.level - (white**2).sum(axis=1)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
-    def _condition(self, genomes: Sequence[Genome]) -> tuple[Options, Array, Array, Array]:
+    def _condition(self, genomes: Sequence[Genome]) -> tuple[OptionArray, Array, Array, Array]:
         """Return the options, prior sds, posterior means and whitened covariances with the observations."""
         expected, sds = _prior_moments(genomes, self.prior, self.scale)
         rows = np.array(genomes, dtype=np.int64)
@@ -114,8 +114,10 @@ class Surrogate:
         return rows, sds, expected + covariance @ self._weights, covariance @ self._whitener.T
 
 
-def fit(genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, prior: Prior | None = None) -> Surrogate:
-    """Fit a surrogate to at least one of ``genomes``, with observed ``means`` of the variance ``noise``."""
+def fit_surrogate(
+    genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, prior: Prior | None = None
+) -> Surrogate:
+    """Fit a surrogate to at least one genome, with observed ``means`` and noise variances ``noise``."""
     rows, observed = np.array(genomes, dtype=np.int64), np.asarray(means, dtype=float)
     spread = float(observed.std())
     scale = spread if spread > 0.0 else 1.0
@@ -133,11 +135,11 @@ def fit(genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, pri
 
 def expected_improvement(mean: Array, sd: Array, best: float | Array) -> Array:
     """Return the expected improvement over ``best`` (Jones et al. 1998)."""
-    sure = np.maximum(sd, 1e-12)
-    z = (mean - best) / sure
+    sd = np.maximum(sd, 1e-12)
+    z = (mean - best) / sd
     density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
     above = np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in z])
-    improvement: Array = sure * (z * above + density)
+    improvement: Array = sd * (z * above + density)
     return improvement
 
 
@@ -166,7 +168,7 @@ class _TrainingData:
     """The variance of the level."""
 
     @classmethod
-    def from_rows(cls, rows: Options, residuals: Array, sds: Array, noise: Array, level: float) -> _TrainingData:
+    def from_rows(cls, rows: OptionArray, residuals: Array, sds: Array, noise: Array, level: float) -> _TrainingData:
         same = (rows.T[:, :, None] == rows.T[:, None, :]).astype(float)
         flat = same.reshape(len(same), -1)  # sums over genes or pairs of genomes are then matrix products
         return cls(flat, same.all(axis=0).astype(float), residuals, np.outer(sds, sds), noise, level)
@@ -188,14 +190,14 @@ class _TrainingData:
         genes = len(self.same)
         start = np.log(np.array([*[1.0 / genes] * genes, PAIR_WEIGHT_PRIOR, RESIDUAL_PRIOR]))
         widths = np.array([*[LOG_PRIOR_SDS[0]] * genes, *LOG_PRIOR_SDS[1:]])
-        place, step, last = start.copy(), np.full(genes + 2, 0.3), np.zeros(genes + 2)
+        point, step, last = start.copy(), np.full(genes + 2, 0.3), np.zeros(genes + 2)
         for _ in range(ASCENT_STEPS):
-            slope = self._gradient(_from_logarithms(place)) - (place - start) / widths**2
-            turn = np.sign(slope) * np.sign(last)
-            step = np.clip(np.where(turn > 0, 1.2 * step, np.where(turn < 0, 0.5 * step, step)), 1e-4, 1.0)
-            last = np.where(turn < 0, 0.0, slope)
-            place = place + np.sign(last) * step
-        return _from_logarithms(np.round(place, 6))
+            gradient = self._gradient(_from_logarithms(point)) - (point - start) / widths**2
+            agreement = np.sign(gradient) * np.sign(last)
+            step = np.clip(np.where(agreement > 0, 1.2 * step, np.where(agreement < 0, 0.5 * step, step)), 1e-4, 1.0)
+            last = np.where(agreement < 0, 0.0, gradient)
+            point = point + np.sign(last) * step
+        return _from_logarithms(np.round(point, 6))
 
     def _gradient(self, variances: GenomeVariances) -> Array:
         """Return the gradient of the log marginal likelihood with respect to the logarithms of the variances."""
@@ -211,5 +213,5 @@ class _TrainingData:
 
 
 def _from_logarithms(logarithms: Array) -> GenomeVariances:
-    numbers = np.exp(logarithms)
-    return GenomeVariances(numbers[:-2], float(numbers[-2]), float(numbers[-1]))
+    variances = np.exp(logarithms)
+    return GenomeVariances(variances[:-2], float(variances[-2]), float(variances[-1]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.extensions import Package
 from ragsmith.plugins import Count
-from ragsmith.strategies.genomes import shuffled_space
+from ragsmith.strategies.genomes import shuffle_space
 from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import (
     Feasible,
@@ -52,16 +52,16 @@ class TPESearch(SteppedSearch):
     ) -> None:
         super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._seed = seed
-        self._size = batch
-        self._random_genomes = shuffled_space(self.sizes, feasible, self._rng)
+        self._batch_size = batch
+        self._random_genomes = shuffle_space(self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Yield batches of ``batch`` new suggestions and report their observations to the study."""
-        study, options = create_study(self._seed), gene_options(self.sizes)
+        study, options = create_study(self._seed), gene_distributions(self.sizes)
         for genome, observation in self.observations.items():
             finish_trial(study, enqueue_trial(study, options, genome), observation)
         while True:
-            size = self.batch_of(self._size)
+            size = self.limit_batch_size(self._batch_size)
             trials: dict[Genome, Trial] = {}
             while len(trials) < size and (suggestion := self._suggest(study, options, trials)):
                 genome, trial = suggestion
@@ -88,7 +88,7 @@ class TPESearch(SteppedSearch):
         return None
 
 
-def gene_options(sizes: Sizes) -> dict[str, BaseDistribution]:
+def gene_distributions(sizes: Sizes) -> dict[str, BaseDistribution]:
     """Return a categorical distribution for each gene, in order."""
     from optuna.distributions import CategoricalDistribution  # noqa: PLC0415  # slow import
 
@@ -99,7 +99,7 @@ def create_study(seed: int) -> Study:
     """Create an in-memory study that maximises, with a TPE sampler seeded by the lower 32 bits of ``seed``."""
     import optuna  # noqa: PLC0415  # slow import
 
-    with quiet_optuna():
+    with suppress_optuna_logs():
         return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
 
 
@@ -123,7 +123,7 @@ def finish_trial(study: Study, trial: Trial, observation: Observation) -> None:
 
 
 @contextmanager
-def quiet_optuna() -> Iterator[None]:
+def suppress_optuna_logs() -> Iterator[None]:
     """Suppress Optuna's log messages below warnings."""
     from optuna import logging  # noqa: PLC0415  # slow import
 

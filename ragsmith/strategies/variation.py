@@ -20,11 +20,11 @@ from ragsmith.strategies.strategy import Genome, Sizes
 Children = tuple[Genome, Genome]
 Crossover = Callable[[Genome, Genome, Random], Children]
 
-SWAP_PROBABILITY = 0.5
+EXCHANGE_PROBABILITY = 0.5
 """Probability of exchanging a gene in uniform crossover."""
-POINTS = (2, 3)
+N_CUTS = (2, 3)
 """Numbers of cuts of multi-point crossover."""
-SEGMENT = 3
+SEGMENT_LENGTH = 3
 """Number of neighbouring genes exchanged by segment crossover."""
 
 
@@ -43,13 +43,13 @@ def single_point(first: Genome, second: Genome, rng: Random) -> Children:
 def multi_point(first: Genome, second: Genome, rng: Random) -> Children:
     """Exchange alternate segments between 2 or 3 inner cuts; 3 alone would always separate the first and last gene."""
     n = len(first)
-    cuts = rng.sample(range(1, n), min(rng.choice(POINTS), n - 1))
+    cuts = rng.sample(range(1, n), min(rng.choice(N_CUTS), n - 1))
     return exchange(first, second, [i for i in range(n) if sum(cut <= i for cut in cuts) % 2])
 
 
 def uniform(first: Genome, second: Genome, rng: Random) -> Children:
     """Exchange each gene with probability 1/2 (Syswerda 1989)."""
-    return exchange(first, second, [i for i in range(len(first)) if rng.random() < SWAP_PROBABILITY])
+    return exchange(first, second, [i for i in range(len(first)) if rng.random() < EXCHANGE_PROBABILITY])
 
 
 def order(first: Genome, second: Genome, rng: Random) -> Children:
@@ -59,9 +59,9 @@ def order(first: Genome, second: Genome, rng: Random) -> Children:
 
 
 def segment(first: Genome, second: Genome, rng: Random) -> Children:
-    """Exchange `SEGMENT` neighbouring genes, fewer if that would be the whole genome."""
+    """Exchange `SEGMENT_LENGTH` neighbouring genes, fewer if that would be the whole genome."""
     n = len(first)
-    length = max(1, min(SEGMENT, n - 1))
+    length = max(1, min(SEGMENT_LENGTH, n - 1))
     start = rng.randrange(n - length + 1)
     return exchange(first, second, range(start, start + length))
 
@@ -73,10 +73,10 @@ CROSSOVERS: Mapping[str, Crossover] = MappingProxyType(
 
 Mutation = Callable[[Genome, Sizes, float, Random], Genome]
 
-PATIENCE = 10
+STAGNATION_GENERATIONS = 10
 """Generations without improvement at which the stagnation term reaches 1."""
 
-SWAP_SHARE = 0.3
+SWAP_OPERATOR_PROBABILITY = 0.3
 """Share of categorical mutations that use `swap`."""
 
 
@@ -86,7 +86,7 @@ def adaptive_rate(base: float, low: float, high: float, diversity: float, stagna
     ``diversity`` D is the share of distinct genomes in the population; ``stagnant`` is the number of generations since
     the best score rose.
     """
-    stagnation = min(stagnant / PATIENCE, 1.0)  # S
+    stagnation = min(stagnant / STAGNATION_GENERATIONS, 1.0)  # S
     rate = base + (high - base) * ((1.0 - diversity) + stagnation) / 2.0  # base + (max - base) ((1 - D) + S) / 2
     return min(max(rate, low), high)
 
@@ -115,8 +115,8 @@ def inversion(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
 
 
 def categorical(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """Apply `swap` with probability `SWAP_SHARE` and `per_gene` otherwise."""
-    operator = swap if rng.random() < SWAP_SHARE else per_gene
+    """Apply `swap` with probability `SWAP_OPERATOR_PROBABILITY` and `per_gene` otherwise."""
+    operator = swap if rng.random() < SWAP_OPERATOR_PROBABILITY else per_gene
     return operator(genome, sizes, rate, rng)
 
 

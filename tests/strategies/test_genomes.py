@@ -9,7 +9,13 @@ from random import Random
 from landscapes import additive, even, run
 
 from ragsmith.strategies import ExhaustiveSearch, Observation, Pruned, RandomSearch, always_feasible
-from ragsmith.strategies.genomes import find_new_neighbours, neighbours, permutation, shuffled_space, sort_by_score
+from ragsmith.strategies.genomes import (
+    find_new_neighbours,
+    iterate_neighbours,
+    random_permutation,
+    shuffle_space,
+    sort_by_score,
+)
 
 
 def test_the_whole_feasible_space_in_order() -> None:
@@ -37,14 +43,14 @@ def test_without_a_limit_the_whole_feasible_space_is_drawn_once() -> None:
 
 def test_every_feasible_genome_is_equally_likely() -> None:
     rng = Random(0)
-    firsts = Counter(next(shuffled_space((9, 2), lambda genome: genome[0] < 2, rng)) for _ in range(4000))
+    firsts = Counter(next(shuffle_space((9, 2), lambda genome: genome[0] < 2, rng)) for _ in range(4000))
     assert set(firsts) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert all(900 < count < 1100 for count in firsts.values())
 
 
 def test_every_order_is_equally_likely() -> None:
     rng = Random(0)
-    orders = Counter(tuple(permutation(3, rng)) for _ in range(6000))
+    orders = Counter(tuple(random_permutation(3, rng)) for _ in range(6000))
     assert len(orders) == 6
     assert all(900 < count < 1100 for count in orders.values())
 
@@ -61,8 +67,8 @@ def test_the_best_come_first_and_only_what_has_a_score() -> None:
 
 
 def test_neighbours_differ_in_one_gene_and_are_feasible() -> None:
-    assert list(neighbours((1, 0), (2, 3), always_feasible)) == [(0, 0), (1, 1), (1, 2)]
-    assert list(neighbours((1, 1, 0), (2, 2, 3), even)) == [(1, 1, 2)]
+    assert list(iterate_neighbours((1, 0), (2, 3), always_feasible)) == [(0, 0), (1, 1), (1, 2)]
+    assert list(iterate_neighbours((1, 1, 0), (2, 2, 3), even)) == [(1, 1, 2)]
 
 
 def test_the_next_best_makes_up_for_neighbours_that_are_known() -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ragsmith.strategies.selection import (
     SELECTIONS,
     Individual,
+    compute_roulette_weights,
     elite,
     rank,
     roulette,
-    roulette_weights,
     tournament,
 )
 
@@ -72,7 +72,7 @@ def test_a_tournament_of_the_whole_population_returns_the_best(scores: list[Scor
     ],
 )
 def test_roulette_weights(scores: list[Score], weights: list[float]) -> None:
-    assert roulette_weights(scores) == weights
+    assert compute_roulette_weights(scores) == weights
 
 
 def test_roulette_draws_in_proportion_to_the_score() -> None:

@@ -10,7 +10,7 @@ import pytest
 from landscapes import PAPER_SIZES, additive, rugged
 
 from ragsmith.strategies import Genome
-from ragsmith.strategies.surrogate import JITTER, LEVEL_VARIANCE, Surrogate, expected_improvement, fit
+from ragsmith.strategies.surrogate import JITTER, LEVEL_VARIANCE, Surrogate, expected_improvement, fit_surrogate
 
 SPACE = list(product(range(3), range(2), range(4)))
 
@@ -44,7 +44,7 @@ def test_the_posterior_is_that_of_the_textbook(known: object) -> None:
     seen = drawn((3, 2, 4), 10)
     values = np.array([math.sin(3 * sum(genome)) for genome in seen])
     noise = np.array([0.01 * (i % 3) for i in range(len(seen))])
-    surrogate = fit(seen, values, noise, known)
+    surrogate = fit_surrogate(seen, values, noise, known)
 
     def expected(genome: Genome) -> tuple[float, float]:
         return prior(genome) if known else (0.0, float(values.std()))
@@ -74,7 +74,7 @@ def test_the_variances_have_the_highest_posterior_density() -> None:
     seen = drawn((3, 4, 5, 2), 40)
     score = rugged((3, 4, 5, 2), 1)
     values = np.array([score(genome) for genome in seen])
-    surrogate = fit(seen, values)
+    surrogate = fit_surrogate(seen, values)
     equal = np.array([[[a == b for a, b in zip(one, other, strict=True)] for other in seen] for one in seen], float)
 
     def density(logarithms: np.ndarray) -> float:
@@ -98,10 +98,10 @@ def test_what_was_seen_exactly_is_known_and_what_was_seen_with_noise_is_shrunk()
     seen = drawn((3, 4, 5, 2), 30)
     score = rugged((3, 4, 5, 2), 2)
     values = np.array([score(genome) for genome in seen])
-    mean, sd = fit(seen, values).posterior(seen)
+    mean, sd = fit_surrogate(seen, values).posterior(seen)
     assert mean == pytest.approx(values, abs=1e-3)
     assert sd.max() < 0.01
-    noisy, doubt = fit(seen, values, 0.01).posterior(seen)
+    noisy, doubt = fit_surrogate(seen, values, 0.01).posterior(seen)
     assert noisy.std() < values.std()
     assert doubt.min() > sd.max()
 
@@ -112,7 +112,7 @@ def test_it_predicts_what_it_did_not_see_and_knows_how_well() -> None:
         score = rugged(PAPER_SIZES, seed)
         seen, unseen = drawn(PAPER_SIZES, 100, seed), drawn(PAPER_SIZES, 300, seed + 100)
         truth = np.array([score(genome) for genome in unseen])
-        mean, sd = fit(seen, [score(genome) for genome in seen]).posterior(unseen)
+        mean, sd = fit_surrogate(seen, [score(genome) for genome in seen]).posterior(unseen)
         errors.append(((truth - mean) ** 2).mean() / truth.var())
         beyond.append((np.abs(truth - mean) > 1.96 * sd).mean())
     assert np.mean(errors) < 0.35
@@ -128,13 +128,13 @@ def test_a_prior_says_what_to_expect_where_nothing_was_seen() -> None:
 
     seen, unseen = drawn(PAPER_SIZES, 5), drawn(PAPER_SIZES, 200, 1)
     truth = np.array([score(genome) for genome in unseen])
-    mean, _ = fit(seen, [score(genome) for genome in seen], 0.0, good).posterior(unseen)
+    mean, _ = fit_surrogate(seen, [score(genome) for genome in seen], 0.0, good).posterior(unseen)
     assert mean == pytest.approx(truth, abs=0.02)
 
 
 def test_one_value_and_equal_values_can_be_learned_from() -> None:
     for seen in (SPACE[:1], SPACE[:7]):
-        mean, sd = fit(seen, [0.5] * len(seen)).posterior(SPACE)
+        mean, sd = fit_surrogate(seen, [0.5] * len(seen)).posterior(SPACE)
         assert mean == pytest.approx(0.5, abs=0.02)
         assert np.isfinite(sd).all()
 
