@@ -1,4 +1,4 @@
-"""A starter kit is a folder with all that a pipeline needs to run elsewhere: its file, its documents, what starts it.
+"""Starter kits: folders with everything that a pipeline needs to run on another machine.
 
-It stands alone: paths in it are relative to it, no key is in it, and the ragsmith that wrote it comes along as a wheel.
+Paths in a kit are relative, it contains no keys, and it includes the version of ragsmith that wrote it as a wheel.
 """

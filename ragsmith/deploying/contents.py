@@ -1,4 +1,4 @@
-"""The files of a starter kit, by their paths in it: the data, the user's own files, and ``winner.yaml``."""
+"""The files of a starter kit: the data, the user's code, and ``winner.yaml``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ragsmith.exported.writing import dump_yaml
 from ragsmith.plugins import load_file, loaded_modules, parts_of
 
 Contents = Mapping[str, bytes | Path]
-"""Path in the kit, with ``/`` between folders, to its bytes or to the file that is copied."""
+"""The bytes, or the file to copy, by the path in the kit with ``/`` between folders."""
 
 DATA_FOLDER = "data"
 """Folder of a kit with the data set or the documents."""
 USER_CODE_FOLDER = "own"
-"""Folder of a kit with the user's own files."""
+"""Folder of a kit with the user's code."""
 WINNER = "winner.yaml"
 WINNER_HEADER = (
     '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'
@@ -40,9 +40,9 @@ def read_bytes(content: bytes | Path) -> bytes:
 def visible_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files below ``folder`` with their relative paths, without hidden files and compiled modules."""
     for path in sorted(folder.rglob("*")):
-        within = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in within.parts):
-            yield within.as_posix(), path
+        relative = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in relative.parts):
+            yield relative.as_posix(), path
 
 
 def data_files(folder: Path, *, questions: bool) -> Contents:
@@ -51,65 +51,73 @@ def data_files(folder: Path, *, questions: bool) -> Contents:
     ``folder`` was loaded before, so it contains no links and no files that cannot be read.
     """
     documents = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    found = {f"{DATA_FOLDER}/{FOLDER}/{name}": path for name, path in visible_files(documents)}
-    wanted = [MANIFEST, *([QUESTIONS] if questions else []), *([SOURCES] if _sources_are_relative(folder) else [])]
+    files = {f"{DATA_FOLDER}/{FOLDER}/{name}": path for name, path in visible_files(documents)}
+    names = [MANIFEST, *([QUESTIONS] if questions else []), *([SOURCES] if _sources_are_relative(folder) else [])]
     if documents != folder:
-        found |= {f"{DATA_FOLDER}/{name}": folder / name for name in wanted if (folder / name).is_file()}
-    return found
+        files |= {f"{DATA_FOLDER}/{name}": folder / name for name in names if (folder / name).is_file()}
+    return files
 
 
 def _sources_are_relative(folder: Path) -> bool:
-    named = [PurePosixPath(row.source) for row in read_sources(folder)]
-    return not any(path.is_absolute() or ".." in path.parts for path in named)
+    paths = [PurePosixPath(row.source) for row in read_sources(folder)]
+    return not any(path.is_absolute() or ".." in path.parts for path in paths)
 
 
 @dataclass
 class UserFiles:
-    """The user's own files of a kit, with what they import from their folder."""
+    """The user's code in a kit, with the modules that it imports from its folder."""
 
     contents: dict[str, bytes | Path] = field(default_factory=dict)
 
     def add(self, path: Path) -> str:
-        """Add the file ``path`` and what it imports from its folder; return its path in the kit.
+        """Add the file ``path`` and the modules that it imports from its folder; return its path in the kit.
 
         Raises:
-            UsageError: it imports something from another folder, or the kit has another file of that name.
+            UsageError: the file imports from another folder, or the kit has a different file of that name.
         """
         load_file(path)
-        home = path.resolve().parent
+        folder = path.resolve().parent
         for part in parts_of(path):
-            if not part.is_relative_to(home):
+            if not part.is_relative_to(folder):
                 raise UsageError(f"{path} imports {part} from another folder: put it next to {path.name}")
-            name = f"{USER_CODE_FOLDER}/{part.relative_to(home).as_posix()}"
+            name = f"{USER_CODE_FOLDER}/{part.relative_to(folder).as_posix()}"
             if name in self.contents and read_bytes(self.contents[name]) != part.read_bytes():
-                raise UsageError(f"two files of your own are called {part.name}: give one of them another name")
+                raise UsageError(f"two of your files are called {part.name}: rename one of them")
             self.contents[name] = part
         return f"{USER_CODE_FOLDER}/{path.name}"
 
     def imported_modules(self) -> set[str]:
-        """Return the top-level modules that the files import and that are not among them."""
-        here = {name.split("/")[1].removesuffix(".py") for name in self.contents}
-        found = {module for content in self.contents.values() for module in find_imported_modules(read_bytes(content))}
-        return found - here
+        """Return the top-level modules that the files import, without the files themselves."""
+        own_modules = {name.split("/")[1].removesuffix(".py") for name in self.contents}
+        modules = {
+            module for content in self.contents.values() for module in find_imported_modules(read_bytes(content))
+        }
+        return modules - own_modules
 
 
-def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: UserFiles, *, questions: bool) -> dict[str, Any]:
+def winner_content(
+    content: Mapping[str, Any], loaded: Pipeline, user_files: UserFiles, *, questions: bool
+) -> dict[str, Any]:
     """Return the content of a pipeline's file with all paths replaced by those in the kit.
 
-    Scores are kept if they are of the same documents and questions. The address of the vector store is left out, as
-    it is a setting of the kit.
+    Scores are included if they belong to the same documents and questions. The address of the vector store is
+    omitted, as it is a setting of the kit.
     """
     data = loaded.setup.dataset
-    moved = {key: value for key, value in content.items() if key != "vector_store"}
+    kit_content = {key: value for key, value in content.items() if key != "vector_store"}
     if not questions or loaded.found_on != data.digest:
-        moved = {key: value for key, value in moved.items() if key not in ("expected", "reference")}
-    moved["dataset"] = {"name": data.name, "path" if questions else "documents": DATA_FOLDER, "digest": data.digest}
-    if listed := content.get("imports"):
-        files = {fingerprint(one.__name__): Path(str(one.__file__)) for one in loaded_modules()}
-        moved["imports"] = [{**entry, "file": own.add(files[entry["digest"]])} for entry in listed]
+        kit_content = {key: value for key, value in kit_content.items() if key not in ("expected", "reference")}
+    kit_content["dataset"] = {
+        "name": data.name,
+        "path" if questions else "documents": DATA_FOLDER,
+        "digest": data.digest,
+    }
+    if imports := content.get("imports"):
+        files = {fingerprint(module.__name__): Path(str(module.__file__)) for module in loaded_modules()}
+        kit_content["imports"] = [{**entry, "file": user_files.add(files[entry["digest"]])} for entry in imports]
     if loaded.fitness.file:
-        moved["fitness"] = {**content["fitness"], "file": own.add(Path(loaded.fitness.file))}
-    return moved
+        kit_content["fitness"] = {**content["fitness"], "file": user_files.add(Path(loaded.fitness.file))}
+    return kit_content
 
 
 def winner_bytes(content: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Make the starter kit of a pipeline: server, tests, requirements, Dockerfile, gate and README."""
+"""Write the starter kit of a pipeline: server, tests, requirements, Dockerfile, gate and README."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ TEMPLATE_FILES = {
     "gate.yml.j2": ".github/workflows/gate.yml",
     "README.md.j2": "README.md",
 }
-"""Template to file; templates without ``.j2`` are copied."""
+"""The file of each template; templates without ``.j2`` are copied."""
 GATE_TEMPLATE = "gate.yml.j2"
 SERVICE_EXTRAS = {"qdrant": "qdrant", "postgres": "postgres"}
-"""Service to the extra that brings its client."""
+"""The extra with the client of each service."""
 MAX_QUESTION_CHARACTERS = 300
-"""Characters of the question in the smoke test."""
+"""Maximum characters of the question in the smoke test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
     """A starter kit in ``folder``.
 
-    ``files`` are paths in it, ``extras`` those of ragsmith that the pipeline needs, ``keys`` the environment variables
-    with the keys of the models (those that judge answers for the gate included), ``services`` the optional services
-    that the pipeline can use, and ``notes`` remarks about this kit.
+    ``files`` are relative paths, ``extras`` the extras of ragsmith that the pipeline needs, ``keys`` the environment
+    variables with the keys of the models (including those of the judge for the gate), ``services`` the optional
+    services that the pipeline can use, and ``notes`` remarks about this kit.
     """
 
     folder: Path
@@ -74,32 +74,32 @@ def make_kit(
     out; ``force`` replaces an existing kit.
 
     Raises:
-        UsageError: ``folder`` contains something else, or an own file cannot be copied.
+        UsageError: ``folder`` contains other files, or the user's code cannot be copied.
     """
     check_target(folder, force=force)
     questions = bool(loaded.setup.dataset.examples) and not bare
-    own = UserFiles()
-    winner = winner_content(content, loaded, own, questions=questions)
-    used = tuple(_providers(loaded, gated=questions))
-    extras = {"serve", *_extras(loaded, used)}
+    user_files = UserFiles()
+    winner = winner_content(content, loaded, user_files, questions=questions)
+    model_providers = tuple(_providers(loaded, gated=questions))
+    extras = {"serve", *_extras(loaded, model_providers)}
     served = not loaded.setup.models.embedded
-    vectors = any(
+    uses_vectors = any(
         gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values()
         for gene in loaded.candidate
     )
-    uses = {"qdrant": vectors, "postgres": served}
-    packages, unknown = find_packages(own.imported_modules())
-    main = resolve_requirements(extras, packages=packages)
+    uses = {"qdrant": uses_vectors, "postgres": served}
+    packages, unknown = find_packages(user_files.imported_modules())
+    requirements = resolve_requirements(extras, packages=packages)
     with_services = resolve_requirements({*extras, *SERVICE_EXTRAS.values()}, packages=packages)
-    services = with_services - main
+    services = with_services - requirements
     wheel, wheel_bytes = build_wheel()
-    keys = _keys(used)
-    notes = _notes(loaded, content, main, services, unknown, questions=questions)
-    facts = {
+    keys = _keys(model_providers)
+    notes = _notes(loaded, content, requirements, services, unknown, questions=questions)
+    context = {
         "ragsmith": version("ragsmith"),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "wheel": wheel,
-        "requirements": main.lines(),
+        "requirements": requirements.lines(),
         "services": services.lines(),
         "qdrant_minor": ".".join(with_services.pinned.get("qdrant-client", "1.15").split(".")[:2]),
         "uses": uses,
@@ -124,9 +124,9 @@ def make_kit(
         WINNER: winner_bytes(winner),
         f"wheels/{wheel}": wheel_bytes,
         **data_files(source, questions=questions),
-        **own.contents,
+        **user_files.contents,
         **{
-            target: _render(template, facts).encode()
+            target: _render(template, context).encode()
             for template, target in TEMPLATE_FILES.items()
             if questions or template != GATE_TEMPLATE
         },
@@ -142,29 +142,29 @@ def make_kit(
     )
 
 
-def _extras(loaded: Pipeline, used: Iterable[ModelProvider]) -> set[str]:
+def _extras(loaded: Pipeline, model_providers: Iterable[ModelProvider]) -> set[str]:
     """Return the extras of ragsmith that the models and techniques need."""
-    found = {declared.extra for declared in used if declared.extra}
+    extras = {provider.extra for provider in model_providers if provider.extra}
     for gene in loaded.candidate:
         for name, values in gene.technique.packages.items():
             if package := values.get(gene.parameters[name]):
-                found.add(package.extra)
-    return found
+                extras.add(package.extra)
+    return extras
 
 
 def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
     """Yield the providers of the models, and with ``gated`` those of the models that judge answers."""
     setup = loaded.setup
-    marking = [setup.scored_by.models] if gated and setup.scored_by else []
-    for names in (setup.models, *marking):
+    judging = [setup.scored_by.models] if gated and setup.scored_by else []
+    for names in (setup.models, *judging):
         for role in names.named_roles:
-            if (declared := providers(role).get(names.for_role(role).kind)) is not None:
-                yield declared
+            if (provider := providers(role).get(names.for_role(role).kind)) is not None:
+                yield provider
 
 
-def _keys(used: Iterable[ModelProvider]) -> tuple[str, ...]:
+def _keys(model_providers: Iterable[ModelProvider]) -> tuple[str, ...]:
     """Return the environment variables with the keys of these providers."""
-    return tuple(dict.fromkeys(declared.service.keys[0] for declared in used if declared.service.keys))
+    return tuple(dict.fromkeys(provider.service.keys[0] for provider in model_providers if provider.service.keys))
 
 
 def _question(loaded: Pipeline) -> str:
@@ -176,10 +176,10 @@ def _question(loaded: Pipeline) -> str:
 
 
 def _genes(candidate: Candidate) -> list[dict[str, Any]]:
-    """Return family, technique and parameters of each gene, as the script lists them."""
-    plain = configuration(candidate[:GENES])
+    """Return family, technique and parameters of each gene, for the script."""
+    genes_by_family = configuration(candidate[:GENES])
     return [
-        {"family": gene.technique.family, "summary": gene.technique.summary, **plain[gene.technique.family]}
+        {"family": gene.technique.family, "summary": gene.technique.summary, **genes_by_family[gene.technique.family]}
         for gene in candidate[:GENES]
     ]
 
@@ -187,29 +187,29 @@ def _genes(candidate: Candidate) -> list[dict[str, Any]]:
 def _notes(
     loaded: Pipeline,
     content: Mapping[str, Any],
-    main: Requirements,
+    requirements: Requirements,
     services: Requirements,
     unknown: tuple[str, ...],
     *,
     questions: bool,
 ) -> tuple[str, ...]:
-    """Return remarks that apply to this kit only."""
-    found = []
+    """Return remarks about this kit."""
+    notes = []
     if not questions:
-        found.append("The kit has documents and no questions, so it has no gate.")
+        notes.append("The kit has documents and no questions, so it has no gate.")
     if loaded.found_on != loaded.setup.dataset.digest:
-        found.append("The documents differ from those of the search, so the scores of the search are left out.")
+        notes.append("The documents differ from those of the search, so the scores of the search are omitted.")
     if "vector_store" in content:
-        found.append("The vector store is set by RAGSMITH_VECTOR_STORE here, not by the pipeline's file.")
-    if main.unpinned or services.unpinned:
-        listed = ", ".join((*main.unpinned, *services.unpinned))
-        found.append(f"Not pinned, because not installed where the kit was made: {listed}.")
+        notes.append("The vector store is set by RAGSMITH_VECTOR_STORE, not by the pipeline file.")
+    if requirements.unpinned or services.unpinned:
+        names = ", ".join((*requirements.unpinned, *services.unpinned))
+        notes.append(f"Not pinned, because not installed on the machine that wrote the kit: {names}.")
     if unknown:
-        found.append(
-            f"Your own files import {', '.join(unknown)}, which no package that is installed here has: "
+        notes.append(
+            f"Your own files import {', '.join(unknown)}, which no installed package provides: "
             "requirements.txt does not list it."
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 @cache
@@ -227,26 +227,26 @@ def _environment() -> Environment:
 
 
 def literal(value: Any) -> str:
-    """Return plain data as a Python literal with double quotes."""
+    """Return JSON data as a Python literal with double quotes."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
         case Mapping():
-            return "{" + ", ".join(f"{literal(key)}: {literal(one)}" for key, one in value.items()) + "}"
+            return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
         case list() | tuple():
-            return "[" + ", ".join(literal(one) for one in value) + "]"
+            return "[" + ", ".join(literal(item) for item in value) + "]"
         case _:
             return repr(value)
 
 
-def _render(template: str, facts: Mapping[str, Any]) -> str:
+def _render(template: str, context: Mapping[str, Any]) -> str:
     if not template.endswith(".j2"):
         return (TEMPLATES / template).read_text(encoding="utf-8")
-    return _environment().get_template(template).render(facts)
+    return _environment().get_template(template).render(context)
 
 
 def _check_draft(draft: Path, loaded: Pipeline) -> None:
-    """Raise RagsmithError if a file changed meanwhile, so that the kit has another pipeline or other documents."""
-    there = Pipeline.load(draft / WINNER)
-    if (there.candidate, there.setup.dataset.digest) != (loaded.candidate, loaded.setup.dataset.digest):
-        raise RagsmithError("the documents changed while the kit was made: make it again")
+    """Raise RagsmithError if the draft has another pipeline or other documents, because a file has changed."""
+    reloaded = Pipeline.load(draft / WINNER)
+    if (reloaded.candidate, reloaded.setup.dataset.digest) != (loaded.candidate, loaded.setup.dataset.digest):
+        raise RagsmithError("the documents changed while the kit was written: run the command again")

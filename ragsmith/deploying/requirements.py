@@ -1,4 +1,4 @@
-"""The packages that a pipeline needs, pinned to the installed versions."""
+"""The packages that a pipeline requires, pinned to the installed versions."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Requirements:
 def find_imported_modules(source: bytes) -> set[str]:
     """Return the top-level modules that Python code imports anywhere.
 
-    The standard library, ragsmith and relative imports are left out.
+    The standard library, ragsmith and relative imports are excluded.
     """
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
-    return {name.partition(".")[0] for name in found} - {"ragsmith", *sys.stdlib_module_names}
+            modules.add(node.module)
+    return {name.partition(".")[0] for name in modules} - {"ragsmith", *sys.stdlib_module_names}
 
 
 def find_packages(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -51,10 +51,10 @@ def find_packages(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
 
     If several packages share a namespace, such as ``google``, all of them are returned.
     """
-    wanted = sorted(modules)
-    known = packages_distributions() if wanted else {}
-    found = {canonicalize_name(package) for name in wanted for package in known.get(name, ())}
-    return tuple(sorted(found)), tuple(name for name in wanted if name not in known)
+    names = sorted(modules)
+    packages_by_module = packages_distributions() if names else {}
+    packages = {canonicalize_name(package) for name in names for package in packages_by_module.get(name, ())}
+    return tuple(sorted(packages)), tuple(name for name in names if name not in packages_by_module)
 
 
 def resolve_requirements(
@@ -68,9 +68,9 @@ def resolve_requirements(
     Raises:
         UsageError: the installed ``package`` does not have an extra.
     """
-    known = distribution(package).metadata.get_all("Provides-Extra") or []
+    provided = distribution(package).metadata.get_all("Provides-Extra") or []
     if unknown := sorted(
-        {canonicalize_name(extra) for extra in extras} - {canonicalize_name(extra) for extra in known}
+        {canonicalize_name(extra) for extra in extras} - {canonicalize_name(extra) for extra in provided}
     ):
         raise UsageError(
             f"the metadata of the installed {package} is outdated and lacks the extras {', '.join(unknown)}: install "
@@ -80,9 +80,9 @@ def resolve_requirements(
     unpinned: dict[str, None] = {}
     seen: set[tuple[str, str]] = set()
     pending = [(package, extra) for extra in ("", *sorted(extras))]
-    for added in sorted({canonicalize_name(name) for name in packages} - {canonicalize_name(package)}):
-        pinned[added] = Version(distribution(added).version).public
-        pending.append((added, ""))
+    for name_to_add in sorted({canonicalize_name(name) for name in packages} - {canonicalize_name(package)}):
+        pinned[name_to_add] = Version(distribution(name_to_add).version).public
+        pending.append((name_to_add, ""))
     for name, extra in pending:  # grows in the loop
         if (name, extra) in seen:
             continue
@@ -99,7 +99,7 @@ def resolve_requirements(
                 continue
             if dependency != package:
                 pinned[dependency] = Version(installed).public
-            pending += [(dependency, part) for part in ("", *sorted(requirement.extras))]
+            pending += [(dependency, dependency_extra) for dependency_extra in ("", *sorted(requirement.extras))]
     return Requirements(dict(sorted(pinned.items())), tuple(unpinned))
 
 

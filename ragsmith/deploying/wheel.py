@@ -20,9 +20,9 @@ from ragsmith.deploying.contents import visible_files
 from ragsmith.errors import UsageError
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time of a ZIP archive, so that the same code makes the same bytes."""
+"""The earliest time of a ZIP archive, for reproducible builds."""
 DATA_FOLDERS = ("datasets", "search_spaces")
-"""Folders next to the package in a checkout, and in it in a wheel."""
+"""Folders that are next to the package in a checkout, and inside it in a wheel."""
 LICENCE = "licenses/LICENSE"
 TAGS = "Wheel-Version: 1.0\nGenerator: ragsmith\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 SCRIPTS = "[console_scripts]\nragsmith = ragsmith.cli:main\n"
@@ -35,26 +35,26 @@ def build_wheel() -> tuple[str, bytes]:
         UsageError: ragsmith runs from a checkout whose files git cannot list.
     """
     installed = distribution("ragsmith")
-    about = f"ragsmith-{installed.version}.dist-info"
+    dist_info = f"ragsmith-{installed.version}.dist-info"
     files = {name: path.read_bytes() for name, path in package_files()}
-    files |= {f"{about}/{name}": text.encode() for name, text in _metadata(installed)}
+    files |= {f"{dist_info}/{name}": text.encode() for name, text in _metadata(installed)}
     lines = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in files.items()]
-    record = f"{about}/RECORD"
+    record = f"{dist_info}/RECORD"
     files[record] = "".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data)
-    return f"ragsmith-{installed.version}-py3-none-any.whl", made.getvalue()
+    return f"ragsmith-{installed.version}-py3-none-any.whl", buffer.getvalue()
 
 
 def package_files(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
     """Yield the files of the package with their names in the archive, bundled data sets and spaces included.
 
-    A checkout may contain the user's own data sets as well, so only files that git tracks are taken from it.
+    A checkout may contain the user's own data sets as well, so only its files that git tracks are included.
 
     Raises:
         UsageError: git cannot list the files of the checkout.
@@ -63,11 +63,11 @@ def package_files(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
     if (package / "_bundled").is_dir():
         return
     checkout = package.parent
-    listed = _tracked_files(checkout) if (checkout / ".git").exists() else None
-    for kind in DATA_FOLDERS:
-        for name, path in visible_files(checkout / kind):
-            if listed is None or f"{kind}/{name}" in listed:
-                yield f"ragsmith/_bundled/{kind}/{name}", path
+    tracked = _tracked_files(checkout) if (checkout / ".git").exists() else None
+    for folder in DATA_FOLDERS:
+        for name, path in visible_files(checkout / folder):
+            if tracked is None or f"{folder}/{name}" in tracked:
+                yield f"ragsmith/_bundled/{folder}/{name}", path
 
 
 def _tracked_files(checkout: Path) -> set[str]:
@@ -76,16 +76,16 @@ def _tracked_files(checkout: Path) -> set[str]:
     # within a git hook, variables point to the repository of the hook
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        problem = os.fsdecode(done.stderr).strip() if done.returncode else ""
+        process = subprocess.run(command, env=environment, capture_output=True, check=False)
+        problem = os.fsdecode(process.stderr).strip() if process.returncode else ""
     except OSError as error:
-        done, problem = None, error.strerror or str(error)
-    if done is None or done.returncode:
+        process, problem = None, error.strerror or str(error)
+    if process is None or process.returncode:
         raise UsageError(
-            f"git does not say which data sets in {checkout} come with ragsmith, and which are your own ({problem}): "
-            "see that git runs there, or install ragsmith (pip install .) and deploy with that"
+            f"git cannot list which data sets in {checkout} belong to ragsmith ({problem}): check that git runs "
+            "there, or install ragsmith (pip install .) and deploy with the installed version"
         )
-    return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+    return {os.fsdecode(name) for name in process.stdout.split(b"\0") if name}
 
 
 def _metadata(installed: Distribution) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,9 @@ from ragsmith.deploying.contents import DATA_FOLDER, Contents, read_bytes
 from ragsmith.errors import UsageError
 
 KIT_LIST = "kit.json"
-"""File with the paths and digests of a kit's files, by which a kit is recognised."""
+"""File with the paths and digests of a kit's files, which identifies a kit."""
 MAX_LISTED_FILES = 10
-"""Files that a message names."""
+"""Maximum number of files in a message."""
 
 
 def check_target(folder: Path, *, force: bool) -> None:
@@ -27,15 +27,15 @@ def check_target(folder: Path, *, force: bool) -> None:
     if not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a new folder")
     if not (folder / KIT_LIST).is_file():
-        raise UsageError(f"{folder} is not empty and is no starter kit: name a new folder")
+        raise UsageError(f"{folder} is not empty and is not a starter kit: name a new folder")
     if not force:
-        raise UsageError(f"{folder} has a starter kit: --force replaces its files, and leaves those of your own")
+        raise UsageError(f"{folder} has a starter kit: --force replaces its files, and keeps yours")
 
 
 def write_kit(contents: Contents, folder: Path, check: Callable[[Path], None]) -> None:
     """Write ``contents`` to ``folder`` after ``check`` has accepted a draft of them in a temporary folder.
 
-    The files of an existing kit are replaced or removed; other files stay.
+    The files of an existing kit are replaced or removed; other files are kept.
 
     Raises:
         UsageError: an edited or an added file would be overwritten; nothing was changed.
@@ -43,20 +43,20 @@ def write_kit(contents: Contents, folder: Path, check: Callable[[Path], None]) -
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
-        draft, aside = Path(temporary, "draft"), Path(temporary, "aside")
+        draft, backup = Path(temporary, "draft"), Path(temporary, "aside")
         digests = {name: _put(draft / name, read_bytes(content)) for name, content in sorted(contents.items())}
         _put(
             draft / KIT_LIST,
             (json.dumps({"ragsmith": version("ragsmith"), "files": digests}, indent=2) + "\n").encode(),
         )
         check(draft)
-        earlier = _read_list(folder)
-        _check_edits(folder, earlier, digests)
+        old_digests = _read_list(folder)
+        _check_edits(folder, old_digests, digests)
         folder.mkdir(exist_ok=True)
         with _rollback_on_error() as move:
-            for name in sorted({*earlier, *digests, KIT_LIST}):
+            for name in sorted({*old_digests, *digests, KIT_LIST}):
                 if (folder / name).exists():
-                    move(folder / name, aside / name)
+                    move(folder / name, backup / name)
                 if (draft / name).exists():
                     move(draft / name, folder / name)
     _remove_empty(folder / DATA_FOLDER)
@@ -69,38 +69,38 @@ def _put(path: Path, data: bytes) -> str:
 
 
 def _read_list(folder: Path) -> Mapping[str, str]:
-    """Return path to digest of an existing kit's files; empty if there is no kit."""
+    """Return the digests of an existing kit's files by path; empty if there is no kit."""
     if not (folder / KIT_LIST).is_file():
         return {}
     try:
-        found = json.loads((folder / KIT_LIST).read_text(encoding="utf-8"))["files"]
-        within = {name: digest for name, digest in found.items() if not Path(name).is_absolute()}
+        digests = json.loads((folder / KIT_LIST).read_text(encoding="utf-8"))["files"]
+        relative = {name: digest for name, digest in digests.items() if not Path(name).is_absolute()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{folder / KIT_LIST} does not list the files of a starter kit: name a new folder") from None
-    return {name: digest for name, digest in within.items() if ".." not in Path(name).parts}
+    return {name: digest for name, digest in relative.items() if ".." not in Path(name).parts}
 
 
-def _check_edits(folder: Path, earlier: Mapping[str, str], new: Mapping[str, str]) -> None:
+def _check_edits(folder: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raise UsageError if files that the user added or edited would be lost.
 
-    Checked are all paths that are written or removed, and all files of the data.
+    All paths that are written or removed are checked, and all files of the data.
     """
     documents = (path.relative_to(folder).as_posix() for path in (folder / DATA_FOLDER).rglob("*") if path.is_file())
-    strange = [
+    unknown = [
         name
-        for name in sorted({*earlier, *new, *documents})
-        if os.path.lexists(folder / name) and _digest(folder / name) not in (earlier.get(name), new.get(name))
+        for name in sorted({*old, *new, *documents})
+        if os.path.lexists(folder / name) and _digest(folder / name) not in (old.get(name), new.get(name))
     ]
-    if not strange:
+    if not unknown:
         return
-    rest = len(strange) - MAX_LISTED_FILES
-    listed = ", ".join(strange[:MAX_LISTED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
-    was, them = ("was", "it") if len(strange) == 1 else ("were", "them")
-    data = any(name.startswith(f"{DATA_FOLDER}/") for name in strange)
-    kept = f", or deploy on these documents (--dataset {folder / DATA_FOLDER})" if data else ""
+    rest = len(unknown) - MAX_LISTED_FILES
+    listed = ", ".join(unknown[:MAX_LISTED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
+    was, them = ("was", "it") if len(unknown) == 1 else ("were", "them")
+    data = any(name.startswith(f"{DATA_FOLDER}/") for name in unknown)
+    alternative = f", or deploy on these documents (--dataset {folder / DATA_FOLDER})" if data else ""
     raise UsageError(
-        f"in {folder}, {listed} {was} put there, or edited, since the kit was made, and would be lost: "
-        f"move {them} away, or name a new folder{kept}"
+        f"in {folder}, {listed} {was} added or edited after the kit was written, and would be lost: "
+        f"move {them} away, or name a new folder{alternative}"
     )
 
 
@@ -111,24 +111,24 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _rollback_on_error() -> Iterator[Callable[[Path, Path], None]]:
-    """Yield a function that moves a file; after an error all moves are undone."""
-    done: list[tuple[Path, Path]] = []
+    """Yield a function that moves a file; after an error, all moves are undone."""
+    moves: list[tuple[Path, Path]] = []
 
     def move(old: Path, new: Path) -> None:
         new.parent.mkdir(parents=True, exist_ok=True)
         old.rename(new)
-        done.append((old, new))
+        moves.append((old, new))
 
     try:
         yield move
     except BaseException:
-        for old, new in reversed(done):
+        for old, new in reversed(moves):
             new.rename(old)
         raise
 
 
 def _remove_empty(folder: Path) -> None:
     """Remove empty folders."""
-    for at, _, _ in os.walk(folder, topdown=False):
-        if not any(Path(at).iterdir()):
-            Path(at).rmdir()
+    for path, _, _ in os.walk(folder, topdown=False):
+        if not any(Path(path).iterdir()):
+            Path(path).rmdir()

@@ -1,5 +1,5 @@
-"""Integrations let tools that a team uses already see what ragsmith found, and hand ragsmith what they have.
+"""Integrations with other frameworks: pipelines as retrievers, documents of readers, and searches as studies.
 
-Each is one file, named after the package that it needs, and is imported by whoever wants it and by nothing else here.
-`found` is what all retrievers hand on.
+Each module is named after the package that it requires, and is imported by the user only. `retrieval` is shared by all
+retrievers.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import retrieve_parts
+from ragsmith.integrations.retrieval import retrieve_parts
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -19,7 +19,7 @@ __all__ = ["HaystackRetriever", "as_retriever"]
 
 
 def as_retriever(pipeline: Pipeline) -> Any:
-    """``pipeline`` as a Haystack component: retrieval up to and including passage augmentation.
+    """Return ``pipeline`` as a Haystack component: retrieval up to and including passage augmentation.
 
     >>> as_retriever(ragsmith.Pipeline.load("winner.yaml")).run("Who pays the fee?")["documents"][0].meta["doc"]
     'obligations-code'
@@ -39,19 +39,19 @@ class HaystackRetriever:
     """
 
     def __init__(self, pipeline: Pipeline | str | Path) -> None:
-        """``pipeline`` is loaded, or the path of its file; only with a path can the component be serialised."""
+        """Create the component from a loaded pipeline, or from the path of its file, which can be serialised."""
         self._file = None if isinstance(pipeline, Pipeline) else str(pipeline)
         self.pipeline = pipeline if isinstance(pipeline, Pipeline) else Pipeline.load(pipeline)
-        _ = self.pipeline.engine  # built here, so that mistakes show at once and threads share it
+        _ = self.pipeline.engine  # built here, so that errors are raised early and threads share it
 
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, list[Document]]:
         """Return the documents retrieved for ``query``, best first."""
-        made = [
-            Document(id=one.id("haystack"), content=one.text, meta=one.metadata, score=one.score)
-            for one in retrieve_parts(self.pipeline, query)
+        retrieved = [
+            Document(id=part.id("haystack"), content=part.text, meta=part.metadata, score=part.score)
+            for part in retrieve_parts(self.pipeline, query)
         ]
-        return {"documents": made}
+        return {"documents": retrieved}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str) -> dict[str, list[Document]]:
@@ -62,7 +62,7 @@ class HaystackRetriever:
         """Serialise the path of the pipeline's file.
 
         Raises:
-            UsageError: the component was made from a loaded pipeline.
+            UsageError: the component was created from a loaded pipeline.
         """
         if self._file is None:
             raise UsageError("a loaded pipeline has no file to serialise: give the retriever the path of winner.yaml")

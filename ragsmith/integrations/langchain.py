@@ -6,7 +6,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import retrieve_parts
+from ragsmith.integrations.retrieval import retrieve_parts
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -19,7 +19,7 @@ __all__ = ["LangChainRetriever", "as_retriever"]
 
 
 def as_retriever(pipeline: Pipeline) -> LangChainRetriever:
-    """``pipeline`` as a LangChain retriever: retrieval up to and including passage augmentation.
+    """Return ``pipeline`` as a LangChain retriever: retrieval up to and including passage augmentation.
 
     >>> as_retriever(ragsmith.Pipeline.load("winner.yaml")).invoke("Who pays the fee?")[0].metadata["doc"]
     'obligations-code'
@@ -40,12 +40,12 @@ class LangChainRetriever(BaseRetriever):
     pipeline: Any
 
     def model_post_init(self, context: Any, /) -> None:
-        """Build the engine, so that mistakes show at once and threads share it."""
+        """Build the engine, so that errors are raised early and threads share it."""
         super().model_post_init(context)
         _ = self.pipeline.engine
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [
-            Document(page_content=one.text, id=one.id("langchain"), metadata={**one.metadata, "score": one.score})
-            for one in retrieve_parts(self.pipeline, query)
+            Document(page_content=part.text, id=part.id("langchain"), metadata={**part.metadata, "score": part.score})
+            for part in retrieve_parts(self.pipeline, query)
         ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import RetrievedPart, check_question, parts_of, retrieve_parts
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
+from ragsmith.integrations.retrieval import RetrievedPart, check_question, distinct_parts, retrieve_parts
 from ragsmith.pipelines.trace import Trace
 
 try:
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 HIDDEN_KEYS = ["doc", "start", "end", "cited"]
-"""Metadata for programs, which language models and embedders do not see."""
+"""Metadata that is excluded from the input of language models and embedders."""
 
 
 def as_retriever(pipeline: Pipeline) -> LlamaIndexRetriever:
-    """``pipeline`` as a LlamaIndex retriever: retrieval up to and including passage augmentation.
+    """Return ``pipeline`` as a LlamaIndex retriever: retrieval up to and including passage augmentation.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
@@ -45,7 +45,7 @@ def as_retriever(pipeline: Pipeline) -> LlamaIndexRetriever:
 
 
 def as_query_engine(pipeline: Pipeline) -> LlamaIndexQueryEngine:
-    """``pipeline`` as a LlamaIndex query engine: its answers, with the passages behind them as source nodes.
+    """Return ``pipeline`` as a LlamaIndex query engine: its answers, with their passages as source nodes.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
@@ -62,10 +62,10 @@ class LlamaIndexRetriever(BaseRetriever):
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         self.pipeline = pipeline
-        _ = pipeline.engine  # built here, so that mistakes show at once and threads share it
+        _ = pipeline.engine  # built here, so that errors are raised early and threads share it
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(one, {}) for one in retrieve_parts(self.pipeline, query_bundle.query_str)]
+        return [_node(part, {}) for part in retrieve_parts(self.pipeline, query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
@@ -89,7 +89,7 @@ class LlamaIndexQueryEngine(BaseQueryEngine):
     def _query(self, query_bundle: QueryBundle) -> Response:
         trace = self.pipeline.run(check_question(query_bundle.query_str))
         nodes = _source_nodes(self.pipeline, trace)
-        return Response(trace.answer.text, nodes, {one.node_id: one.metadata for one in nodes})
+        return Response(trace.answer.text, nodes, {part.node_id: part.metadata for part in nodes})
 
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
         return await asyncio.to_thread(self._query, query_bundle)
@@ -99,23 +99,23 @@ class LlamaIndexQueryEngine(BaseQueryEngine):
 
 
 def _source_nodes(pipeline: Pipeline, trace: Trace) -> list[NodeWithScore]:
-    """Return the parts that the generator read; a part is cited if a passage made from it is."""
+    """Return the parts in the prompt; a part is cited if a passage from it is."""
     passages, cited = trace.prompt.passages, set(trace.answer.cited)
-    behind = {span for position in cited for span in passages[position].sources}
-    return [_node(one, {"cited": one.span in behind}) for one in parts_of(pipeline, passages)]
+    cited_spans = {span for position in cited for span in passages[position].sources}
+    return [_node(part, {"cited": part.span in cited_spans}) for part in distinct_parts(pipeline, passages)]
 
 
-def _node(one: RetrievedPart, more: Mapping[str, Any]) -> NodeWithScore:
+def _node(part: RetrievedPart, metadata: Mapping[str, Any]) -> NodeWithScore:
     """Convert a part of a document to a node with its score."""
-    span = one.span
+    span = part.span
     node = TextNode(
-        id_=one.id("llama_index"),
-        text=one.text,
+        id_=part.id("llama_index"),
+        text=part.text,
         start_char_idx=span.start,
         end_char_idx=span.end,
-        metadata={**one.metadata, **more},
+        metadata={**part.metadata, **metadata},
         excluded_llm_metadata_keys=HIDDEN_KEYS,
         excluded_embed_metadata_keys=HIDDEN_KEYS,
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc)},
     )
-    return NodeWithScore(node=node, score=one.score)
+    return NodeWithScore(node=node, score=part.score)

@@ -43,7 +43,7 @@ class WrittenDocuments:
 
 
 def dataset_from_documents(documents: Sequence[BaseNode], name: str = "documents") -> Dataset:
-    """Make a data set of documents without questions: a pipeline can be asked about it, a search needs questions.
+    """Return a data set without questions, on which a pipeline can answer; a search needs questions.
 
     Raises:
         UsageError: no document has text, or one is the content of a binary file.
@@ -60,17 +60,17 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
 
     Raises:
         UsageError: ``folder`` exists and is not empty, or no document has text.
-        DatasetError: the name is invalid, or documents are the content of binary files; lists all mistakes.
+        DatasetError: the name is invalid, or documents are the content of binary files; all mistakes are listed.
     """
     folder = Path(folder)
     converted, ids, skipped = _convert(documents)
-    described = manifest_values(folder, description="Documents read with LlamaIndex.", licence="not stated")
+    manifest = manifest_values(folder, description="Documents read with LlamaIndex.", licence="not stated")
     files = document_files(converted)
     with new_folder(folder) as draft:
-        write_files(draft, described | ({"name": name} if name else {}), converted, files)
-        _, wrong = read_manifest(draft)
-        _, wrong_documents = read_documents(draft)
-        if mistakes := [*wrong, *wrong_documents]:
+        write_files(draft, manifest | ({"name": name} if name else {}), converted, files)
+        _, manifest_mistakes = read_manifest(draft)
+        _, document_mistakes = read_documents(draft)
+        if mistakes := [*manifest_mistakes, *document_mistakes]:
             raise DatasetError(mistakes)
     return WrittenDocuments(folder, tuple(folder / FOLDER / file for file in files), ids, skipped)
 
@@ -85,15 +85,15 @@ def _convert(
     names = DocumentNames()
     mistakes: list[str] = []
     for document in documents:
-        read = _text(document)
-        if _is_binary(read):
+        content = _text(document)
+        if _is_binary(content):
             name = _metadata_text(document, "file_name") or document.node_id
             mistakes.append(
                 f"document {name} is the content of a binary file, not its text: choose a reader that extracts the "
-                "text, or install what the reader needs for such files"
+                "text, or install the packages of the reader for such files"
             )
             continue
-        text = _clean(read).removeprefix(BYTE_ORDER_MARK)
+        text = _clean(content).removeprefix(BYTE_ORDER_MARK)
         if not text.strip():
             skipped.append(document.node_id)
             continue
@@ -113,13 +113,13 @@ def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
     title = " ".join(_clean(_metadata_text(node, "title")).split())
     if kind is not None and kind.modality is Modality.CODE:
         suffix = PurePath(file).suffix
-        found = names.name(PurePath(file).stem, suffix)
-        return Document(found, title or found, text, Modality.CODE)
+        id_ = names.name(PurePath(file).stem, suffix)
+        return Document(id_, title or id_, text, Modality.CODE)
     page = _metadata_text(node, "page_label")
     stem = PurePath(file).stem if file else node.node_id
-    found = names.name(f"{stem}_p{page}" if file and page else stem)
-    plain = Document(found, found, text)
-    return Document(found, title or default_title(plain), text)
+    id_ = names.name(f"{stem}_p{page}" if file and page else stem)
+    untitled = Document(id_, id_, text)
+    return Document(id_, title or default_title(untitled), text)
 
 
 def _text(node: BaseNode) -> str:

@@ -1,10 +1,10 @@
 """Copy searches to Optuna studies in the same database, for ``optuna-dashboard sqlite:///cache.sqlite``.
 
-Searches never read the studies. A trial is a proposal: its parameters are the options of the families, its value the
-fitness on the search questions. Trials of candidates that a race dropped are pruned; those without a fitness failed.
+Searches never read the studies. A trial is a proposal, with the options of the families as parameters, and the
+fitness on the search questions as value. Candidates eliminated in a race are pruned, those without a fitness failed.
 
-Optuna commits every trial and queries the database for each parameter. Here many trials are written in one or two
-transactions of Optuna's own classes, so the stored rows are the same.
+Optuna commits every trial and queries the database for each parameter. This module writes many trials in one or two
+transactions with the same rows.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class Mirror:
 def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
     """Copy the run whose key begins with ``run_key``, or the latest run, to a study in its cache.
 
-    ``cache`` is an open store, a file or a URL. Can be repeated, also during the search: only new and changed trials
-    are written.
+    ``cache`` is an open store, a file or a URL. Repeated calls, also during a search, write only new and changed
+    trials.
 
     Raises:
-        UsageError: no run, or several, have such a key.
+        UsageError: no run or several runs have such a key.
         StoreError: the cache cannot be written, or its studies are of another version of Optuna.
     """
     with open_store(cache, read_only=True) as store:  # does not create a cache
-        run = _chosen(store, run_key)
+        run = _find_run(store, run_key)
         with suppress_optuna_logs(), study_tables(store.location, store.place) as tables:
             return _mirror(store, run, tables)
 
@@ -87,14 +87,14 @@ def mirror_all(cache: Store | str | Path) -> list[Mirror]:
         return [_mirror(store, run, tables) for run in runs]
 
 
-def _chosen(store: Store, run_key: str | None) -> RunRow:
+def _find_run(store: Store, run_key: str | None) -> RunRow:
     runs = [run for run in store.runs() if run.key.startswith(run_key or "")]
     if not runs and run_key:
         raise UsageError(f"the cache {store.place} has no run {run_key!r}: see  ragsmith runs")
     if not runs:
         raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
     if run_key and len(runs) > 1:
-        raise UsageError(f"{len(runs)} runs have keys that begin with {run_key!r}: give more of it")
+        raise UsageError(f"{len(runs)} runs have keys that begin with {run_key!r}: give more characters")
     return runs[-1]
 
 
@@ -102,18 +102,18 @@ def _mirror(store: Store, run: RunRow, tables: StudyTables) -> Mirror:
     study = _study(tables.storage, store, run)
     study_id = tables.storage.get_study_id_from_name(study.study_name)
     proposals = store.proposals(run.key)
-    known = {trial.number: trial for trial in tables.trials(study_id)}
-    wanted = _trials(store, run, proposals, known)
-    written = tables.update(study_id, wanted)
-    current = study.user_attrs
+    existing = {trial.number: trial for trial in tables.trials(study_id)}
+    trials = _trials(store, run, proposals, existing)
+    written = tables.update(study_id, trials)
+    attributes = study.user_attrs
     for name, value in _study_attributes(run, proposals).items():
-        if name not in current or current[name] != value:
+        if name not in attributes or attributes[name] != value:
             study.set_user_attr(name, value)
-    return Mirror(run.key, study.study_name, len(wanted), written)
+    return Mirror(run.key, study.study_name, len(trials), written)
 
 
 def _delete_studies_without_run(storage: RDBStorage, runs: Collection[str]) -> None:
-    """Delete studies of runs that the cache no longer has; studies of other programs stay."""
+    """Delete the studies of removed runs; studies of other programs are kept."""
     for study in storage.get_all_studies():
         run = study.user_attrs.get("run")
         if run is not None and run not in runs and study.study_name.startswith(STUDY_PREFIX):
@@ -159,9 +159,9 @@ def _state(row: ProposalRow) -> TrialState:
 
 
 def _trials(
-    store: Store, run: RunRow, proposals: Sequence[ProposalRow], known: Mapping[int, FrozenTrial]
+    store: Store, run: RunRow, proposals: Sequence[ProposalRow], existing: Mapping[int, FrozenTrial]
 ) -> list[FrozenTrial]:
-    """Return a trial for every proposal. The scores of ``known`` trials are not read again."""
+    """Return a trial for every proposal; the scores of ``existing`` trials are not read again."""
     record = RunRecord.from_dict(run.value)
     labels = record.space.options
     names = [name for name in (*(family.name for family in FAMILIES), *SETTINGS) if name in labels]
@@ -181,10 +181,10 @@ def _trials(
             user_attrs={"step": row.step, "evaluation": row.evaluation},
             system_attrs={},
             intermediate_values={},
-            trial_id=-1,  # given by the database
+            trial_id=-1,  # assigned by the database
         )
-        before = known.get(row.position)
-        if fitness is None or before is None or not is_up_to_date(before, trial):
+        existing_trial = existing.get(row.position)
+        if fitness is None or existing_trial is None or not is_up_to_date(existing_trial, trial):
             trial.user_attrs |= _measures(store, record, row.evaluation)
         trials.append(trial)
     return trials
@@ -193,19 +193,19 @@ def _trials(
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
     """Return the mean scores of an evaluation, and the numbers of scored and failed search questions."""
     evaluation = build_evaluation(key, (), record.split.search, store.results(key))
-    shown = {**{HEADLINE[name]: name for name in COMPOSITES}, "calls": "calls"}
-    shown |= {name: name for name in evaluation.measures}
-    means = {name: evaluation.mean(value) for name, value in shown.items()}
-    found = {name: mean for name, mean in means.items() if mean is not None}
-    return {**found, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}
+    columns = {**{HEADLINE[name]: name for name in COMPOSITES}, "calls": "calls"}
+    columns |= {name: name for name in evaluation.measures}
+    means = {name: evaluation.mean(value) for name, value in columns.items()}
+    scores = {name: mean for name, mean in means.items() if mean is not None}
+    return {**scores, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}
 
 
 TIMEOUT_SECONDS = 30.0
 BATCH_TRIALS = 250
-"""Trials in a transaction, which delays a running search by some tenths of a second."""
+"""Trials per transaction, which delays a running search by some tenths of a second."""
 MAX_ATTEMPTS = 5
 PAUSE_SECONDS = 0.1
-"""Before the next attempt to create tables that another process is creating."""
+"""Seconds before the next attempt to create tables, if another process creates them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,25 +220,27 @@ class StudyTables:
         return self.storage.get_all_trials(study_id, deepcopy=False)
 
     def update(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH_TRIALS) -> int:
-        """Update the trials of a study to ``wanted``, with distinct numbers; return how many were written.
+        """Update the trials of a study to ``wanted``, with distinct numbers; return the number of written trials.
 
-        Equal trials stay. A transaction writes ``batch`` trials; several processes can update at the same time.
+        Equal trials are kept. A transaction writes ``batch`` trials; several processes can update at the same time.
         """
         written = 0
         while True:
-            listed = self.trials(study_id)
-            times = Counter(trial.number for trial in listed)
-            kept = {trial.number: trial for trial in listed if times[trial.number] == 1}
-            differing = (t for t in wanted if t.number not in kept or not is_up_to_date(kept[t.number], t))
-            new = list(islice(differing, batch))
-            gone = (times.keys() - {t.number for t in wanted}) | (times.keys() & {t.number for t in new})
-            if not new and not gone:
+            existing = self.trials(study_id)
+            counts = Counter(trial.number for trial in existing)
+            unique = {trial.number: trial for trial in existing if counts[trial.number] == 1}
+            changed = (t for t in wanted if t.number not in unique or not is_up_to_date(unique[t.number], t))
+            new = list(islice(changed, batch))
+            obsolete = (counts.keys() - {t.number for t in wanted}) | (counts.keys() & {t.number for t in new})
+            if not new and not obsolete:
                 return written
-            if self._exchange(study_id, new, gone, times):
+            if self._replace_trials(study_id, new, obsolete, counts):
                 written += len(new)
 
-    def _exchange(self, study_id: int, new: Sequence[FrozenTrial], gone: set[int], expected: Counter[int]) -> bool:
-        """Write ``new`` and delete the trials numbered ``gone``; return False if another process changed the study."""
+    def _replace_trials(
+        self, study_id: int, new: Sequence[FrozenTrial], obsolete: set[int], expected: Counter[int]
+    ) -> bool:
+        """Write ``new`` and delete the trials numbered ``obsolete``; return False if the study has changed."""
         records = [_record(study_id, trial) for trial in new]
         with Session(self.engine) as session, session.begin():
             session.get(models.StudyModel, study_id, with_for_update=True)  # Optuna's lock, if the database locks rows
@@ -248,7 +250,7 @@ class StudyTables:
             session.add_all(records)
             session.flush()  # before deleting, so that no id is reused: dashboards remember ids
             for row in rows:
-                if row.number in gone:
+                if row.number in obsolete:
                     session.delete(row)
         return True
 
@@ -268,7 +270,7 @@ def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT_S
     Raises:
         StoreError: the tables cannot be written, or are of another version of Optuna.
     """
-    with _explained(place), ExitStack() as stack:
+    with _translate_driver_errors(place), ExitStack() as stack:
         if isinstance(location, URL):
             engine = server_engine(location, timeout=timeout)
         else:
@@ -307,7 +309,7 @@ def _connector(path: Path, timeout: float) -> Callable[[], sqlite3.Connection]:
 
 
 @contextmanager
-def _explained(place: str) -> Iterator[None]:
+def _translate_driver_errors(place: str) -> Iterator[None]:
     with translate_errors(place):
         try:
             yield

@@ -366,5 +366,5 @@ def test_programs_that_were_edited_are_not_replaced(here: Path, capsys: pytest.C
     before = {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()}
     assert deploy("-o", "kit", "--force") == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "Dockerfile, compose.yaml, pipeline.py, server.py were put there, or edited, since the kit was made" in said
+    assert "Dockerfile, compose.yaml, pipeline.py, server.py were added or edited, since the kit was made" in said
     assert {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()} == before

@@ -44,7 +44,7 @@ def test_what_must_not_be_written_to_is_refused(tmp_path: Path) -> None:
     check_target(kit, force=False)
     (kit / "notes.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(UsageError, match="is not empty and is no starter kit"):
+        with pytest.raises(UsageError, match="is not empty and is not a starter kit"):
             check_target(kit, force=force)
     with pytest.raises(UsageError, match="is a file"):
         check_target(kit / "notes.txt", force=True)

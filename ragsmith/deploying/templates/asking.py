@@ -1,4 +1,4 @@
-"""One request to the server, with the standard library alone."""
+"""Send a request to the server, with the standard library only."""
 
 import json
 import os
@@ -7,11 +7,11 @@ import urllib.request
 from typing import Any
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks the server itself, whatever proxy this machine goes through to others."""
+"""Opener that ignores the proxy settings of this machine."""
 
 
-def asked(url: str, body: dict[str, Any] | None = None, seconds: float = 150.0) -> tuple[int, Any]:
-    """The status and the JSON that ``url`` replies; ``body`` makes it a POST. RAGSMITH_TOKEN goes along, if it is set.
+def request(url: str, body: dict[str, Any] | None = None, seconds: float = 150.0) -> tuple[int, Any]:
+    """Return the status and the JSON of the reply; a ``body`` is sent by POST, with RAGSMITH_TOKEN if it is set.
 
     Raises:
         OSError: there is no reply.
@@ -22,14 +22,14 @@ def asked(url: str, body: dict[str, Any] | None = None, seconds: float = 150.0) 
     data = None if body is None else json.dumps(body).encode()
     try:
         with DIRECT.open(urllib.request.Request(url, data, headers), timeout=seconds) as reply:
-            return reply.status, read(reply.read())
+            return reply.status, parse(reply.read())
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, read(error.read())
+            return error.code, parse(error.read())
 
 
-def read(data: bytes) -> Any:
-    """JSON as what it says, and anything else as text."""
+def parse(data: bytes) -> Any:
+    """Parse JSON; return anything else as text."""
     try:
         return json.loads(data)
     except ValueError:

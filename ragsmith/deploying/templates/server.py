@@ -1,6 +1,6 @@
-"""Serve winner.yaml over HTTP, as ``ragsmith serve`` does; what differs from place to place is a variable.
+"""Serve winner.yaml over HTTP, like ``ragsmith serve``, with settings from environment variables.
 
-It prints its address once it answers, and stops on SIGTERM or Ctrl-C when what it has accepted is answered.
+The server prints its URL when it has started. On SIGTERM or Ctrl-C it answers accepted requests, and stops.
 """
 
 import os
@@ -14,12 +14,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def setting(name: str, default: str = "") -> str:
-    """What a variable says; one that is empty says nothing."""
+    """Return the variable RAGSMITH_``name``, or ``default`` if it is unset or empty."""
     return os.environ.get(f"RAGSMITH_{name}") or default
 
 
 def main() -> int:
-    """Serve until a signal comes."""
+    """Serve until a signal is received, and return the exit code."""
     if not os.environ.get("RAGSMITH_TOKEN"):
         os.environ.pop("RAGSMITH_TOKEN", None)
     try:

@@ -23,7 +23,7 @@ class RetrievedPart:
     score: float
 
     def id(self, framework: str) -> str:
-        """Return a UUID, as vector stores require, that depends only on framework, place and text."""
+        """Return a UUID, as vector stores require, that depends only on framework, span and text."""
         return str(UUID(digest(framework, self.span, self.text)))
 
     @property
@@ -33,28 +33,28 @@ class RetrievedPart:
 
 
 def retrieve_parts(pipeline: Pipeline, question: str) -> Iterator[RetrievedPart]:
-    """Retrieve for ``question``, up to and including passage augmentation; nothing is generated.
+    """Retrieve for ``question``, up to and including passage augmentation, without generation.
 
     Raises:
         UsageError: the question is blank.
-        StageFailed: a stage fails; the error names it.
+        StageFailed: a stage failed.
     """
-    return parts_of(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(check_question(question))))
+    return distinct_parts(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(check_question(question))))
 
 
 def check_question(question: str) -> str:
     """Return ``question``; raise UsageError if it is blank."""
     if not question.strip():
-        raise UsageError("the question is blank: ask something")
+        raise UsageError("the question is blank: give a question")
     return question
 
 
-def parts_of(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:
-    """Yield the distinct parts of documents that ``passages`` were made from, in their order."""
-    best: dict[Span, float] = {}
+def distinct_parts(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:
+    """Yield the distinct parts of documents behind ``passages``, in their order."""
+    best_scores: dict[Span, float] = {}
     for passage in passages:
         for span in passage.sources:
-            best[span] = max(passage.score, best.get(span, passage.score))
+            best_scores[span] = max(passage.score, best_scores.get(span, passage.score))
     corpus = pipeline.setup.corpus
-    for span, score in best.items():
+    for span, score in best_scores.items():
         yield RetrievedPart(span, corpus.text(span), corpus.documents[span.doc].title, score)
