@@ -332,8 +332,8 @@ def test_what_was_made_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["-o", "documents"], "is no starter kit"),
-        (["-o", "documents", "--force"], "is no starter kit"),
+        (["-o", "documents"], "is not a starter kit"),
+        (["-o", "documents", "--force"], "is not a starter kit"),
         (["-o", "winner.yaml"], "is a file"),
         (["-o", "kit", "--documents", "nowhere"], "is not a folder or a data set"),
         (["-o", "kit", "--dataset", "nowhere"], "neither a folder nor the name of a data set"),
@@ -366,5 +366,5 @@ def test_programs_that_were_edited_are_not_replaced(here: Path, capsys: pytest.C
     before = {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()}
     assert deploy("-o", "kit", "--force") == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "Dockerfile, compose.yaml, pipeline.py, server.py were added or edited, since the kit was made" in said
+    assert "Dockerfile, compose.yaml, pipeline.py, server.py were added or edited after the kit was written" in said
     assert {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()} == before

@@ -186,7 +186,7 @@ def test_other_documents_and_questions_have_no_scores_yet(winner: Path, tiny_fol
     write_dataset(other, tmp_path / "fewer")
     made = ragsmith.deploy(winner, tmp_path / "kit", dataset=tmp_path / "fewer")
     assert load_dataset(made.folder / "data").digest == other.digest
-    assert any("scores of the search are left out" in note for note in made.notes)
+    assert any("scores of the search are omitted" in note for note in made.notes)
     assert not {"expected", "reference"} & set(yaml.safe_load((made.folder / "winner.yaml").read_text()))
     assert ".github/workflows/gate.yml" in made.files
 
@@ -217,8 +217,8 @@ def test_models_that_mark_are_needed_where_there_is_a_gate(winner: Path, tmp_pat
     assert made.extras == ("sentence-transformers", "serve")
     gate = (made.folder / ".github" / "workflows" / "gate.yml").read_text()
     assert "OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}" in gate
-    assert "or mark answers for the gate" in (made.folder / "README.md").read_text()
-    assert "to have answers marked:\nOPENAI_API_KEY=\n" in (made.folder / ".env.example").read_text()
+    assert "including the judge of the gate" in (made.folder / "README.md").read_text()
+    assert "for the judge of answers:\nOPENAI_API_KEY=\n" in (made.folder / ".env.example").read_text()
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "well.md").write_text("# The well\n\nThe well of Coldwell is ninety feet deep.")
     bare = ragsmith.deploy(beside, tmp_path / "bare", documents=tmp_path / "notes")  # nothing is marked
@@ -297,7 +297,7 @@ def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Pa
     mine.parent.mkdir(parents=True)
     mine.write_text("name: mine\n")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(UsageError, match=r"gate\.yml was put there"):
+    with pytest.raises(UsageError, match=r"gate\.yml was added"):
         ragsmith.deploy(winner, folder, force=True)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     mine.unlink()

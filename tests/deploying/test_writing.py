@@ -60,7 +60,7 @@ def test_documents_of_somebody_are_not_gone_over(tmp_path: Path, change: dict[st
     for name, data in change.items():
         (kit / name).write_bytes(data)
     before = files(kit)
-    with pytest.raises(UsageError, match="since the kit was made"):
+    with pytest.raises(UsageError, match="after the kit was written"):
         write_kit(SECOND, kit, nothing_wrong)
     assert files(kit) == before
     write_kit({**SECOND, **change}, kit, nothing_wrong)  # deployed on these very documents
@@ -70,10 +70,10 @@ def test_documents_of_somebody_are_not_gone_over(tmp_path: Path, change: dict[st
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"README.md": b"edited"}, ["README.md was put"]),  # would be replaced
-        ({"old.py": b"edited"}, ["old.py was put"]),  # would be removed
-        ({"server.py": b"mine"}, ["server.py was put"]),  # the earlier kit had none
-        ({"README.md": b"edited", "server.py": b"mine"}, ["README.md, server.py were put", "move them away"]),
+        ({"README.md": b"edited"}, ["README.md was added"]),  # would be replaced
+        ({"old.py": b"edited"}, ["old.py was added"]),  # would be removed
+        ({"server.py": b"mine"}, ["server.py was added"]),  # the earlier kit had none
+        ({"README.md": b"edited", "server.py": b"mine"}, ["README.md, server.py were added", "move them away"]),
     ],
 )
 def test_what_somebody_wrote_or_edited_is_not_gone_over(
@@ -102,7 +102,7 @@ def test_a_folder_or_a_link_where_a_file_is_written_is_not_gone_over(tmp_path: P
     (kit / "server.py" / "mine.py").write_text("mine")
     (kit / "README.md").unlink()
     (kit / "README.md").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"README\.md, server\.py were put there"):
+    with pytest.raises(UsageError, match=r"README\.md, server\.py were added"):
         write_kit(SECOND, kit, nothing_wrong)
     assert (kit / "server.py" / "mine.py").read_text() == "mine"
     assert (kit / "README.md").is_symlink()

@@ -300,7 +300,7 @@ def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
             with pytest.raises(RefusedContent):
                 reranker.score(f"query {n}", texts)
     assert len(model.batches) == 3 * (MAX_FAILED_REQUESTS - 1)
-    with pytest.raises(ModelUnavailable, match=f"one usable reply to {MAX_FAILED_REQUESTS} requests"):
+    with pytest.raises(ModelUnavailable, match=f"no usable reply to {MAX_FAILED_REQUESTS} requests"):
         reranker.score("one query more", texts)
 
 
