@@ -74,5 +74,5 @@ def test_a_checkout_of_which_git_says_nothing_is_refused(
     (checkout / ".git").write_text("gitdir: nowhere\n")
     if not git:
         monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("empty")))
-    with pytest.raises(UsageError, match="which are your own"):
+    with pytest.raises(UsageError, match="git cannot list which data sets"):
         list(package_files(checkout / "ragsmith"))
