@@ -32,7 +32,7 @@ DOCS = ROOT / "docs"
 NEEDS = {"fitted": "is fitted on search questions", "gold": "the gold labels: for analysis only"}
 """What tools that are no models mean to a reader."""
 
-SUBJECTS = {"ranking": "the ranking", "passages": "the passages that are read", "answer": "the answer"}
+SUBJECTS = {"ranking": "the ranking", "passages": "the passages of the prompt", "answer": "the answer"}
 """What a measure judges, in words."""
 
 
@@ -42,8 +42,8 @@ def techniques() -> Iterator[str]:
     yield "# Techniques"
     yield (
         "A pipeline has one option of each of the nine families below, in their order. An option is a technique with "
-        "values for its parameters: a default stands behind the parameter's name, and in brackets what it may be and "
-        "the values that are worth a search; of a word, these are all. `ragsmith techniques NAME` says more about one."
+        "values for its parameters, listed with their defaults and, in brackets, their valid values and "
+        "the values that a search may try. `ragsmith techniques NAME` describes one in detail."
     )
     for family in FAMILIES:
         yield f"## {family.name}: {family.purpose}"
@@ -87,27 +87,27 @@ def measures() -> Iterator[str]:
     """Every measure by what it judges: its range, which way is better, and its paper; and what fitness is made of."""
     yield "# Measures"
     yield (
-        "A measure is worked out for each question, and then averaged over those that have it. Each is a function in "
-        "`ragsmith/measures/`; its name is what a fitness of your own, records and CSV call it by."
+        "A measure is computed for each question, and averaged over the questions for which it is defined. Each is a "
+        "function in `ragsmith/measures/`; its name is used in user-defined fitnesses, records and CSV."
     )
     yield (
-        "A chunk is relevant when it covers at least half of a gold span; of a span too long for that, every chunk "
-        "that lies in it by half of its own length or more, or, if there is none, what covers most of it."
+        "A chunk is relevant if it covers at least half of a gold span. For longer spans, every chunk with at least "
+        "half of its length in the span is relevant, or, if there is none, the chunk that covers most of it."
     )
     made = {name: f"the mean of {', '.join(f'`{one}`' for one in ones)}" for name, ones in COMPOSITES.items()}
-    made["fitness"] = f"the {Fitness().formula}, unless a search is given another"
+    made["fitness"] = f"the {Fitness().formula}, by default"
     yield "\n".join(f"- `{name}`, {HEADLINE[name]}: {formula}" for name, formula in made.items())
     named = [
         f"- `--fitness {name}`: {_text(' '.join((inspect.getdoc(fn) or '').split()))}"
         for name, fn in BUILTIN_FITNESSES.items()
     ]
-    beside = "Beside the paper's there are these, and functions of your own (`--fitness FILE.py:function`):"
-    yield "\n".join([beside, "", *named])
+    heading = "Other fitnesses, besides user-defined functions (`--fitness FILE.py:function`):"
+    yield "\n".join([heading, "", *named])
     for subject in get_args(Subject):
         yield f"## Of {SUBJECTS[subject]}"
         listed = [one for one in registered_measures().values() if one.subject == subject]
         yield "\n".join(
-            ["| name | shown as | what it is | range | needs | paper |", "| --- " * 6 + "|", *map(_measure, listed)]
+            ["| name | label | definition | range | requires | paper |", "| --- " * 6 + "|", *map(_measure, listed)]
         )
 
 
