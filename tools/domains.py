@@ -29,7 +29,7 @@ from ragsmith.datasets.bundled import bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.check import check
-from ragsmith.labelling.checking.finding import GateState, Limit, number
+from ragsmith.labelling.checking.finding import GateState, Limit, format_number
 from ragsmith.types import Dataset, Document, Example
 
 TYPES = ("factual", "interpretation", "long_answer")
@@ -233,7 +233,7 @@ def mistakes(domain: Domain) -> Iterator[str]:
     """What does not hold of an annotated domain, in sentences; figures out of their limits come first."""
     for figure in figures(domain):
         if figure.value is not None and not figure.holds:
-            yield f"{figure.name}: {number(figure.value)}, and not {figure.limit}"
+            yield f"{figure.name}: {format_number(figure.value)}, and not {figure.limit}"
     if not domain.annotations:
         return
     examples = {example.id: example for example in domain.data.examples}
@@ -453,7 +453,7 @@ def _value(figure: Mapping[str, Any] | None) -> str:
     if figure is None or figure["value"] is None:
         return "-"
     value = figure["value"]
-    return f"{value:,.0f}" if float(value).is_integer() and value > 1 else number(value)
+    return f"{value:,.0f}" if float(value).is_integer() and value > 1 else format_number(value)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import Budget, Limits, Spent, parse_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.labelling.checking.check import Check, GateOptions, check, check_page, check_request
+from ragsmith.labelling.checking.check import Check, GateOptions, check, check_page, select_gates
 from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
-from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
+from ragsmith.labelling.drafting.drafting import DraftingResult, draft_dataset
 from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.labelling.reviewing.review import Review
 from ragsmith.models.calls import is_chat_model
@@ -171,7 +171,7 @@ def draft_questions(
     cache: Store | str | Path = CACHE,
     on_plan: Callable[[DraftingPlan], None] | None = None,
     on_progress: Callable[[int, int, int], None] | None = None,
-) -> Drafted:
+) -> DraftingResult:
     """Draft questions about the documents of a data set, until it has ``questions`` drafted ones.
 
     >>> drafted = ragsmith.draft_questions("my_data", questions=50, models={"language_model": "openai:MODEL"})
@@ -264,7 +264,7 @@ def check_dataset(
         UsageError: the data set cannot be read, or a gate or an option cannot be used.
     """
     import_files(imports)
-    check_request(only, without, options, chunk_size)
+    select_gates(only, without, options, chunk_size)
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     found = check(data, only=only, without=without, options=options, chunk_size=chunk_size)
     if html is not None:

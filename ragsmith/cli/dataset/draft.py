@@ -36,7 +36,7 @@ from ragsmith.errors import UsageError, WrongOption
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
     from ragsmith.labelling.drafting.asking import DraftingPlan
-    from ragsmith.labelling.drafting.drafting import Drafted
+    from ragsmith.labelling.drafting.drafting import DraftingResult
     from ragsmith.labelling.reviewing.review import Review
 
 
@@ -123,7 +123,7 @@ def _print_progress(drafts: int, passed: int, wanted: int) -> None:
     print_stderr(f"{drafts:>6,} drafts  {passed:>6,} of {wanted:,} passed")
 
 
-def _drafted_json(drafted: Drafted) -> dict[str, object]:
+def _drafted_json(drafted: DraftingResult) -> dict[str, object]:
     return {
         "folder": str(drafted.folder),
         "questions": drafted.found + len(drafted.added),
@@ -141,7 +141,7 @@ def _drafted_json(drafted: Drafted) -> dict[str, object]:
     }
 
 
-def _print_drafted(drafted: Drafted, wanted: int) -> None:
+def _print_drafted(drafted: DraftingResult, wanted: int) -> None:
     folder, replies, spent = drafted.folder, drafted.replies, drafted.spent
     total = drafted.drafts + len(drafted.added)
     missing = wanted - total
@@ -244,7 +244,7 @@ def check(
 
     `ragsmith dataset gates` lists the gates.
     """
-    from ragsmith.labelling.checking.check import check_page, lines
+    from ragsmith.labelling.checking.check import check_page, format_lines
     from ragsmith.text.writing import write_file
 
     data = ragsmith.load_dataset(dataset)
@@ -258,7 +258,7 @@ def check(
             chunk_size=chunk_size,
         )
     plain = {**result.plain(), "passed": result.passed(strict=strict), "page": str(page)}
-    show_result(as_json, plain, lambda: print_lines(*lines(result)))
+    show_result(as_json, plain, lambda: print_lines(*format_lines(result)))
     write_file(check_page(result), page)  # last: if it cannot be written, the findings are printed all the same
     if not as_json:
         print_line(str(page))

@@ -9,15 +9,15 @@ from typing import Any
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.errors import WrongOption
-from ragsmith.labelling.checking.finding import GateFinding, GateState, number
-from ragsmith.labelling.checking.gates import GATES, chosen_gates
+from ragsmith.labelling.checking.finding import GateFinding, GateState, format_number
+from ragsmith.labelling.checking.gates import GATES, find_gates
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.reporting.rendering import render
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
 
-SMALLEST_CHUNK = 100
+MIN_CHUNK_CHARACTERS = 100
 """Minimum chunk size that can be given, in characters."""
 GateOptions = Mapping[str, Mapping[str, object]]
 """Values of options by gate and name."""
@@ -88,7 +88,7 @@ def check(
     Raises:
         UsageError: a gate or an option is invalid, or no gate is selected.
     """
-    chosen = check_request(only, without, options, chunk_size)
+    chosen = select_gates(only, without, options, chunk_size)
     view = DatasetView(dataset, chunk_size)
     findings = tuple(gate(view, (options or {}).get(gate.name)) for gate in chosen)
     return Check(
@@ -104,7 +104,7 @@ def check(
     )
 
 
-def check_request(
+def select_gates(
     only: Sequence[str], without: Sequence[str], options: GateOptions | None, chunk_size: int
 ) -> tuple[Gate, ...]:
     """Return the selected gates.
@@ -112,36 +112,36 @@ def check_request(
     Raises:
         UsageError: a gate or an option is invalid, or no gate is selected.
     """
-    chosen = chosen_gates(only, without)
+    chosen = find_gates(only, without)
     selected = {gate.name: gate for gate in chosen}
     for name, values in (options or {}).items():
         if name not in selected:
             raise WrongOption("set", f"names a gate that does not run: {name!r}; {did_you_mean(name, selected)}")
         selected[name].check_options(values)
-    if chunk_size < SMALLEST_CHUNK:
-        raise WrongOption("chunk_size", f"is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
+    if chunk_size < MIN_CHUNK_CHARACTERS:
+        raise WrongOption("chunk_size", f"is {chunk_size}: give at least {MIN_CHUNK_CHARACTERS} characters")
     return chosen
 
 
 ORDER = (GateState.FAILED, GateState.WARNING, GateState.PASSED, GateState.NOT_JUDGED)
 
 
-def headline(check: Check) -> str:
+def describe_result(check: Check) -> str:
     """Return a summary of the check in one sentence."""
     if not check.failed:
-        return f"No gate failed: {states(check)}."
+        return f"No gate failed: {describe_states(check)}."
     *names, last = [finding.gate for finding in check.failed]
     listed = f"{', '.join(names)} and {last}" if names else last
-    return f"{len(check.failed)} gate{'s' if names else ''} failed, {listed}: {states(check)}."
+    return f"{len(check.failed)} gate{'s' if names else ''} failed, {listed}: {describe_states(check)}."
 
 
-def states(check: Check) -> str:
+def describe_states(check: Check) -> str:
     """Return the number of gates in each state, as text."""
     count = Counter(finding.state for finding in check.findings)
     return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in ORDER if count[state])
 
 
-def about(check: Check) -> str:
+def describe_counts(check: Check) -> str:
     """Return the numbers of documents, chunks and questions, as text."""
     text = f"{check.documents:,} documents, {check.chunks:,} chunks, {check.questions:,} questions"
     if check.drafted:
@@ -151,27 +151,27 @@ def about(check: Check) -> str:
     return text
 
 
-def lines(check: Check) -> list[str]:
+def format_lines(check: Check) -> list[str]:
     """Return the check as lines of text: a line for each gate, then the advice."""
     longest = max(len(finding.gate) for finding in check.findings)
-    found = [f"{check.dataset}: {about(check)}"]
+    found = [f"{check.dataset}: {describe_counts(check)}"]
     for finding in check.findings:
         found.append(f"  {finding.state.value:<10}  {finding.gate:<{longest}}  {finding.sentence}")
-    found.append(headline(check))
+    found.append(describe_result(check))
     for finding in check.findings:
         if finding.advice and finding.state is not GateState.PASSED:
-            found.append(f"{finding.gate} {_ended(finding)}: {finding.advice}")
+            found.append(f"{finding.gate} {_format_verb(finding)}: {finding.advice}")
     return found
 
 
-def shown(finding: GateFinding) -> str:
+def format_figure(finding: GateFinding) -> str:
     """Return the figure of a finding and its limit, as text; "" if the gate was not judged."""
     if finding.figure is None or finding.limit is None:
         return ""
-    return f"{number(finding.figure)} ({finding.limit})"
+    return f"{format_number(finding.figure)} ({finding.limit})"
 
 
-def _ended(finding: GateFinding) -> str:
+def _format_verb(finding: GateFinding) -> str:
     return "failed" if finding.state is GateState.FAILED else "warns"
 
 
@@ -179,7 +179,7 @@ def _plural(state: GateState, count: int) -> str:
     return "warnings" if state is GateState.WARNING and count > 1 else state.value
 
 
-LISTED = 30
+MAX_LISTED_OFFENDERS = 30
 """Maximum number of offenders listed for a gate; ``--json`` lists all of them."""
 
 
@@ -188,9 +188,9 @@ def check_page(check: Check) -> str:
     return render(
         "check.html.j2",
         check=check,
-        headline=headline(check),
-        about=about(check),
+        headline=describe_result(check),
+        about=describe_counts(check),
         gates=GATES,
-        shown=shown,
-        listed=LISTED,
+        shown=format_figure,
+        listed=MAX_LISTED_OFFENDERS,
     )

@@ -19,7 +19,7 @@ class GateState(StrEnum):
     NOT_JUDGED = "not judged"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a share with three digits, and a number of at least 10 as an integer."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
@@ -33,8 +33,12 @@ class Limit:
 
     def __str__(self) -> str:
         if self.low is not None and self.high is not None:
-            return f"{number(self.low)} to {number(self.high)}"
-        return f"at most {number(self.high)}" if self.high is not None else f"at least {number(self.low or 0.0)}"
+            return f"{format_number(self.low)} to {format_number(self.high)}"
+        return (
+            f"at most {format_number(self.high)}"
+            if self.high is not None
+            else f"at least {format_number(self.low or 0.0)}"
+        )
 
     def holds(self, figure: float) -> bool:
         """Whether ``figure`` is within the limit, up to rounding errors."""

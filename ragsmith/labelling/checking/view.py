@@ -212,7 +212,7 @@ MIN_RECALL_RATIO = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class EvidenceMatching:
     """Whether BM25 finds the evidence of a question more often with this question than with others.
 
     ``recall`` is its Recall@5 by question, relative to the maximum with 5 units; ``own`` is the mean; ``others`` is the
@@ -224,7 +224,7 @@ class Belonging:
     others: float
 
     @classmethod
-    def from_view(cls, view: DatasetView) -> Belonging:
+    def from_view(cls, view: DatasetView) -> EvidenceMatching:
         """Compute the values for the ranked questions, of which there must be at least one."""
         found = view.ranks("bm25").recall
         units = {e.id: len(view.relevance(e).units) for e in view.ranked}

@@ -29,7 +29,7 @@ from ragsmith.labelling.drafting.checks import (
     rival_passages,
     round_trip_problem,
 )
-from ragsmith.labelling.drafting.draft import Draft, RejectedDraft, quote_of
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft, make_quote
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.registry import DraftingMethod
@@ -44,24 +44,24 @@ T = TypeVar("T")
 ROLE = "controller"
 """Role under which the gateway counts the requests."""
 
-MAX_BATCH = 32
+MAX_BATCH_DRAFTS = 32
 """Maximum number of drafts in a batch of checks."""
 
-MIN_WAVE = 4
+MIN_WAVE_REQUESTS = 4
 """Minimum number of requests in a wave; the replies of a wave are read before the next is sent."""
 
-CHECKS = 2
+N_CHECKS = 2
 """Number of requests that check a draft."""
 
-MORE_SAMPLES = 3
+N_RETRY_SAMPLES = 3
 """Number of further samples after an unreadable reply if ``retry_failed`` is set, each with another seed."""
 
-AGAIN = "\n\nYour last reply could not be used: {problem}. Reply in exactly the form asked for."
+RETRY_SUFFIX = "\n\nYour last reply could not be used: {problem}. Reply in exactly the form asked for."
 
 
 @dataclass(frozen=True, slots=True)
 class DraftingFailure:
-    """Request without a readable reply: its prompt, the passage or question, and the kind and reason of the failure."""
+    """A request without a readable reply: its prompt, passage or question, and the kind and reason of the failure."""
 
     prompt: str
     about: str
@@ -93,21 +93,21 @@ class DraftingRequest:
     def inputs(self) -> dict[str, Input]:
         """Values of the placeholders of the prompt."""
         texts = tuple(chunk.text for chunk in self.shown)
-        title = " and ".join(dict.fromkeys(_titled(chunk) for chunk in self.shown))
+        title = " and ".join(dict.fromkeys(_full_title(chunk) for chunk in self.shown))
         return {"title": title, "texts": texts} if len(texts) > 1 else {"title": title, "text": texts[0]}
 
     def drafts(self, written: Iterable[DraftReply], model: str) -> list[Draft]:
         """Return the drafts in a reply."""
         found = []
         for reply in written:
-            quotes = tuple(dict.fromkeys(quote_of(self.shown[number - 1], text) for number, text in reply.quotes))
+            quotes = tuple(dict.fromkeys(make_quote(self.shown[number - 1], text) for number, text in reply.quotes))
             method, passage = self.method, self.shown[0].span
             draft = Draft(reply.question, reply.answer, quotes, method.type, method.name, passage)
             found.append(replace(draft, answerable=method.answerable, model=model, prompt=method.digest))
         return found
 
 
-def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[DraftingRequest]:
+def plan_requests(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[DraftingRequest]:
     """Return requests of all suitable methods for all passages: one for each passage, then a second one, and so on.
 
     The next method of a passage is the one with the fewest requests so far; ties go to the method that suits the fewest
@@ -141,7 +141,7 @@ class ModelDrafting:
         gateway: Gateway,
         methods: Sequence[DraftingMethod],
         *,
-        at_once: int = MAX_BATCH,
+        at_once: int = MAX_BATCH_DRAFTS,
         retry_failed: bool = False,
         on_plan: Callable[[DraftingPlan], None] | None = None,
     ) -> None:
@@ -151,7 +151,7 @@ class ModelDrafting:
         self._model = model
         self._methods = methods
         self._at_once = at_once
-        self._samples = 1 + MORE_SAMPLES * retry_failed
+        self._samples = 1 + N_RETRY_SAMPLES * retry_failed
         self._answered = False
         self._on_plan = on_plan or (lambda plan: None)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="ragsmith-draft")
@@ -174,15 +174,15 @@ class ModelDrafting:
 
         It sends requests in waves of at most half of the ``wanted`` drafts, so that few are unnecessary.
         """
-        wave = max(min(math.ceil(wanted / MAX_QUESTIONS / 2), self._at_once), MIN_WAVE)
+        wave = max(min(math.ceil(wanted / MAX_QUESTIONS / 2), self._at_once), MIN_WAVE_REQUESTS)
 
         def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             read = list(passages)
-            requests = requests_for(read, Links(material), self._methods)
-            least = min(math.ceil(wanted / MAX_QUESTIONS), len(requests)) + CHECKS * min(
+            requests = plan_requests(read, Links(material), self._methods)
+            least = min(math.ceil(wanted / MAX_QUESTIONS), len(requests)) + N_CHECKS * min(
                 wanted, MAX_QUESTIONS * len(requests)
             )
-            most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + CHECKS * MAX_QUESTIONS)
+            most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + N_CHECKS * MAX_QUESTIONS)
             self._on_plan(DraftingPlan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
                 if self.paused:
@@ -202,13 +202,13 @@ class ModelDrafting:
         asked = [(CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
         known = self._all(asked)
         for place, answer in zip(places, known, strict=True):
-            found[place] = _judged(drafts[place], CLOSED_BOOK_NAME, answer, closed_book_problem)
+            found[place] = _check_reply(drafts[place], CLOSED_BOOK_NAME, answer, closed_book_problem)
         shown = {p: s for p, one in enumerate(found) if isinstance(one, Draft) and (s := rival_passages(one, material))}
         about = [(drafts[p].question, tuple(chunk.text for chunk in its)) for p, its in shown.items()]
         again = [(ROUND_TRIP, {"question": q, "texts": texts}, q) for q, texts in about]
         found_there = self._all(again)
         for (place, its), reply in zip(shown.items(), found_there, strict=True):
-            found[place] = _judged(
+            found[place] = _check_reply(
                 drafts[place],
                 ROUND_TRIP_NAME,
                 reply,
@@ -262,7 +262,7 @@ class ModelDrafting:
             ModelError: there is no reply.
         """
         view = self.gateway.language_model(self._model, Meter(), ROLE)
-        first, again = _raw_task(task, ""), _raw_task(task, AGAIN)
+        first, again = _raw_task(task, ""), _raw_task(task, RETRY_SUFFIX)
         text = problem = ""
         for sample in range(self._samples):
             for raw in (first, again):
@@ -280,7 +280,7 @@ def _raw_task(task: Task[Any], suffix: str) -> Task[str]:
     return Task(task.name, task.prompt + suffix, str, task.offline, task.max_tokens)
 
 
-def _judged(
+def _check_reply(
     draft: Draft, name: str, reply: T | None, problem: Callable[[Draft, T], str | None]
 ) -> Draft | RejectedDraft | None:
     if reply is None:
@@ -289,5 +289,5 @@ def _judged(
     return RejectedDraft(draft, name, reason) if reason else draft
 
 
-def _titled(chunk: Chunk) -> str:
+def _full_title(chunk: Chunk) -> str:
     return f"{chunk.title or chunk.doc!r}" + (f", {' > '.join(chunk.headings)}" if chunk.headings else "")

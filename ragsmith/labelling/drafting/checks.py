@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ragsmith.labelling.drafting.draft import Draft, place_in
+from ragsmith.labelling.drafting.draft import Draft, locate_in_passage
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.replies import chat_task, object_in, text_of
 from ragsmith.models.tasks import Task
@@ -113,7 +113,7 @@ def rival_passages(draft: Draft, material: DraftingCorpus) -> tuple[Chunk, ...]:
 def round_trip_problem(draft: Draft, shown: tuple[Chunk, ...], reply: tuple[int, str]) -> str | None:
     """Return the problem that ``reply`` shows with a draft, or None; a reply with an inexact quotation is ignored."""
     number, said = reply
-    if not 0 < number <= len(shown) or place_in(shown[number - 1], said) is None:
+    if not 0 < number <= len(shown) or locate_in_passage(shown[number - 1], said) is None:
         return None
     if draft.answerable:
         return f"passage {shown[number - 1].id} answers it, too: {said!r}"

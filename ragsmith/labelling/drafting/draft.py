@@ -64,26 +64,26 @@ class Draft:
     @property
     def keys(self) -> tuple[str, str]:
         """Keys by which a rejected draft is recognised: its question, and its content whatever its wording."""
-        return by_question(self.question), by_content(self.method, self.question, self.answer, self._quoted)
+        return question_key(self.question), content_key(self.method, self.question, self.answer, self._quoted)
 
     @property
     def names(self) -> frozenset[str]:
         """All keys of its row: those of `keys`, its identifier, and the key of its content without an answer."""
-        return frozenset((*self.keys, self.id, by_content(self.method, self.question, "", self._quoted)))
+        return frozenset((*self.keys, self.id, content_key(self.method, self.question, "", self._quoted)))
 
     @property
     def _quoted(self) -> tuple[str, ...]:
         return tuple(quote.text for quote in self.quotes)
 
 
-def by_question(question: str) -> str:
+def question_key(question: str) -> str:
     """Return a key of a question that ignores case and punctuation."""
     return f"asks {normalise_answer(question)}"
 
 
-def by_content(method: str, question: str, answer: str, quoted: tuple[str, ...]) -> str:
+def content_key(method: str, question: str, answer: str, quoted: tuple[str, ...]) -> str:
     """Return a key of the content of a draft: of its answer and quotations, or of its question without quotations."""
-    return f"about {digest('content', method, answer, quoted)}" if quoted else by_question(question)
+    return f"about {digest('content', method, answer, quoted)}" if quoted else question_key(question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,49 +95,50 @@ class RejectedDraft:
     reason: str
 
 
-_SHOWN_BREAK = re.compile(r"\n[^\S\n]*> ?")
+_QUOTED_LINE_BREAK = re.compile(r"\n[^\S\n]*> ?")
 """Line break with the prefix of quoted lines in prompts."""
 
 
-def located(draft: Draft, material: DraftingCorpus) -> Draft | str:
+def locate_quotes(draft: Draft, material: DraftingCorpus) -> Draft | str:
     """Return the draft with located quotations, or the reason why a quotation cannot be located.
 
     A quotation must occur exactly once in the passage of the draft, or else exactly once in its document.
     """
-    places: list[DraftQuote] = []
+    quotes: list[DraftQuote] = []
     for quote in draft.quotes:
-        found = _place(quote, draft, material)
+        found = _locate_quote(quote, draft, material)
         if isinstance(found, str):
             return found
-        places.append(found)
-    if draft.answerable and not places:
-        return "it has an answer and quotes nothing"
-    if not draft.answerable and places:
+        quotes.append(found)
+    if draft.answerable and not quotes:
+        return "it has an answer but no quotation"
+    if not draft.answerable and quotes:
         return "it has no answer in the documents and quotes them"
-    if len({quote.span for quote in places}) < len(places):
+    if len({quote.span for quote in quotes}) < len(quotes):
         return "it quotes the same words twice"
-    return replace(draft, quotes=tuple(places))
+    return replace(draft, quotes=tuple(quotes))
 
 
-def _place(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQuote | str:
+def _locate_quote(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQuote | str:
     document = material.documents.get(quote.doc)
     if document is None:
-        return f"it quotes {quote.doc!r}, which is no document"
+        return f"it quotes {quote.doc!r}, which is not a document"
     if not quote.text.strip():
         return "a quotation is blank"
     if quote.start is not None:
         is_exact = document.text.startswith(quote.text, quote.start)
-        return quote if is_exact else f"{quote.text!r} does not stand at {quote.start} of {quote.doc!r}"
+        return quote if is_exact else f"{quote.text!r} is not at offset {quote.start} of {quote.doc!r}"
     starts = find_occurrences(quote.text, document.text)
     if quote.doc == draft.passage.doc:
         last = draft.passage.end - len(quote.text)
         starts = [start for start in starts if draft.passage.start <= start <= last] or starts
     if len(starts) != 1:
-        return f"{quote.text!r} stands {'nowhere' if not starts else f'{len(starts)} times'} in {quote.doc!r}"
+        count = f"occurs {len(starts)} times" if starts else "does not occur"
+        return f"{quote.text!r} {count} in {quote.doc!r}"
     return replace(quote, start=starts[0])
 
 
-def place_in(passage: Chunk, quote: str) -> tuple[int, int] | None:
+def locate_in_passage(passage: Chunk, quote: str) -> tuple[int, int] | None:
     """Return the position of ``quote`` in the document of ``passage``; None unless it occurs there exactly once.
 
     White space may differ.
@@ -145,7 +146,7 @@ def place_in(passage: Chunk, quote: str) -> tuple[int, int] | None:
     exact = [match.start() for match in re.finditer(re.escape(quote), passage.text)]
     if len(exact) == 1:
         return passage.start + exact[0], passage.start + exact[0] + len(quote)
-    parts = _SHOWN_BREAK.sub("\n", quote).split()
+    parts = _QUOTED_LINE_BREAK.sub("\n", quote).split()
     if exact or not parts:
         return None
     found = list(re.finditer(r"\s+".join(map(re.escape, parts)), passage.text))
@@ -154,9 +155,9 @@ def place_in(passage: Chunk, quote: str) -> tuple[int, int] | None:
     return passage.start + found[0].start(), passage.start + found[0].end()
 
 
-def quote_of(passage: Chunk, quote: str) -> DraftQuote:
+def make_quote(passage: Chunk, quote: str) -> DraftQuote:
     """Return the quotation as the document has it, located; as the model wrote it if its position is not unique."""
-    place = place_in(passage, quote)
+    place = locate_in_passage(passage, quote)
     if place is None:
         return DraftQuote(passage.doc, quote)
     start, end = place
@@ -185,7 +186,7 @@ class QuestionRows:
     @property
     def keys(self) -> set[str]:
         """Keys of drafts of the same question or content."""
-        return keys_of(self.records)
+        return collect_keys(self.records)
 
 
 def read_rows(path: Path) -> QuestionRows:
@@ -213,7 +214,7 @@ def add_rows(
     with lock_questions(path.parent):  # a review may be running
         before = read_rows(path)
         keys = before.keys
-        new = [row for row in rows if keys.isdisjoint(_keys(row))]
+        new = [row for row in rows if keys.isdisjoint(_iter_keys(row))]
         if drafts is not None:
             new = new[: max(drafts - len(before.origins), 0)]
         if new:
@@ -222,14 +223,14 @@ def add_rows(
     return new
 
 
-def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
+def make_row(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the row of a draft for a file with rows ``others``; answers and splits are on all rows or on none."""
     row: dict[str, object] = {"id": draft.id, "question": draft.question}
     answered = [other for other in others if other.get("answerable", True)]
     if draft.answerable and (not answered or "answer" in answered[0]):
         row["answer"] = draft.answer
     row["type"] = draft.type
-    row["evidence"] = [_evidence(quote) for quote in draft.quotes]
+    row["evidence"] = [_evidence_entry(quote) for quote in draft.quotes]
     if not draft.answerable:
         row["answerable"] = False
     if others and "split" in others[0]:  # only human-written questions are in the test
@@ -240,28 +241,28 @@ def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, ob
     return {**row, "origin": {**origin, "passage": passage}}
 
 
-def rejected_row(refused: RejectedDraft) -> dict[str, object]:
+def make_rejected_row(refused: RejectedDraft) -> dict[str, object]:
     """Return the row of a rejected draft."""
-    return {**row_of(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
+    return {**make_row(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
 
 
-def _evidence(quote: DraftQuote) -> dict[str, object]:
+def _evidence_entry(quote: DraftQuote) -> dict[str, object]:
     if quote.start is None:  # the draft was rejected because the quotation was not found
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}
 
 
-def keys_of(records: Iterable[Mapping[str, object]]) -> set[str]:
+def collect_keys(records: Iterable[Mapping[str, object]]) -> set[str]:
     """Return the keys of drafts with the same questions or content."""
-    return {key for record in records for key in _keys(record)}
+    return {key for record in records for key in _iter_keys(record)}
 
 
-def _keys(record: Mapping[str, object]) -> Iterable[str]:
+def _iter_keys(record: Mapping[str, object]) -> Iterable[str]:
     yield str(record.get("id", ""))
-    yield by_question(str(record.get("question", "")))
+    yield question_key(str(record.get("question", "")))
     origin, evidence = record.get("origin"), record.get("evidence")
     if isinstance(origin, dict):
         entries = evidence if isinstance(evidence, list) else []
         quoted = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
         question, answer = str(record.get("question", "")), str(record.get("answer", ""))
-        yield by_content(str(origin.get("method", "")), question, answer, tuple(quoted))
+        yield content_key(str(origin.get("method", "")), question, answer, tuple(quoted))

@@ -14,17 +14,17 @@ from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
 from ragsmith.gateway.call_context import CallCounts
-from ragsmith.labelling.drafting.asking import MAX_BATCH, DraftingFailure, ModelDrafting
+from ragsmith.labelling.drafting.asking import MAX_BATCH_DRAFTS, DraftingFailure, ModelDrafting
 from ragsmith.labelling.drafting.draft import (
     Draft,
     QuestionRows,
     RejectedDraft,
     add_rows,
-    keys_of,
-    located,
+    collect_keys,
+    locate_quotes,
+    make_rejected_row,
+    make_row,
     read_rows,
-    rejected_row,
-    row_of,
 )
 from ragsmith.labelling.drafting.filters import FILTERS, QUOTE
 from ragsmith.labelling.drafting.material import DraftingCorpus, interleave
@@ -38,7 +38,7 @@ OVERSAMPLING = 1.5
 
 
 @dataclass(frozen=True)
-class Drafted:
+class DraftingResult:
     """Result of `draft_dataset`.
 
     ``found`` is the number of questions in the data set before, ``drafts`` the number of drafted ones among them;
@@ -82,7 +82,7 @@ def draft_dataset(
     questions: int = 100,
     seed: int = 0,
     on_progress: Callable[[int, int, int], None] | None = None,
-) -> Drafted:
+) -> DraftingResult:
     """Draft questions until the data set in ``folder`` has ``questions`` drafted ones, and write them.
 
     Existing rows are unchanged, and rejected drafts are not drafted again. ``seed`` determines the order of passages.
@@ -101,15 +101,15 @@ def draft_dataset(
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
-    known = before.keys | rejected.keys | keys_of(drafted_rows(folder))  # an edited question has another key
+    known = before.keys | rejected.keys | collect_keys(drafted_rows(folder))  # an edited question has another key
     goal = math.ceil(missing * OVERSAMPLING)
-    sifting = Sifting(material, asking, known, before.questions, goal, on_progress)
+    sifting = DraftSelection(material, asking, known, before.questions, goal, on_progress)
     if missing:
         read = max(MIN_PASSAGES, PASSAGES_PER_QUESTION * questions)  # a call for more questions extends these passages
         sifting.sift(asking.drafting(goal)(islice(interleave(material.passages, seed), read), material))
     passed, refusals = sifting.passed, sifting.refusals
-    added = write(folder, before, chosen(passed, missing, material, origins), refusals, questions)
-    return Drafted(
+    added = write_drafts(folder, before, select_balanced(passed, missing, material, origins), refusals, questions)
+    return DraftingResult(
         folder=folder,
         found=len(before.records),
         drafts=len(origins),
@@ -124,8 +124,8 @@ def draft_dataset(
 
 
 @dataclass
-class Sifting:
-    """Filters and checks drafts until ``goal`` of them are accepted.
+class DraftSelection:
+    """A selection of drafts, which are filtered and checked until ``goal`` of them are accepted.
 
     ``known`` are the keys of drafts that were accepted or rejected earlier, whose repetitions are counted in ``again``;
     ``asked`` are the accepted questions. ``asking`` checks the drafts that pass the filters, in batches.
@@ -146,57 +146,57 @@ class Sifting:
     def sift(self, drafts: Iterable[Draft]) -> None:
         """Process drafts in order, and stop when ``goal`` is reached."""
         # small enough that a small budget results in some questions
-        batch_size = min(MAX_BATCH, math.ceil(self.goal / 3))
+        batch_size = min(MAX_BATCH_DRAFTS, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
             if not self.known.isdisjoint(draft.names):
                 self.again += 1
                 continue
             self.known.update(draft.keys)
-            judged = judge(draft, self.material, self.asked)
-            if isinstance(judged, RejectedDraft):
-                self.refusals.append(judged)
+            outcome = filter_draft(draft, self.material, self.asked)
+            if isinstance(outcome, RejectedDraft):
+                self.refusals.append(outcome)
                 continue
-            self._waiting.append(judged)
-            self.asked.append(judged.question)
+            self._waiting.append(outcome)
+            self.asked.append(outcome.question)
             if len(self._waiting) >= batch_size or len(self.passed) + len(self._waiting) >= self.goal:
-                self._settle()
+                self._check_waiting()
             if len(self.passed) >= self.goal:
                 break
-        self._settle()
+        self._check_waiting()
 
-    def _settle(self) -> None:
+    def _check_waiting(self) -> None:
         checked = self.asking.checked(self._waiting, self.material)
         self.refusals.extend(one for one in checked if isinstance(one, RejectedDraft))
         self.passed.extend(one for one in checked if isinstance(one, Draft))
         for draft, one in zip(self._waiting, checked, strict=True):
-            if not isinstance(one, Draft):  # so that another draft may ask it
+            if not isinstance(one, Draft):  # another draft may have the same question
                 self.asked.remove(draft.question)
         self._waiting.clear()
         if self.on_progress:
             self.on_progress(self.made.total(), len(self.passed), self.goal)
 
 
-def judge(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> Draft | RejectedDraft:
-    """Return the draft with located quotations, or its rejection by the first filter; ``kept`` are other questions."""
-    found = located(draft, material)
+def filter_draft(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> Draft | RejectedDraft:
+    """Return the draft with located quotations, or its rejection; ``accepted`` are the questions accepted so far."""
+    found = locate_quotes(draft, material)
     if isinstance(found, str):
         return RejectedDraft(draft, QUOTE, found)
     for filter_ in FILTERS:
-        if reason := filter_(found, material, kept):
+        if reason := filter_(found, material, accepted):
             return RejectedDraft(found, filter_.__name__, reason)
     return found
 
 
-def write(
+def write_drafts(
     folder: Path, before: QuestionRows, wanted: Sequence[Draft], refusals: Sequence[RejectedDraft], questions: int
 ) -> list[Draft]:
     """Add rows to the files of a data set, rejected ones first; return the drafts that were added.
 
     Drafts that other processes have added are left out, as are those beyond ``questions`` drafted questions.
     """
-    add_rows(folder / REJECTED, [rejected_row(refused) for refused in refusals])
-    rows = add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in wanted], questions)
+    add_rows(folder / REJECTED, [make_rejected_row(refused) for refused in refusals])
+    rows = add_rows(folder / QUESTIONS, [make_row(draft, before.records) for draft in wanted], questions)
     ids = {row["id"] for row in rows}
     return [draft for draft in wanted if draft.id in ids]
 
@@ -223,7 +223,7 @@ MAX_UNANSWERABLE = 0.05
 """Maximum share of unanswerable questions."""
 
 
-def chosen(
+def select_balanced(
     drafts: Sequence[Draft],
     wanted: int,
     material: DraftingCorpus,
@@ -239,7 +239,7 @@ def chosen(
     unanswerable = []
     for draft in drafts:
         if draft.answerable:
-            left.setdefault(kind_of(draft, material), {}).setdefault(draft.method, []).append(draft)
+            left.setdefault(classify_draft(draft, material), {}).setdefault(draft.method, []).append(draft)
         else:
             unanswerable.append(draft)
     methods: Counter[str] = Counter(method for method, _ in before)
@@ -250,10 +250,10 @@ def chosen(
         total = sum(counts.values()) + 1
         kind = max(left, key=lambda kind: (shares.get(kind, 0.0) - counts[kind] / total, kind))
         method = min(left[kind], key=lambda name: methods[name])
-        its = left[kind][method]
-        draft = min(its, key=lambda one: documents[one.passage.doc])
-        its.remove(draft)
-        if not its:
+        candidates = left[kind][method]
+        draft = min(candidates, key=lambda candidate: documents[candidate.passage.doc])
+        candidates.remove(draft)
+        if not candidates:
             del left[kind][method]
         if not left[kind]:
             del left[kind]
@@ -264,7 +264,7 @@ def chosen(
     return taken
 
 
-def kind_of(draft: Draft, material: DraftingCorpus) -> Kind:
+def classify_draft(draft: Draft, material: DraftingCorpus) -> Kind:
     """Return the kind of a draft: the number of passages with evidence, and the BM25 rank of the first of it."""
     ranks = [material.rank(draft.question, quote.span, BANDS[-1]) for quote in draft.quotes]
     first = min((rank for rank in ranks if rank is not None), default=BANDS[-1] + 1)

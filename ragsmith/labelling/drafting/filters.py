@@ -32,26 +32,26 @@ MIN_WORDS, MAX_WORDS = 4, 40
 MIN_TERMS = 3
 """Minimum number of distinct content words of a question."""
 
-RIVAL_SENTENCE = 0.85
+MIN_SENTENCE_OVERLAP = 0.85
 """Minimum share of a question's words, weighted by inverse document frequency, in a sentence that may answer it."""
 
-RIVAL_PASSAGE = 0.6
+MIN_PASSAGE_OVERLAP = 0.6
 """Minimum share of a question's words in a passage on the same topic."""
 
-RIVAL_ANSWER = 0.8
+MIN_ANSWER_OVERLAP = 0.8
 """Minimum share of the words of a long answer in a passage that contains it."""
 
 MAX_EXACT_WORDS = 8
-"""Maximum number of words of an answer that is matched exactly; longer ones are compared by `RIVAL_ANSWER`."""
+"""Maximum number of words of an answer that is matched exactly; longer ones are compared by `MIN_ANSWER_OVERLAP`."""
 
 MIN_JACCARD = 0.7
 """Minimum Jaccard similarity of the words of two questions that are near-duplicates."""
 
 PRONOUNS_DIGEST = "ce2961695e5dc355"
 
-_WORDLESS = re.compile(r"[=<>{}\\|^_]|\bhttps?:|\.\.\.|\u2026")
+_SYMBOLS = re.compile(r"[=<>{}\\|^_]|\bhttps?:|\.\.\.|\u2026")
 _PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”"))
-_POINTING = re.compile(
+_DEICTIC = re.compile(
     r"\b(?:(?:this|that|these|those|the (?:above|following|previous|preceding|present|said)) (?:section|chapter|"
     r"article|paragraph|passage|text|document|table|figure|list|example|page|part|case|rule|way|time)s?"
     r"|(?:mentioned|described|listed|shown|defined|stated) (?:above|below|here)|above[- ]mentioned)\b",
@@ -61,33 +61,36 @@ _PRONOUN = re.compile(r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|thei
 _ANTECEDENT = re.compile(r"\b(?:an?|the|any|each|every|someone|somebody|who|which|what|\w+s)\b", re.IGNORECASE)
 
 
-def quote_unique(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def quote_unique(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject quotations that are too short, or that occur more than once in the documents."""
     for quote in draft.quotes:
         if len(quote.text) < MIN_QUOTE_CHARACTERS:
             return f"{quote.text!r} is too short to be evidence"
         if (count := material.occurrences(quote.text)) > 1:
-            return f"{quote.text!r} stands in the documents {count} times"
+            return f"{quote.text!r} occurs {count} times in the documents"
     return None
 
 
-def well_formed(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def well_formed(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject questions with too few or too many words, unbalanced brackets, or symbols."""
     question = draft.question.strip().rstrip("?").strip()
     count = len(words(draft.question))
     if not MIN_WORDS <= count <= MAX_WORDS:
         return f"it has {count} words"
-    if any(question.count(one) != question.count(other) for one, other in _PAIRS) or question.count('"') % 2:
-        return "half of a pair of brackets or quotation marks is missing"
-    if draft.type != "code" and (found := _WORDLESS.search(question)):
+    if (
+        any(question.count(opening) != question.count(closing) for opening, closing in _PAIRS)
+        or question.count('"') % 2
+    ):
+        return "it has unbalanced brackets or quotation marks"
+    if draft.type != "code" and (found := _SYMBOLS.search(question)):
         return f"{found[0]!r} is not part of a question in words"
     return None
 
 
-def self_contained(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def self_contained(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject questions such as ``What does this section say?``, and pronouns without an antecedent."""
-    if found := _POINTING.search(draft.question):
-        return f"{found[0]!r} points at something that is not in the question"
+    if found := _DEICTIC.search(draft.question):
+        return f"{found[0]!r} refers to a text that is not in the question"
     if (found := _PRONOUN.search(draft.question)) and not _has_antecedent(draft.question[: found.start()]):
         return f"the question does not say what {found[0]!r} is"
     return None
@@ -98,7 +101,7 @@ def _has_antecedent(before: str) -> bool:
     return len(re.findall(r"\w+", before)) >= 4 and bool(_ANTECEDENT.search(before.partition(" ")[2]))
 
 
-def answered_by_itself(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def answered_by_itself(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject a question that contains its answer, and an answer without content."""
     if not draft.answerable:
         return None
@@ -108,46 +111,46 @@ def answered_by_itself(draft: Draft, material: DraftingCorpus, kept: Sequence[st
     if answer <= set(material.terms(draft.question)) | set(words(draft.question)):
         return "the question contains its answer"
     if len(words(draft.answer)) == 1 and words(draft.answer)[0] in _pronouns():
-        return f"the answer {draft.answer!r} stands for something outside it"
+        return f"the answer {draft.answer!r} is a pronoun"
     return None
 
 
 @cache
 def _pronouns() -> frozenset[str]:
-    """Return the English pronouns, which are no answer alone."""
+    """Return the English pronouns, none of which is an answer by itself."""
     return frozenset(read_data("ragsmith.labelling.drafting", "pronouns.txt", PRONOUNS_DIGEST).split())
 
 
-def specific(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def specific(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject a question with few content words, as it fits many passages."""
     few = len(set(material.terms(draft.question))) < MIN_TERMS
-    return "it has too few words to be found by" if few else None
+    return "it has too few content words for retrieval" if few else None
 
 
-def one_answer(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def one_answer(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject a question if nearly all its words occur in a sentence outside its evidence."""
     if not draft.answerable:
         return None
-    asked = frozenset(material.terms(draft.question))
-    weight = fsum(material.lexicon.idf(term) for term in asked)
+    question_terms = frozenset(material.terms(draft.question))
+    weight = fsum(material.lexicon.idf(term) for term in question_terms)
     for passage in material.best(draft.question, 6):
         for start, end in sentences(passage.text):
             if _overlaps(draft, Span(passage.doc, passage.start + start, passage.start + end)):
                 continue
-            found = asked & frozenset(material.terms(passage.text[start:end]))
-            if weight and fsum(material.lexicon.idf(term) for term in found) >= RIVAL_SENTENCE * weight:
+            found = question_terms & frozenset(material.terms(passage.text[start:end]))
+            if weight and fsum(material.lexicon.idf(term) for term in found) >= MIN_SENTENCE_OVERLAP * weight:
                 return f"{passage.text[start:end]!r} answers it, too"
     return None
 
 
-def answered_elsewhere(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def answered_elsewhere(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject a question if another of the best passages contains the answer and most words of the question."""
     if not draft.answerable:
         return None
-    asked = frozenset(material.terms(draft.question))
+    question_terms = frozenset(material.terms(draft.question))
     for passage in material.best(draft.question, 3):
-        shared = asked & frozenset(material.terms(passage.text))
-        if _overlaps(draft, passage.span) or len(shared) < RIVAL_PASSAGE * len(asked):
+        shared = question_terms & frozenset(material.terms(passage.text))
+        if _overlaps(draft, passage.span) or len(shared) < MIN_PASSAGE_OVERLAP * len(question_terms):
             continue
         if _has_answer(passage, draft.answer, material):
             return f"passage {passage.id} has the answer, too"
@@ -160,32 +163,32 @@ def _has_answer(passage: Chunk, answer: str, material: DraftingCorpus) -> bool:
         return False
     if len(normalised.split()) <= MAX_EXACT_WORDS:
         return normalised in normalise_answer(passage.text)
-    return len(answer_terms & frozenset(material.terms(passage.text))) >= RIVAL_ANSWER * len(answer_terms)
+    return len(answer_terms & frozenset(material.terms(passage.text))) >= MIN_ANSWER_OVERLAP * len(answer_terms)
 
 
 def _overlaps(draft: Draft, span: Span) -> bool:
     """Whether a quotation of the draft overlaps ``span``."""
     quoted = (quote.span for quote in draft.quotes)
-    return any(its.doc == span.doc and its.start < span.end and span.start < its.end for its in quoted)
+    return any(other.doc == span.doc and other.start < span.end and span.start < other.end for other in quoted)
 
 
-def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject an unanswerable question if one passage has all its words."""
     if draft.answerable:
         return None
-    asked = frozenset(material.terms(draft.question))
+    question_terms = frozenset(material.terms(draft.question))
     for passage in material.best(draft.question, 5):
-        if asked <= frozenset(material.terms(passage.text)):
+        if question_terms <= frozenset(material.terms(passage.text)):
             return f"passage {passage.id} may answer it"
     return None
 
 
-def near_duplicate(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
+def near_duplicate(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
     """Reject a question that is a near-duplicate of an accepted one."""
-    own = frozenset(material.terms(draft.question))
-    for question in kept:
+    terms = frozenset(material.terms(draft.question))
+    for question in accepted:
         other = frozenset(material.terms(question))
-        if own and len(own & other) >= MIN_JACCARD * len(own | other):
+        if terms and len(terms & other) >= MIN_JACCARD * len(terms | other):
             return f"nearly the same as {question!r}"
     return None
 

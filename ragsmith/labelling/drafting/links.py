@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ragsmith.digest import digest
-from ragsmith.labelling.drafting.material import MAX_LINKED, MIN_CHARACTERS, DraftingCorpus, names_in
+from ragsmith.labelling.drafting.material import MAX_LINKED, MIN_CHARACTERS, DraftingCorpus, find_names
 from ragsmith.types import Chunk
 
 MIN_TITLE_CHARACTERS = 8
@@ -43,7 +43,7 @@ class Links:
         return None
 
     def _named(self, passage: Chunk) -> Iterator[Chunk]:
-        for name in names_in(passage.text):
+        for name in find_names(passage.text):
             yield from self.material.entities.get(name, ())
 
     def _referred(self, passage: Chunk) -> Iterator[Chunk]:

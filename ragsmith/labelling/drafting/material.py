@@ -21,7 +21,7 @@ MAX_LINKED = 8
 _NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-Z][\w-]+(?: (?:of |the |and )?[A-Z][\w-]+)*|\b[A-Z]+-?\d+\w*\b")
 
 
-def names_in(text: str) -> tuple[str, ...]:
+def find_names(text: str) -> tuple[str, ...]:
     """Return the distinct names and labels in a text (``Court of Appeal``, ``E14``), except at sentence starts."""
     found = dict.fromkeys(match.group() for match in _NAME.finditer(text))
     return tuple(name for name in found if len(name) > 2 and name.lower() not in STOP_WORDS)
@@ -53,7 +53,7 @@ class DraftingCorpus:
         """Names and labels that occur in several documents but few passages, with these passages."""
         found: dict[str, dict[str, Chunk]] = {}
         for passage in self.passages:
-            for name in names_in(passage.text):
+            for name in find_names(passage.text):
                 found.setdefault(name, {})[passage.id] = passage
         return {
             name: tuple(its.values())
@@ -100,7 +100,7 @@ class DraftingCorpus:
         return found
 
 
-PARTS = 3
+N_PARTS = 3
 """Number of parts of a document, by position, whose passages alternate."""
 
 MIN_CHARACTERS = 80
@@ -114,14 +114,14 @@ def interleave(passages: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
     and within parts.
     """
     draw = random.Random(seed)
-    bands: defaultdict[str, list[list[Chunk]]] = defaultdict(lambda: [[] for _ in range(PARTS)])
+    bands: defaultdict[str, list[list[Chunk]]] = defaultdict(lambda: [[] for _ in range(N_PARTS)])
     of_document: defaultdict[str, list[Chunk]] = defaultdict(list)
     for passage in passages:
         if len(passage.text) >= MIN_CHARACTERS:
             of_document[passage.doc].append(passage)
     for doc, its in of_document.items():
         for place, passage in enumerate(its):
-            bands[doc][place * PARTS // len(its)].append(passage)
+            bands[doc][place * N_PARTS // len(its)].append(passage)
     documents = sorted(bands)
     draw.shuffle(documents)
     queues = []

@@ -82,7 +82,7 @@ def object_in(reply: str, keys: Sequence[str]) -> Mapping[str, Any]:
         ValueError: the reply has another form.
     """
     try:
-        found = json.loads(clean_reply(reply), object_pairs_hook=_once)
+        found = json.loads(clean_reply(reply), object_pairs_hook=_refuse_duplicate_keys)
     except RecursionError:
         raise ValueError("the reply is nested too deeply; expected a JSON object") from None
     except json.JSONDecodeError as error:
@@ -116,7 +116,7 @@ def text_of(value: object, name: str, *, exact: bool = False) -> str:
     return text
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("an object has a key twice")
     return dict(pairs)

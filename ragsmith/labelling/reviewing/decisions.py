@@ -115,7 +115,7 @@ def evidence_of(row: Row) -> tuple[Mapping[str, object], ...]:
     return tuple(entry for entry in evidence if isinstance(entry, Mapping)) if isinstance(evidence, list) else ()
 
 
-def seen(row: Row, state: DecisionState) -> str:
+def state_digest(row: Row, state: DecisionState) -> str:
     """Return a short digest of a row and its state, by which decisions about an outdated row are detected."""
     return digest("seen", state.value, row)[:16]
 
@@ -154,7 +154,7 @@ def apply_decision(
             return {**plain, "filter": REVIEW, "reason": reason, "reviewer": reviewer}
 
 
-def located(quote: DecisionQuote, document: Document) -> Span | str:
+def locate_quote(quote: DecisionQuote, document: Document) -> Span | str:
     """Return the span of a quote in its document, or the reason why it cannot be located.
 
     A quote with a ``start`` must occur at that position, others exactly once. White space may differ, as line breaks
@@ -164,7 +164,7 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
         end = quote.start + len(quote.text)
         if quote.start >= 0 and quote.text and document.text[quote.start : end] == quote.text:
             return Span(document.id, quote.start, end)
-        return f"{shorten(quote.text)} does not stand at character {quote.start} of document {document.id!r}"
+        return f"{shorten(quote.text)} is not at character {quote.start} of document {document.id!r}"
     wanted = quote.text.strip()
     if not wanted:
         return f"a quote from document {document.id!r} is blank; write it or remove it"
@@ -176,11 +176,11 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
         case [(start, end)]:
             return Span(document.id, start, end)
         case []:
-            return f"{shorten(wanted)} stands nowhere in document {document.id!r}; copy the words exactly"
+            return f"{shorten(wanted)} does not occur in document {document.id!r}; copy the words exactly"
         case _:
             places = ", ".join(str(start) for start, _ in found[:4]) + (", ..." if len(found) > 4 else "")
             return (
-                f"{shorten(wanted)} stands at {len(found)} places in document {document.id!r} (characters {places}); "
+                f"{shorten(wanted)} occurs {len(found)} times in document {document.id!r} (at characters {places}); "
                 "quote more of the text around it"
             )
 
@@ -197,7 +197,7 @@ def _apply_edit(row: Row, edit: Edit, checker: EvidenceChecker, *, answered: boo
         changed["question"] = edit.question.strip()
         problems += text_problems(changed, ("question",))
     if edit.evidence is not None:
-        entries, wrong = _entries(row, edit.evidence, checker)
+        entries, wrong = _edit_evidence(row, edit.evidence, checker)
         changed["evidence"] = entries
         problems += wrong
     answerable = bool(evidence_of(row) if edit.evidence is None else edit.evidence)
@@ -219,7 +219,7 @@ def _apply_edit(row: Row, edit: Edit, checker: EvidenceChecker, *, answered: boo
     return {key: changed[key] for key in order if key in changed}
 
 
-def _entries(
+def _edit_evidence(
     row: Row, wanted: Sequence[int | DecisionQuote], checker: EvidenceChecker
 ) -> tuple[list[Mapping[str, object]], list[str]]:
     """Return the entries of the evidence of an edited row, and the problems of the new ones."""
@@ -239,7 +239,7 @@ def _entries(
         if document is None:
             problems.append(f"there is no document {shorten(item.doc)}; {did_you_mean(item.doc, checker.documents)}")
             continue
-        span = located(item, document)
+        span = locate_quote(item, document)
         if isinstance(span, str):
             problems.append(span)
             continue

@@ -112,7 +112,7 @@ def read_entry(line: str) -> JournalEntry:
     before, after = record.get("before"), record.get("after")
     known = decision == "unfinished" or decision in tuple(DecisionState)
     if not (isinstance(id_, str) and known and isinstance(before, dict) and isinstance(after, dict)):
-        raise TextError("is no decision of a review; remove the line, or the file if no record of reviews is needed")
+        raise TextError("is not a decision of a review; remove the line, or the file if no record of reviews is needed")
     state = None if decision == "unfinished" else DecisionState(str(decision))
     return JournalEntry(id_, state, str(reviewer), str(at), before, after)
 

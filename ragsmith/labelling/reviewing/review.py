@@ -33,7 +33,7 @@ from ragsmith.labelling.reviewing.decisions import (
     evidence_of,
     is_drafted,
     origin_of,
-    seen,
+    state_digest,
     state_of,
 )
 from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished_edits
@@ -67,7 +67,7 @@ class ReviewedDraft:
     @property
     def seen(self) -> str:
         """Digest of row and state, by which outdated decisions are refused."""
-        return seen(self.row, self.state)
+        return state_digest(self.row, self.state)
 
     @property
     def question(self) -> str:
@@ -150,7 +150,7 @@ class Review:
         """
         found = Path(folder)
         if not found.is_dir():
-            raise UsageError(f"{found} is no folder: name the folder of the data set whose drafts are to be reviewed")
+            raise UsageError(f"{found} is not a folder: give the folder of the data set with the drafts to review")
         if not (found / QUESTIONS).is_file():
             raise UsageError(
                 f"{found} has no {QUESTIONS}; draft questions first  (ragsmith dataset draft {found} --llm MODEL)"
@@ -207,13 +207,13 @@ class Review:
             UneditableDraft: the edited row would be invalid.
             UsageError: there is no such draft, or the name of the reviewer is invalid.
         """
-        reviewer = reviewer_name(reviewer)
+        reviewer = normalise_reviewer(reviewer)
         with self._locked():
             draft = self._current_draft(id_, looked_at)
             base = self._original(draft)[0] if isinstance(decision, Reject) else draft.row
             after = apply_decision(base, decision, reviewer, self._checker, answered=self._answered())
             state = DecisionState.REJECTED if isinstance(decision, Reject) else state_of(after)
-            self._journal.write(JournalEntry(id_, state, reviewer, _now(), draft.row, after))
+            self._journal.write(JournalEntry(id_, state, reviewer, _timestamp(), draft.row, after))
             return self._draft(id_)
 
     def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> ReviewedDraft:
@@ -222,7 +222,7 @@ class Review:
         Evidence is relocated if the documents have changed. Raises as `decide`, and ``UsageError`` if evidence is no
         longer in the documents.
         """
-        reviewer = reviewer_name(reviewer)
+        reviewer = normalise_reviewer(reviewer)
         with self._locked():
             draft = self._current_draft(id_, looked_at)
             if draft.state is not DecisionState.PENDING:
@@ -232,7 +232,9 @@ class Review:
                     raise UsageError(
                         f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend or reject it"
                     )
-                self._journal.write(JournalEntry(id_, DecisionState.PENDING, reviewer, _now(), draft.row, original))
+                self._journal.write(
+                    JournalEntry(id_, DecisionState.PENDING, reviewer, _timestamp(), draft.row, original)
+                )
             return self._draft(id_)
 
     def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
@@ -240,14 +242,14 @@ class Review:
 
         Raises as `decide`.
         """
-        reviewer = reviewer_name(reviewer)
+        reviewer = normalise_reviewer(reviewer)
         with self._locked():
             draft = self._current_draft(id_, looked_at)
-            self._journal.write(JournalEntry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
+            self._journal.write(JournalEntry(id_, None, reviewer, _timestamp(), {"seen": draft.seen}, typed))
 
     def passages(self, draft: ReviewedDraft, more: int = 0) -> tuple[ReviewPassage, ...]:
         """Return the passages with the quotes, or for a question without quotes the passage that may answer it."""
-        source = _span(origin_of(draft.row).get("passage"))
+        source = _parse_span(origin_of(draft.row).get("passage"))
         sources = [source] if source else []
         if not draft.evidence and (nearest := self._uncertainty_model.nearest(draft.question)) is not None:
             sources.append(nearest.span)
@@ -344,7 +346,7 @@ def login_name() -> str:
         return "reviewer"
 
 
-def _span(value: object) -> Span | None:
+def _parse_span(value: object) -> Span | None:
     if not isinstance(value, Mapping):
         return None
     doc, start, end = (value.get(key) for key in ("doc", "start", "end"))
@@ -353,7 +355,7 @@ def _span(value: object) -> Span | None:
     return None
 
 
-def reviewer_name(reviewer: str) -> str:
+def normalise_reviewer(reviewer: str) -> str:
     """Return the name of a reviewer with normalised spaces.
 
     Raises:
@@ -362,10 +364,10 @@ def reviewer_name(reviewer: str) -> str:
     name = " ".join(reviewer.split())
     if not name or not name.isprintable() or len(name) > MAX_NAME_CHARACTERS:
         raise UsageError(
-            f"{reviewer!r} is no name for a reviewer: give 1 to {MAX_NAME_CHARACTERS} printable characters"
+            f"{reviewer!r} is not a valid name of a reviewer: give 1 to {MAX_NAME_CHARACTERS} printable characters"
         )
     return name
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

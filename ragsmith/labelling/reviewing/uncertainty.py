@@ -68,16 +68,18 @@ class UncertaintyModel:
             rank = self._rank(question, spans)
             why = f"word search finds its passage at rank {rank}" if rank else "word search does not find its passage"
             parts.append((1 - 1 / rank if rank else 1.0, why))
-        return _mean([*parts, _length(question, first.language if first else ENGLISH)])
+        return _combine([*parts, _length_component(question, first.language if first else ENGLISH)])
 
     def of_unanswerable(self, question: str) -> Uncertainty:
         """Return the uncertainty of a question that is labelled as unanswerable."""
         nearest = self.nearest(question)
         if nearest is None:
-            return _mean([(0.0, ""), _length(question, self.chunks[0].language if self.chunks else ENGLISH)])
+            return _combine(
+                [(0.0, ""), _length_component(question, self.chunks[0].language if self.chunks else ENGLISH)]
+            )
         overlap = 1 - _share_missing(self._terms(question), frozenset(self._terms(nearest.text)))
         why = f"one passage has {overlap:.0%} of its words, and may answer it"
-        return _mean([(overlap, why), _length(question, nearest.language)])
+        return _combine([(overlap, why), _length_component(question, nearest.language)])
 
     def nearest(self, question: str) -> Chunk | None:
         """Return the first passage of the BM25 ranking, or None."""
@@ -96,7 +98,7 @@ class UncertaintyModel:
         return frozenset(term for text in dict.fromkeys(texts) for term in self._terms(text))
 
 
-def _length(question: str, language: str) -> tuple[float, str]:
+def _length_component(question: str, language: str) -> tuple[float, str]:
     count = len(words(question, language))
     return float(not MIN_WORDS <= count <= MAX_WORDS), f"the question has {count} word{'' if count == 1 else 's'}"
 
@@ -110,7 +112,7 @@ def _overlap(chunk: Chunk, span: Span) -> bool:
     return chunk.doc == span.doc and chunk.start < span.end and span.start < chunk.end
 
 
-def _mean(parts: Sequence[tuple[float, str]]) -> Uncertainty:
+def _combine(parts: Sequence[tuple[float, str]]) -> Uncertainty:
     value = sum(part for part, _ in parts) / len(parts)
     return Uncertainty(
         value, tuple(why for part, why in sorted(parts, key=lambda part: -part[0]) if part >= MIN_REPORTED)

@@ -15,7 +15,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.finding import GateState
-from ragsmith.labelling.checking.view import Belonging, DatasetView
+from ragsmith.labelling.checking.view import DatasetView, EvidenceMatching
 from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 Command = Callable[..., Any]
@@ -183,7 +183,7 @@ def test_documents_as_gold_are_judged_as_documents(law: Dataset) -> None:
     gold = {example.id: sorted({span.doc for span in example.evidence}) for example in answered}
     coarse = [replace(e, evidence=tuple(Span(doc, 0, lengths[doc]) for doc in gold[e.id])) for e in answered]
     view = DatasetView(make_dataset({"name": "coarse"}, law.documents, coarse))
-    found = Belonging.from_view(view)
+    found = EvidenceMatching.from_view(view)
     first = {
         one: list(dict.fromkeys(view.chunks[int(place)].doc for place in places))[:5]
         for one, places in view.bm25_top.items()

@@ -17,7 +17,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.extensions import Package
 from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import GateState, Limit, not_judged
-from ragsmith.labelling.checking.gates import GATES, chosen_gates
+from ragsmith.labelling.checking.gates import GATES, find_gates
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.records.record import RunSettings
@@ -331,6 +331,6 @@ def test_a_package_that_is_not_installed_is_said_before_anything_is_read() -> No
     GATES.add(wants)
     try:
         with pytest.raises(UsageError, match=r"nothing is not installed: run  pip install 'ragsmith\[extra\]'"):
-            chosen_gates(["wants"])
+            find_gates(["wants"])
     finally:
         GATES.remove("wants")

@@ -19,8 +19,8 @@ from fault_server import FaultServer
 from ragsmith.api.datasets import draft_questions
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.gateway.budget import Limits
-from ragsmith.labelling.drafting.asking import DraftingPlan, requests_for
-from ragsmith.labelling.drafting.drafting import Drafted
+from ragsmith.labelling.drafting.asking import DraftingPlan, plan_requests
+from ragsmith.labelling.drafting.drafting import DraftingResult
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.registry import METHODS
@@ -62,7 +62,7 @@ def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServe
         yield found
 
 
-def drafted(folder: Path, server: FaultServer, **options: Any) -> Drafted:
+def drafted(folder: Path, server: FaultServer, **options: Any) -> DraftingResult:
     options = {"questions": 8, "cache": folder.parent / "cache.sqlite"} | options
     return draft_questions(folder, models={"language_model": "openai:tiny"}, base_url=server.url, **options)
 
@@ -196,7 +196,7 @@ def test_the_next_prompt_is_the_one_asked_least() -> None:
     prose = "A keeper of the house writes down whatever the ferry brings over at night. " * 12
     code = "def weigh(grain):\n    return grain * 2\n\n\n" * 12
     material = DraftingCorpus([Document("a", "A", prose), Document("b", "B", code, Modality.CODE)])
-    requests = requests_for(material.passages, Links(material), list(METHODS))
+    requests = plan_requests(material.passages, Links(material), list(METHODS))
     pairs = [(one.method.name, one.shown[0].id) for one in requests]
     assert len(set(pairs)) == len(pairs)
     first = pairs[: len(material.passages)]

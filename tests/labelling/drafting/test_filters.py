@@ -10,7 +10,7 @@ from made import documents, draft, material
 
 from ragsmith.labelling.drafting.asking import ModelDrafting
 from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
-from ragsmith.labelling.drafting.drafting import Sifting, judge
+from ragsmith.labelling.drafting.drafting import DraftSelection, filter_draft
 from ragsmith.labelling.drafting.filters import FILTERS
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.types import Document
@@ -29,7 +29,7 @@ def refused_by(name: str, one: object, among: DraftingCorpus | None = None, kept
 
 
 def test_a_good_draft_passes_all() -> None:
-    assert not isinstance(judge(CRANE, material(), ()), RejectedDraft)
+    assert not isinstance(filter_draft(CRANE, material(), ()), RejectedDraft)
 
 
 def test_quote_unique() -> None:
@@ -117,7 +117,7 @@ class Checks(ModelDrafting):
 def test_a_question_that_a_model_refused_does_not_stand_in_the_way_of_a_better_one(verdict: str) -> None:
     better = draft("How many tonnes does the crane of the harbour lift?", "crane lifts eleven tonnes")
     third = draft("How many tonnes does the crane at the harbour lift?", "lifts eleven tonnes")
-    sifting = Sifting(material(), Checks(verdict, "good"), set(), [], goal=2)
+    sifting = DraftSelection(material(), Checks(verdict, "good"), set(), [], goal=2)
     sifting.sift([CRANE, better, third])
     assert [one.question for one in sifting.passed] == [better.question]
     assert sifting.refusals[-1].filter == "near_duplicate"

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import Scripted
 
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote, quote_of
-from ragsmith.labelling.drafting.drafting import chosen, draft_dataset
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, make_quote
+from ragsmith.labelling.drafting.drafting import draft_dataset, select_balanced
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.types import Chunk, Document
 
@@ -33,7 +33,7 @@ def slices(asked: Sequence[tuple[int, int, int, str, bool]]) -> Scripted:
         for number, start, length, question, exact in asked if passages else ():
             passage = passages[number % len(passages)]
             said = passage.text[start % len(passage.text) :][:length] + "?!" * (not exact)
-            yield Draft(question, "Two hours.", (quote_of(passage, said),), "factual", "slices", passage.span)
+            yield Draft(question, "Two hours.", (make_quote(passage, said),), "factual", "slices", passage.span)
 
     return Scripted(made)
 
@@ -77,7 +77,7 @@ def test_selection_takes_as_many_as_there_are_and_none_twice(wanted: int, made: 
         quote = DraftQuote("doc", told := f"Boat number {place}", whole.index(told))
         question = f"What does boat {place} of {number} carry?"
         drafts.append(Draft(question, f"{number}", (quote,), "t", method, material.passages[0].span))
-    taken = chosen(drafts, wanted, material)
+    taken = select_balanced(drafts, wanted, material)
     assert len(taken) == min(wanted, len(drafts))
     assert len({draft.id for draft in taken}) == len(taken)
     assert set(taken) <= set(drafts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.labelling.drafting.draft import place_in, quote_of
+from ragsmith.labelling.drafting.draft import locate_in_passage, make_quote
 from ragsmith.types import Chunk
 
 BEFORE = "Another passage. "
@@ -20,7 +20,7 @@ def test_a_place_is_where_the_words_stand(text: str, said: str, data: st.DataObj
     if data.draw(st.booleans()):
         start = data.draw(st.integers(0, len(text) - 1))
         said = text[start : data.draw(st.integers(start + 1, len(text)))]
-    place = place_in(passage(text), said)
+    place = locate_in_passage(passage(text), said)
     if text.count(said) == 1 and text.find(said) == text.rfind(said):
         assert place == (len(BEFORE) + text.find(said), len(BEFORE) + text.find(said) + len(said))
     elif place is not None:
@@ -31,7 +31,7 @@ def test_a_place_is_where_the_words_stand(text: str, said: str, data: st.DataObj
 def test_a_quotation_across_lines_is_the_words_of_the_document() -> None:
     its = passage("The gate opens\nat six, and the keeper\n  rings a bell.")
     for said in ("opens at six", "opens\n> at six", "the keeper rings", "opens\nat six"):
-        quote = quote_of(its, said)
+        quote = make_quote(its, said)
         assert quote.start is not None
         assert (BEFORE + its.text).startswith(quote.text, quote.start)
         assert quote.text.split() == said.replace(">", " ").split()
@@ -40,4 +40,4 @@ def test_a_quotation_across_lines_is_the_words_of_the_document() -> None:
 def test_other_words_and_words_that_stand_twice_have_no_place() -> None:
     its = passage("It is rung. It is rung. The bell.")
     for said in ("It is rung.", "It was rung.", "the bell.", " ", "."):
-        assert quote_of(its, said).start is None
+        assert make_quote(its, said).start is None

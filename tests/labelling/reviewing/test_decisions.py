@@ -20,8 +20,8 @@ from ragsmith.labelling.reviewing.decisions import (
     UneditableDraft,
     apply_decision,
     as_drafted,
-    located,
-    seen,
+    locate_quote,
+    state_digest,
     state_of,
 )
 from ragsmith.types import Document, Span
@@ -89,11 +89,11 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
     said = "\n".join(raised.value.problems)
     for words in (
         "'question' is blank",
-        "stands at 2 places in document 'mill'",
+        "occurs 2 times in document 'mill'",
         "there is no document 'mil'; did you mean 'mill'?",
-        "stands nowhere in document 'mill'",
+        "does not occur in document 'mill'",
         "there is no evidence 8 to keep",
-        "does not stand at character 3",
+        "is not at character 3",
         "the answer is blank",
     ):
         assert words in said
@@ -131,26 +131,26 @@ def test_no_answer_is_asked_for_where_no_question_has_one() -> None:
 def test_what_is_seen_changes_with_the_row_and_with_its_state() -> None:
     row = drafted_row(1)
     names = {
-        seen(row, DecisionState.PENDING),
-        seen(row, DecisionState.REJECTED),
-        seen({**row, "question": "Other?"}, DecisionState.PENDING),
+        state_digest(row, DecisionState.PENDING),
+        state_digest(row, DecisionState.REJECTED),
+        state_digest({**row, "question": "Other?"}, DecisionState.PENDING),
     }
     assert len(names) == 3
-    assert seen(row, DecisionState.PENDING) == seen(dict(reversed(row.items())), DecisionState.PENDING)
+    assert state_digest(row, DecisionState.PENDING) == state_digest(dict(reversed(row.items())), DecisionState.PENDING)
 
 
 def test_a_quote_may_have_other_white_space_than_its_document() -> None:
     document = Document("d", "d", "one two\r\nthree  four; one two")
-    assert located(DecisionQuote("d", "two three\nfour"), document) == Span("d", 4, 20)
+    assert locate_quote(DecisionQuote("d", "two three\nfour"), document) == Span("d", 4, 20)
 
 
 @given(st.text("ab \n😀", max_size=40), st.integers(0, 40), st.integers(0, 40))
 def test_what_is_located_stands_there_and_nowhere_else(text: str, start: int, end: int) -> None:
     document = Document("d", "d", text)
     quote = text[start:end]
-    exact = located(DecisionQuote("d", quote, start), document)
+    exact = locate_quote(DecisionQuote("d", quote, start), document)
     assert (exact == Span("d", start, start + len(quote))) if quote else isinstance(exact, str)
-    found = located(DecisionQuote("d", quote), document)
+    found = locate_quote(DecisionQuote("d", quote), document)
     if isinstance(found, Span):
         assert text[found.start : found.end].split() == quote.split()
         assert text.count(quote.strip()) == 1

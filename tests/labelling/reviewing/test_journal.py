@@ -208,7 +208,7 @@ def test_a_line_that_was_cut_is_removed_and_one_of_somebody_else_is_said(tmp_pat
     assert Review.open(folder).counts()["accepted"] == 1
     assert journal.read_bytes() == whole
     journal.write_bytes(whole + b'{"id": "x"}\n')
-    with pytest.raises(DatasetError, match=r"review.jsonl: .*is no decision of a review"):
+    with pytest.raises(DatasetError, match=r"review.jsonl: .*is not a decision of a review"):
         Review.open(folder)
 
 

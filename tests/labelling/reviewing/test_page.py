@@ -21,7 +21,7 @@ from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
 from ragsmith.errors import UsageError
 from ragsmith.labelling.reviewing.journal import FolderDisk
-from ragsmith.labelling.reviewing.page.server import ReviewServer, full, page
+from ragsmith.labelling.reviewing.page.server import ReviewServer, describe_draft, page
 from ragsmith.labelling.reviewing.review import Review
 
 JSON = {"Content-Type": "application/json"}
@@ -202,9 +202,9 @@ def test_what_was_typed_is_there_after_the_process_is_gone(folder: Path) -> None
     with Review.open(folder) as review:
         review.begin("draft-004", typed, reviewer="ada", looked_at=review.draft("draft-004").seen)
     with Review.open(folder) as review:
-        assert full(review, review.draft("draft-004"))["typed"] == {**typed, "stale": False}
+        assert describe_draft(review, review.draft("draft-004"))["typed"] == {**typed, "stale": False}
         review.begin("draft-004", {}, reviewer="ada")  # given up
-        assert full(review, review.draft("draft-004"))["typed"] is None
+        assert describe_draft(review, review.draft("draft-004"))["typed"] is None
     assert "draft-004" in rows_of(folder)
 
 
@@ -237,7 +237,7 @@ def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
 class FullDisk(FolderDisk):
     """A folder in which a file has no space while it is ``full``, nor a line unless ``lines`` have."""
 
-    full = True
+    describe_draft = True
     lines = False
 
     def append(self, name: str, data: bytes) -> None:
@@ -350,5 +350,5 @@ def test_a_number_of_many_digits_is_refused(browser: Browser) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 61, "a\x1b"])
 def test_a_reviewer_without_a_proper_name_is_refused(folder: Path, name: str) -> None:
-    with Review.open(folder) as review, pytest.raises(UsageError, match="is no name for a reviewer"):
+    with Review.open(folder) as review, pytest.raises(UsageError, match="is not a valid name of a reviewer"):
         ReviewServer(review, name)

@@ -24,7 +24,7 @@ from ragsmith.text.suggest import did_you_mean
 __all__ = ["GATES", "chosen_gates", "gate"]
 
 
-def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
+def find_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
     """Return the selected gates in the order in which they run.
 
     Raises:

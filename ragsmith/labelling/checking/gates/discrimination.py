@@ -22,12 +22,12 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip_test
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, Belonging, DatasetView
+from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, DatasetView, EvidenceMatching
 from ragsmith.plugins import Range, Share
 from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLine
 from ragsmith.reporting.wording import count_groups
 
-SATURATED = 0.95
+MAX_RECALL = 0.95
 """Recall@5 of BM25 above which too little can be gained."""
 
 
@@ -50,23 +50,23 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         raise WrongOption("set", f"has bm25.low at {low}, above bm25.high, {high}: swap them")
     if len(view.ranked) < MIN_COUNT:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
-    found = Belonging.from_view(view)
+    found = EvidenceMatching.from_view(view)
     recall, figure, mixed = found.recall, found.own, found.others
     wanted = Limit(low, high)
     summary = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
-    failed = figure > SATURATED or found.mixed_up
+    failed = figure > MAX_RECALL or found.mixed_up
     chart = ForestPlot(
         "Recall@5 of BM25, and where it should lie",
         (
             ForestRow("evidence of the question", figure, marked=failed or not wanted.holds(figure)),
             ForestRow("evidence of other questions", mixed),
         ),
-        lines=(ReferenceLine(SATURATED, "nothing left to find"),),
+        lines=(ReferenceLine(MAX_RECALL, "nothing left to find"),),
         band=(low, high),
     )
-    if figure > SATURATED:
+    if figure > MAX_RECALL:
         advice = "ask questions in words that their evidence does not have, or add documents that resemble each other"
-        return GateFinding(GateState.FAILED, summary, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
+        return GateFinding(GateState.FAILED, summary, figure, Limit(wanted.low, MAX_RECALL), advice, charts=(chart,))
     if failed:
         offenders = tuple(
             Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
@@ -74,7 +74,7 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         summary += ": questions and evidence do not seem to belong together"
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
-        return GateFinding(GateState.FAILED, summary, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
+        return GateFinding(GateState.FAILED, summary, figure, Limit(lowest, MAX_RECALL), advice, offenders, (chart,))
     if wanted.holds(figure):
         return GateFinding(GateState.PASSED, summary, figure, wanted, charts=(chart,))
     advice = (
@@ -90,7 +90,7 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
     return GateFinding(GateState.WARNING, summary, figure, wanted, advice, missed, (chart,))
 
 
-SIGNIFICANT = Limit(high=0.05)
+MAX_P_VALUE = Limit(high=0.05)
 MAX_R = 0.95
 """Mean R above which too little can be gained."""
 
@@ -113,7 +113,7 @@ def spread(view: DatasetView) -> GateFinding:
     """
     if len(view.ranked) < MIN_COUNT:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
-    if Belonging.from_view(view).mixed_up:
+    if EvidenceMatching.from_view(view).mixed_up:
         return not_judged("questions and evidence do not seem to belong together, so no pipelines can differ: see bm25")
     ranks = {name: view.ranks(name) for name in PIPELINES}
     best = max(ranks, key=lambda name: ranks[name].mean)
@@ -149,8 +149,8 @@ def spread(view: DatasetView) -> GateFinding:
             if all(ranks[name].quality[e.id] == 1 for name in PIPELINES)
         )
         return GateFinding(GateState.FAILED, summary, ranks[best].mean, Limit(high=MAX_R), advice, easy, (chart,))
-    if SIGNIFICANT.holds(p):
-        return GateFinding(GateState.PASSED, summary, p, SIGNIFICANT, charts=(chart,))
+    if MAX_P_VALUE.holds(p):
+        return GateFinding(GateState.PASSED, summary, p, MAX_P_VALUE, charts=(chart,))
     same = tuple(
         Offender(e.id, "all pipelines do the same")
         for e in view.ranked
@@ -158,7 +158,7 @@ def spread(view: DatasetView) -> GateFinding:
     )
     summary += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
     advice = "add questions whose evidence some techniques find and others do not"
-    return GateFinding(GateState.FAILED, summary, p, SIGNIFICANT, advice, same, (chart,))
+    return GateFinding(GateState.FAILED, summary, p, MAX_P_VALUE, advice, same, (chart,))
 
 
 MAX_LEAKS = Limit(high=0.0)
@@ -191,10 +191,10 @@ def leakage(view: DatasetView) -> GateFinding:
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
     if not MAX_LEAKS.holds(figure) and split_with_exclusions(view.dataset) is None:
         advice = f"ask of more documents, or further apart: {UNSPLITTABLE}"
-    return judged(summary, figure, MAX_LEAKS, advice, _near(divided, gap))
+    return judged(summary, figure, MAX_LEAKS, advice, _find_leaks(divided, gap))
 
 
-def _near(divided: Split, gap: int) -> tuple[Offender, ...]:
+def _find_leaks(divided: Split, gap: int) -> tuple[Offender, ...]:
     """Return the test questions with gold near that of a search question, each with that question."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
@@ -208,7 +208,7 @@ def _near(divided: Split, gap: int) -> tuple[Offender, ...]:
     )
 
 
-FOLDS = 5
+N_FOLDS = 5
 """Default number of folds of a search with ``--verdict crossfit``."""
 
 
@@ -273,7 +273,7 @@ def _more_groups(view: DatasetView) -> str:
         "questions whose gold lies together count as one group, so ask about other documents or sections: "
         "`ragsmith dataset draft --llm MODEL` proposes questions"
     )
-    tested = [example for fold in crossfit(view.dataset, FOLDS) for example in fold.test]
+    tested = [example for fold in crossfit(view.dataset, N_FOLDS) for example in fold.test]
     if (groups := len(Clusters.from_examples(view.dataset, tested).groups)) < MIN_GROUPS:
         return advice
     crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {count_groups(groups)}"

@@ -13,7 +13,7 @@ from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.text.words import normalise_answer, words
 from ragsmith.types import Example, Span
 
-MAX_CUT = Limit(high=0.05)
+MAX_CUT_SHARE = Limit(high=0.05)
 MAX_COARSE_SHARE = 0.2
 
 
@@ -34,37 +34,37 @@ def spans(view: DatasetView) -> GateFinding:
         return not_judged("no question has evidence, so retrieval cannot be scored: mark the passages that answer")
     lost = [example.id for example in view.dataset.examples if example.evidence and not view.relevant(example)]
     sound = [(example, span) for example in view.dataset.examples for span in example.evidence]
-    cut = [(example, span) for example, span in sound if _cuts(view.documents[span.doc].text, span)]
+    cut = [(example, span) for example, span in sound if _cuts_word(view.documents[span.doc].text, span)]
     offenders = (
         *view.broken,
-        *(Offender(one, "all its evidence lies in headings, which are in no chunk") for one in lost),
+        *(Offender(one, "all its evidence is in headings, which are in no chunk") for one in lost),
         *(Offender(example.id, _show_cut(view.documents[span.doc].text, span)) for example, span in cut),
     )
     figure = (len(view.broken) + len(cut)) / len(found)
     summary = f"{len(view.broken)} of {len(found)} spans refer to no text, {len(cut)} begin or end inside a word"
     if lost:
-        summary += f", and all evidence of {len(lost)} questions lies in headings, which are in no chunk"
-    if view.broken or lost or not MAX_CUT.holds(figure):
+        summary += f", and all evidence of {len(lost)} questions is in headings, which are in no chunk"
+    if view.broken or lost or not MAX_CUT_SHARE.holds(figure):
         advice = (
             "offsets have moved: find the passages again; `ragsmith dataset validate` reports the position of each text"
         )
-        if not view.broken and MAX_CUT.holds(figure):
+        if not view.broken and MAX_CUT_SHARE.holds(figure):
             advice = "mark the text below the headings"
-        return GateFinding(GateState.FAILED, summary, figure, MAX_CUT, advice, offenders)
+        return GateFinding(GateState.FAILED, summary, figure, MAX_CUT_SHARE, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > MAX_COARSE_SHARE * len(view.located):
         summary += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
         advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
-        return GateFinding(GateState.WARNING, summary, figure, MAX_CUT, advice, (*offenders, *long))
-    return GateFinding(GateState.PASSED, summary, figure, MAX_CUT, offenders=offenders)
+        return GateFinding(GateState.WARNING, summary, figure, MAX_CUT_SHARE, advice, (*offenders, *long))
+    return GateFinding(GateState.PASSED, summary, figure, MAX_CUT_SHARE, offenders=offenders)
 
 
-def _cuts(text: str, span: Span) -> bool:
-    return any(0 < at < len(text) and _letter(text[at - 1]) and _letter(text[at]) for at in (span.start, span.end))
+def _cuts_word(text: str, span: Span) -> bool:
+    return any(0 < at < len(text) and _is_cased(text[at - 1]) and _is_cased(text[at]) for at in (span.start, span.end))
 
 
-def _letter(character: str) -> bool:
+def _is_cased(character: str) -> bool:
     return character.lower() != character.upper()
 
 
@@ -77,7 +77,7 @@ def _show_cut(text: str, span: Span) -> str:
 MIN_JACCARD = 0.8
 """Minimum Jaccard coefficient of the words of two questions that are duplicates."""
 
-MAX_REPEATED = Limit(high=0.05)
+MAX_REPEATED_SHARE = Limit(high=0.05)
 
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
@@ -100,7 +100,7 @@ def duplicates(view: DatasetView) -> GateFinding:
     figure = len(repeats) / len(examples)
     summary = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
     advice = "keep one of each, or name the document in the question"
-    return judged(summary, figure, MAX_REPEATED, advice, repeats, listed=True)
+    return judged(summary, figure, MAX_REPEATED_SHARE, advice, repeats, listed=True)
 
 
 def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
@@ -117,21 +117,21 @@ def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[
         wording = " ".join(example.question.casefold().split())
         rarest = sorted(terms, key=lambda term: (count[term], term))[: len(terms) - ceil(MIN_JACCARD * len(terms)) + 1]
         if wording in first:
-            yield Offender(example.id, f"is worded as {first[wording].id} is")
+            yield Offender(example.id, f"has the same wording as {first[wording].id}")
         else:
             near = sorted({other for term in rarest for other in by_term[term]})
             same = (
                 o for o in near if _jaccard(terms, term_sets[o]) >= MIN_JACCARD and _share_gold(example, examples[o])
             )
             if (found := next(same, None)) is not None:
-                yield Offender(example.id, f"asks what {examples[found].id} asks: {example.question}")
+                yield Offender(example.id, f"is nearly the same as {examples[found].id}: {example.question}")
         first.setdefault(wording, example)
         for term in rarest:
             by_term[term].append(place)
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one or other else 0.0
+def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / len(first | second) if first or second else 0.0
 
 
 def _share_gold(one: Example, other: Example) -> bool:
@@ -150,7 +150,7 @@ MIN_WORDS = 8
 MIN_CONTAINMENT = 0.8
 """Minimum share of the shingles of a span in a chunk with a copy of it."""
 
-MAX_COPIED = Limit(high=0.05)
+MAX_COPIED_SHARE = Limit(high=0.05)
 
 Shingle = tuple[str, ...]
 
@@ -189,7 +189,7 @@ def copies(view: DatasetView) -> GateFinding:
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
     advice = "remove the copies of documents, or mark each copy as evidence"
-    return judged(summary, figure, MAX_COPIED, advice, offenders, listed=True)
+    return judged(summary, figure, MAX_COPIED_SHARE, advice, offenders, listed=True)
 
 
 def shingles(text: str) -> frozenset[Shingle]:

@@ -34,10 +34,10 @@ def add_effect(share: float, h: float) -> float:
     return sin(angle) ** 2
 
 
-EARLY = 0.2
+EARLY_SHARE = 0.2
 """Share of a document that counts as its beginning."""
 
-LEVEL = 0.01
+SIGNIFICANCE_LEVEL = 0.01
 """Significance level of one-sided tests."""
 
 
@@ -47,7 +47,7 @@ def make_histogram(title: str, shares: Sequence[float], across: str, expected: t
     return Columns(title, tuple(f"{10 * tenth}" for tenth in range(10)), counts, expected, across)
 
 
-@gate("Does the evidence lie all over the documents?", paper="arXiv 2004.14602")
+@gate("Is the evidence spread over the documents?", paper="arXiv 2004.14602")
 def position(view: DatasetView) -> GateFinding:
     """Fail if far more evidence than expected by chance is in the first fifth of its document.
 
@@ -70,36 +70,36 @@ def position(view: DatasetView) -> GateFinding:
                 asking.setdefault(span, example.id)
     if len(asking) < MIN_COUNT:
         return not_judged(
-            f"{len(asking)} passages lie in documents of more than {long:,} characters, and {MIN_COUNT} are needed"
+            f"{len(asking)} passages are in documents of more than {long:,} characters, and {MIN_COUNT} are needed"
         )
     middles = {span: (span.start + span.end) / 2 / sizes[span.doc] for span in asking}
-    early = sorted((span for span, middle in middles.items() if middle < EARLY), key=lambda span: middles[span])
-    chance = sum(_chance(span, sizes[span.doc]) for span in asking) / len(asking)
+    early = sorted((span for span, middle in middles.items() if middle < EARLY_SHARE), key=lambda span: middles[span])
+    chance = sum(_early_probability(span, sizes[span.doc]) for span in asking) / len(asking)
     figure, limit = len(early) / len(asking), Limit(high=round(add_effect(chance, MEDIUM_H), 3))
     p = binomial_tail(len(early), len(asking), chance)
     summary = (
-        f"{len(early)} of {len(asking)} passages ({figure:.0%}) lie in the first fifth of their document; "
+        f"{len(early)} of {len(asking)} passages ({figure:.0%}) are in the first fifth of their document; "
         f"chance gives {chance:.0%}"
     )
     offenders = tuple(
         Offender(asking[span], f"at {middles[span]:.0%} of {span.doc!r}, from character {span.start}") for span in early
     )
     chart = make_histogram(
-        "Evidence by where in its document it lies, and what chance gives",
+        "Evidence by its position in the document, and the expectation by chance",
         list(middles.values()),
         "percent of the document before it",
         (len(asking) / 10,) * 10,
     )
     advice = "ask about the middle and the end of documents, too"
-    passed = limit.holds(figure) or p >= LEVEL
+    passed = limit.holds(figure) or p >= SIGNIFICANCE_LEVEL
     return judged(summary, figure, limit, advice, offenders, (chart,), passed=passed)
 
 
-def _chance(span: Span, size: int) -> float:
+def _early_probability(span: Span, size: int) -> float:
     length = min(span.end - span.start, size)
     if length == size:
         return 0.0
-    return min(1.0, max(0.0, (EARLY * size - length / 2) / (size - length)))
+    return min(1.0, max(0.0, (EARLY_SHARE * size - length / 2) / (size - length)))
 
 
 def binomial_tail(hits: int, n: int, chance: float) -> float:
@@ -120,7 +120,7 @@ MIN_CHUNKS = 3
 """Minimum number of chunks of a document whose lengths are compared."""
 
 
-@gate("Does evidence lie in short chunks as well as in long ones?", paper="arXiv 1803.02324")
+@gate("Is evidence in short chunks as well as in long ones?", paper="arXiv 1803.02324")
 def length(view: DatasetView) -> GateFinding:
     """Fail if gold chunks are longer than the other chunks of their document by a medium effect.
 
@@ -142,7 +142,7 @@ def length(view: DatasetView) -> GateFinding:
             continue
         lengths = [len(chunk.text) for chunk in chunks]
         ordered = sorted(lengths)
-        above = [_rank(one, ordered) for one in lengths]
+        above = [_relative_rank(one, ordered) for one in lengths]
         weights = [one / sum(lengths) for one in lengths]
         expected = sum(w * r for w, r in zip(weights, above, strict=True))
         variance = sum(w * (r - expected) ** 2 for w, r in zip(weights, above, strict=True))
@@ -154,7 +154,7 @@ def length(view: DatasetView) -> GateFinding:
     places = [rank for rank, _ in found]
     if len(places) < MIN_COUNT:
         return not_judged(
-            f"{len(places)} gold chunks lie in documents of {MIN_CHUNKS} chunks or more, and {MIN_COUNT} are needed"
+            f"{len(places)} gold chunks are in documents of {MIN_CHUNKS} chunks or more, and {MIN_COUNT} are needed"
         )
     figure, chance = sum(places) / len(places), mean / len(places)
     limit = Limit(high=round(chance + MEDIUM_AUC, 3))
@@ -172,11 +172,11 @@ def length(view: DatasetView) -> GateFinding:
         if rank > chance
     )
     advice = "ask about short paragraphs, lists and tables, too"
-    passed = limit.holds(figure) or p >= LEVEL
+    passed = limit.holds(figure) or p >= SIGNIFICANCE_LEVEL
     return judged(summary, figure, limit, advice, offenders, (chart,), passed=passed)
 
 
-def _rank(length: int, ordered: list[int]) -> float:
+def _relative_rank(length: int, ordered: list[int]) -> float:
     """Return the share of the other lengths that are less than ``length``, with ties counted half."""
     below, equal = bisect_left(ordered, length), bisect_right(ordered, length) - bisect_left(ordered, length) - 1
     return (below + equal / 2) / (len(ordered) - 1)

@@ -37,7 +37,7 @@ from ragsmith.labelling.reviewing.decisions import (
 )
 from ragsmith.labelling.reviewing.journal import Unapplied
 from ragsmith.labelling.reviewing.passages import ReviewPassage
-from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, ReviewedDraft, reviewer_name
+from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, ReviewedDraft, normalise_reviewer
 from ragsmith.reporting.inline import inline_page
 from ragsmith.text.files import MIB, TextError, shorten
 from ragsmith.text.jsonl import parse_json
@@ -66,7 +66,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
         self.review = review
-        self.reviewer = reviewer_name(reviewer)
+        self.reviewer = normalise_reviewer(reviewer)
         self.token = token or secrets.token_urlsafe(18)
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             "name": review.name,
             "reviewer": self.server.reviewer,
             "reasons": list(REASONS),
-            "drafts": [brief(draft) for draft in review.drafts],
+            "drafts": [summarise_draft(draft) for draft in review.drafts],
         }
 
     def _draft(self, parameters: Body) -> Values:
@@ -163,20 +163,24 @@ class _Handler(BaseHTTPRequestHandler):
         if not more.isdecimal() or len(more) > 4:
             raise UsageError(f"more={shorten(more)} is not a number of requests for more text")
         review = self.server.review
-        return full(review, review.draft(str(parameters.get("id", ""))), int(more))
+        return describe_draft(review, review.draft(str(parameters.get("id", ""))), int(more))
 
     def _decide(self, body: Body) -> Values:
         id_, looked_at = _draft_id_and_digest(body)
-        decision, reviewer = _decision(body), self.server.reviewer
-        return {"draft": brief(self.server.review.decide(id_, decision, reviewer=reviewer, looked_at=looked_at))}
+        decision, reviewer = _parse_decision(body), self.server.reviewer
+        return {
+            "draft": summarise_draft(self.server.review.decide(id_, decision, reviewer=reviewer, looked_at=looked_at))
+        }
 
     def _reopen(self, body: Body) -> Values:
         id_, looked_at = _draft_id_and_digest(body)
-        return {"draft": brief(self.server.review.reopen(id_, reviewer=self.server.reviewer, looked_at=looked_at))}
+        return {
+            "draft": summarise_draft(self.server.review.reopen(id_, reviewer=self.server.reviewer, looked_at=looked_at))
+        }
 
     def _begin(self, body: Body) -> Values:
         id_, looked_at = _draft_id_and_digest(body)
-        _edit(body)  # only a valid edit is saved
+        _parse_edit(body)  # only a valid edit is saved
         typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
         self.server.review.begin(id_, typed, reviewer=self.server.reviewer, looked_at=looked_at)
         return {}
@@ -198,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Read the body of a refused request, up to the limit, as closing the connection earlier loses the reply."""
         length = self.headers.get("Content-Length") or ""
         self.close_connection = True
-        if _fits(length) and not self._read:
+        if _is_valid_length(length) and not self._read:
             self.rfile.read(int(length))
 
     def _body(self) -> Body:
@@ -207,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
             raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may change drafts")
         length = self.headers.get("Content-Length") or ""
-        if not _fits(length):
+        if not _is_valid_length(length):
             raise _PageRefusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {MAX_BODY_BYTES} bytes, and a Content-Length header"
             )
@@ -225,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._send_json(HTTPStatus.OK, make())
         except DecidedMeanwhile as error:
-            self._send_json(HTTPStatus.CONFLICT, {"error": str(error), "draft": brief(error.draft)})
+            self._send_json(HTTPStatus.CONFLICT, {"error": str(error), "draft": summarise_draft(error.draft)})
         except UneditableDraft as error:
             self._send_json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "problems": list(error.problems)})
         except UsageError as error:
@@ -255,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def _fits(length: str) -> bool:
+def _is_valid_length(length: str) -> bool:
     """Whether a Content-Length is within the limit; the digits are limited, as `int` refuses thousands of them."""
     return length.isdecimal() and len(length) <= MAX_LENGTH_DIGITS and int(length) <= MAX_BODY_BYTES
 
@@ -268,18 +272,18 @@ def _draft_id_and_digest(body: Body) -> tuple[str, str]:
     return id_, looked_at
 
 
-def _decision(body: Body) -> Decision:
+def _parse_decision(body: Body) -> Decision:
     match body.get("decision"):
         case "accept":
             return Accept()
         case "reject":
             return Reject(str(body.get("reason") or NO_REASON))
         case "mend":
-            return _edit(body)
+            return _parse_edit(body)
     raise UsageError(f"{body.get('decision')!r} is no decision: accept, mend or reject")
 
 
-def _edit(body: Body) -> Edit:
+def _parse_edit(body: Body) -> Edit:
     question, answer, evidence = (body.get(key) for key in ("question", "answer", "evidence"))
     if not isinstance(question, str | None) or not isinstance(answer, str | None):
         raise UsageError("question and answer must be texts")
@@ -300,7 +304,7 @@ def _parse_evidence(item: object) -> int | DecisionQuote:
 Values = dict[str, object]
 
 
-def brief(draft: ReviewedDraft) -> Values:
+def summarise_draft(draft: ReviewedDraft) -> Values:
     """Return a draft as an entry of the list."""
     return {
         "id": draft.id,
@@ -319,7 +323,7 @@ def brief(draft: ReviewedDraft) -> Values:
     }
 
 
-def full(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
+def describe_draft(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
     """Return a draft with its evidence and passages."""
     spans = review.spans(draft)
     placed = [number for number, span in enumerate(spans) if span is not None]  # marks are indices of located spans
@@ -337,16 +341,16 @@ def full(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
     ]
     begun = draft.begun
     return {
-        **brief(draft),
+        **summarise_draft(draft),
         "evidence": evidence,
-        "passages": [_passage(passage, placed) for passage in shown],
+        "passages": [_passage_values(passage, placed) for passage in shown],
         "more": more,
         "whole": all(passage.whole for passage in shown),
         "typed": {**begun.after, "stale": begun.before.get("seen") != draft.seen} if begun else None,
     }
 
 
-def _passage(passage: ReviewPassage, placed: list[int]) -> Values:
+def _passage_values(passage: ReviewPassage, placed: list[int]) -> Values:
     return {
         "doc": passage.doc,
         "title": passage.title,
