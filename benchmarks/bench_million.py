@@ -48,7 +48,7 @@ from watching import peaks_shown, watched
 from ragsmith.datasets.dataset import make_dataset, write_dataset
 from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
-from ragsmith.index.stores import open_vectors
+from ragsmith.index.stores import open_vector_store
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.hybrid import hybrid
@@ -253,7 +253,7 @@ def measure_retrievers(given: argparse.Namespace) -> None:
         measure("bm25", searches["bm25"])
         folder = given.folder or Path(name)
         with shown.building("approximate"):
-            near = Index(index.entries, partial(open_vectors, f"approximate:{folder}"))
+            near = Index(index.entries, partial(open_vector_store, f"approximate:{folder}"))
             vector(near, ("a first question",), embedder=EMBEDDER)
         measure("approximate", partial(vector, near, embedder=EMBEDDER))
         embedder = Embedded(near.vector_store(EMBEDDER).vectors)  # type: ignore[attr-defined]

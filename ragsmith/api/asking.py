@@ -237,7 +237,7 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     artifacts = resources.artifacts
     volumes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for one in artifacts.listed():
+    for one in artifacts.list_entries():
         volumes[one.key.kind] += 1
         sizes[one.key.kind] += one.size
     kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))

@@ -64,18 +64,18 @@ PackedPart = tuple[bytes, list[NDArray[np.uint8]]]
 
 def list_parts(index: Index) -> list[IndexPart]:
     """Return the parts built so far, each after those that it may share objects with."""
-    vectors, derived = index.built()
+    vectors, derived = index.get_cached()
     return [ENTRIES, *((VECTORS, name) for name in vectors), *((DERIVED, name) for name in derived)]
 
 
 def pack_part(index: Index, part: IndexPart) -> PackedPart:
     """Return a part in pickled form."""
     kind, name = part
-    vectors, derived = index.built()
+    vectors, derived = index.get_cached()
     shared: dict[int, IndexPart] = {}
     value: Any
     if part == ENTRIES:
-        value = index.with_only({}, {})
+        value = index.copy_with({}, {})
     elif kind == VECTORS:
         value = vectors[name]
     else:
@@ -94,14 +94,14 @@ def pack_part(index: Index, part: IndexPart) -> PackedPart:
 def unpack_part(index: Index | None, part: IndexPart, sent: PackedPart) -> Index:
     """Return an index with the entries of ``index`` and this part alone; shared objects are taken from ``index``.
 
-    For `ENTRIES`, ``index`` may be None. `Index.take_vectors` merges the part into another index.
+    For `ENTRIES`, ``index`` may be None. `Index.copy_cached_from` merges the part into another index.
     """
     value = _PartUnpickler(sent, index).load()
     if index is None:
         entries: Index = value
         return entries
     kind, name = part
-    return index.with_only({name: value}, {}) if kind == VECTORS else index.with_only({}, {name: value})
+    return index.copy_with({name: value}, {}) if kind == VECTORS else index.copy_with({}, {name: value})
 
 
 class _PartPickler(pickle.Pickler):
@@ -122,7 +122,7 @@ class _PartUnpickler(pickle.Unpickler):
         kind, name = part
         if self._index is None or part == ENTRIES:
             return self._index
-        vectors, derived = self._index.built()
+        vectors, derived = self._index.get_cached()
         return vectors[name] if kind == VECTORS else derived[name]
 
 

@@ -241,7 +241,7 @@ class ProcessRunner(Runner):
             self._announced.add(searched)
             log_progress(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
         index, graph = engine.prepare(candidate)
-        built = {(id(engine), candidate[0].identity, index.holds): index, (id(engine), "graph"): graph}
+        built = {(id(engine), candidate[0].identity, index.cached_names): index, (id(engine), "graph"): graph}
         new = [part if name not in self._sent else None for name, part in built.items()]
         if not any(part is not None for part in new):
             return

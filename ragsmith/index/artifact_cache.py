@@ -2,11 +2,11 @@
 
     FOLDER/<kind>-<code and models>/<source>/manifest.json, seal.json, NAME.npy ...
 
-Artifacts are immutable; a grown corpus has a new one, which reuses rows of earlier ones (`ArtifactCache.recent`). An
-artifact is written to a temporary folder and renamed, so that writes are atomic and concurrent writers do not conflict.
-Reads are verified: the manifest by its digest, the arrays by the manifest, and byte by byte if the file status has
-changed since the last verification. Damaged artifacts are removed with a warning and built again; artifacts that are
-temporarily unreadable (too many open files, no memory, no permission) are not removed.
+Artifacts are immutable; a grown corpus has a new one, which reuses rows of earlier ones (`ArtifactCache.iter_recent`).
+An artifact is written to a temporary folder and renamed, so that writes are atomic and concurrent writers do not
+conflict. Reads are verified: the manifest by its digest, the arrays by the manifest, and byte by byte if the file
+status has changed since the last verification. Damaged artifacts are removed with a warning and built again; artifacts
+that are temporarily unreadable (too many open files, no memory, no permission) are not removed.
 
 Other files in FOLDER are not touched: only folders with names of the cache are removed, and only artifacts with a valid
 manifest are evicted.
@@ -40,19 +40,21 @@ from ragsmith.text.writing import sync_folder
 T = TypeVar("T")
 
 FORMAT = 1
-"""The format of the files."""
+"""Version of the file format."""
 
 MAX_BYTES = 10 << 30
 """Default size limit; the least recently used artifacts are removed beyond it."""
 
-_MANIFEST, _SEAL = "manifest.json", "seal.json"
+_MANIFEST, _STATUS_FILE = "manifest.json", "seal.json"
 _DRAFT, _REMOVED = ".draft-", ".removed-"
 _FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f]{32}")
 """Patterns of the folders of `ArtifactKey`."""
 _LEFTOVER = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
 """Names of partially written or removed artifacts, which killed processes leave in the folder of a family."""
-_MAX_RECENT = 4
-_COPIED_ROWS = 8_192
+MAX_RECENT_ARTIFACTS = 4
+"""Maximum number of earlier artifacts whose rows are reused."""
+_BLOCK_ROWS = 8_192
+"""Number of rows copied at a time."""
 _ABANDONED_SECONDS = 3600
 """Age in seconds after which a temporary folder is considered abandoned."""
 
@@ -61,7 +63,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKey:
-    """The key of an artifact: its ``kind``, the code and models (``made_by``) and the source (``of``)."""
+    """The key of an artifact: its ``kind``, the code and models that made it (``made_by``) and its source (``of``)."""
 
     kind: str
     made_by: str
@@ -96,25 +98,25 @@ class ArtifactEntry:
 
 
 class ArtifactCache:
-    """A cache of artifacts in ``folder`` with a total size of up to ``most`` bytes."""
+    """A cache of artifacts in ``folder`` with a total size of up to ``max_bytes``."""
 
-    def __init__(self, folder: str | Path, most: int = MAX_BYTES) -> None:
+    def __init__(self, folder: str | Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder = Path(folder)
-        self._most = most
+        self._max_bytes = max_bytes
 
     def read(self, key: ArtifactKey) -> Artifact | None:
         """Return the artifact with this key; None if it is missing or, with a `Notice`, unusable."""
-        return self._opened(self.folder / key.family / key.name, key)
+        return self._open(self.folder / key.family / key.name, key)
 
-    def holds(self, key: ArtifactKey) -> bool:
+    def contains(self, key: ArtifactKey) -> bool:
         """Return whether an artifact with this key exists, without verifying it."""
         return (self.folder / key.family / key.name).is_dir()
 
-    def recent(self, key: ArtifactKey) -> Iterator[Artifact]:
-        """Yield up to `_MAX_RECENT` artifacts of the same family, most recently used first, for reuse of their rows."""
-        places = sorted(self._places(key.family), key=lambda place: _state(place)[1], reverse=True)
-        for place in places[:_MAX_RECENT]:
-            found = self._opened(place, None)
+    def iter_recent(self, key: ArtifactKey) -> Iterator[Artifact]:
+        """Yield up to `MAX_RECENT_ARTIFACTS` artifacts of the same family, most recently used first."""
+        places = sorted(self._iter_folders(key.family), key=lambda place: _get_status(place)[1], reverse=True)
+        for place in places[:MAX_RECENT_ARTIFACTS]:
+            found = self._open(place, None)
             if found is not None and (found.key.kind, found.key.made_by) == (key.kind, key.made_by):
                 yield found
 
@@ -124,7 +126,7 @@ class ArtifactCache:
         draft = place.with_name(f"{_DRAFT}{key.name[:8]}-{os.getpid()}-{token_hex(4)}")
         try:
             draft.mkdir(parents=True)
-            _write(draft, key, arrays)
+            _write_artifact(draft, key, arrays)
             try:
                 draft.rename(place)
             except OSError:
@@ -134,77 +136,77 @@ class ArtifactCache:
         except OSError as error:
             what = error.strerror or type(error).__name__
             warnings.warn(
-                f"the {key.kind} of the index cannot be kept in {self.folder}: {what}; they are built anew at the "
-                "next start",
+                f"the {key.kind} of the index cannot be stored in {self.folder}: {what}; they are computed again at "
+                "the next start",
                 Notice,
                 stacklevel=2,
             )
             return False
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        self._make_room(place)
+        self._evict(place)
         return True
 
-    def listed(self) -> list[ArtifactEntry]:
+    def list_entries(self) -> list[ArtifactEntry]:
         """Return all artifacts with a readable manifest, most recently used first."""
         found = []
-        for place in self._places():
+        for place in self._iter_folders():
             with suppress(OSError, ValueError):
-                found.append(ArtifactEntry(_manifest(place)[0], _size(place), _state(place)[1]))
+                found.append(ArtifactEntry(_load_manifest(place)[0], _compute_size(place), _get_status(place)[1]))
         return sorted(found, key=lambda one: (-one.used, one.key.family, one.key.name))
 
-    def _places(self, family: str = "*") -> Iterator[Path]:
+    def _iter_folders(self, family: str = "*") -> Iterator[Path]:
         with suppress(OSError):  # unlistable folders are ignored
             for place in self.folder.glob(f"{family}/*"):
                 if _FAMILY.fullmatch(place.parent.name) and _NAME.fullmatch(place.name) and place.is_dir():
                     yield place
 
-    def _opened(self, place: Path, key: ArtifactKey | None) -> Artifact | None:
-        folder = _state(place)[0]
+    def _open(self, place: Path, key: ArtifactKey | None) -> Artifact | None:
+        folder = _get_status(place)[0]
         try:
             if not place.is_dir():
                 return None
-            found, files = _manifest(place)
+            found, files = _load_manifest(place)
             if key is not None and found != key:
-                raise ValueError("it is something else than its name says")
-            arrays = {name: _mapped(place, name, about) for name, about in files.items()}
-            _check(place, files, arrays)
+                raise ValueError("its manifest has another key")
+            arrays = {name: _map_array(place, name, about) for name, about in files.items()}
+            _verify_arrays(place, files, arrays)
         except (OSError, ValueError) as error:
-            if _state(place)[0] == folder:  # otherwise another process has removed or replaced it
-                self._refuse(place, error)
+            if _get_status(place)[0] == folder:  # otherwise another process has removed or replaced it
+                self._remove_damaged(place, error)
             return None
         if key is not None:
             with suppress(OSError):  # a read-only folder
                 os.utime(place)
         return Artifact(found, arrays)
 
-    def _refuse(self, place: Path, error: OSError | ValueError) -> None:
+    def _remove_damaged(self, place: Path, error: OSError | ValueError) -> None:
         """Remove a damaged artifact, but not one that is temporarily unreadable (handles, memory, permissions)."""
         why = str(error)
         if isinstance(error, FileNotFoundError):
             why = f"{Path(error.filename or '').name or 'a file'} is missing"
         elif isinstance(error, OSError) and error.errno != errno.EIO:
             why = error.strerror or type(error).__name__
-            warnings.warn(f"{place} cannot be read now, and is done without: {why}", Notice, stacklevel=4)
+            warnings.warn(f"{place} cannot be read now and is ignored: {why}", Notice, stacklevel=4)
             return
-        warnings.warn(f"{place} is damaged, and is built anew: {why}", Notice, stacklevel=4)
-        _remove(place)
+        warnings.warn(f"{place} is damaged and is computed again: {why}", Notice, stacklevel=4)
+        _remove_artifact(place)
 
-    def _make_room(self, newest: Path) -> None:
+    def _evict(self, newest: Path) -> None:
         """Remove abandoned temporary folders, and the least recently used artifacts beyond the size limit."""
         now = time.time()
         with suppress(OSError):
-            for left in self.folder.glob("*/.*"):
-                if not (_FAMILY.fullmatch(left.parent.name) and _LEFTOVER.fullmatch(left.name)):
+            for leftover in self.folder.glob("*/.*"):
+                if not (_FAMILY.fullmatch(leftover.parent.name) and _LEFTOVER.fullmatch(leftover.name)):
                     continue
-                if now - left.stat().st_mtime > _ABANDONED_SECONDS:
-                    shutil.rmtree(left, ignore_errors=True)
-        kept = 0
-        own = [place for place in self._places() if _is_artifact(place)]
-        for place in sorted(own, key=lambda one: (one == newest, _state(one)[1]), reverse=True):
-            kept += _size(place)
-            if kept > self._most and place != newest:
-                _remove(place)
+                if now - leftover.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(leftover, ignore_errors=True)
+        total = 0
+        folders = [place for place in self._iter_folders() if _is_artifact(place)]
+        for place in sorted(folders, key=lambda folder: (folder == newest, _get_status(folder)[1]), reverse=True):
+            total += _compute_size(place)
+            if total > self._max_bytes and place != newest:
+                _remove_artifact(place)
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -228,31 +230,31 @@ def digest_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
 def match_rows(
     rows: NDArray[np.uint8], known: Iterable[tuple[NDArray[np.uint8], T]]
 ) -> tuple[list[tuple[T, NDArray[np.int64], NDArray[np.int64]]], NDArray[np.int64]]:
-    """Match ``rows`` with those of ``known`` values: return each value with positions in ``rows`` and in its rows.
+    """Match ``rows`` with the rows of ``known`` values.
 
-    The second value has the positions of unmatched rows.
+    Return each matched value with positions in ``rows`` and in its own rows, and the positions of unmatched rows.
     """
-    taken = []
+    matched = []
     missing = np.arange(len(rows))
     for others, value in known:
         places = find_rows(rows[missing], others)
-        if (there := places >= 0).any():
-            taken.append((value, missing[there], places[there]))
-        missing = missing[~there]
+        if (is_known := places >= 0).any():
+            matched.append((value, missing[is_known], places[is_known]))
+        missing = missing[~is_known]
         if not len(missing):
             break
-    return taken, missing
+    return matched, missing
 
 
 def gather_rows(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]]) -> NDArray[Any]:
     """Gather ``count`` rows from ``parts``: arrays, positions in the result, and positions in the array."""
-    last = parts[-1][0]
-    found = np.empty((count, last.shape[1]), dtype=last.dtype)
-    for vectors, own, places in parts:
-        for start in range(0, len(own), _COPIED_ROWS):
-            part = slice(start, start + _COPIED_ROWS)
-            found[own[part]] = vectors[places[part]]
-    return found
+    array = parts[-1][0]
+    gathered = np.empty((count, array.shape[1]), dtype=array.dtype)
+    for vectors, targets, sources in parts:
+        for start in range(0, len(targets), _BLOCK_ROWS):
+            part = slice(start, start + _BLOCK_ROWS)
+            gathered[targets[part]] = vectors[sources[part]]
+    return gathered
 
 
 def find_rows(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -262,19 +264,23 @@ def find_rows(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.i
     return np.array([places.get(bytes(row), -1) for row in wanted], dtype=np.int64)
 
 
-def _write(draft: Path, key: ArtifactKey, arrays: Arrays) -> None:
+def _write_artifact(draft: Path, key: ArtifactKey, arrays: Arrays) -> None:
     files: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
-        whole = np.ascontiguousarray(array)
+        contiguous = np.ascontiguousarray(array)
         with (draft / f"{name}.npy").open("xb") as file:
-            np.lib.format.write_array(file, whole, allow_pickle=False)
+            np.lib.format.write_array(file, contiguous, allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-        files[name] = {"dtype": whole.dtype.str, "shape": list(whole.shape), "digest": _bytes_digest(whole)}
-    about = {"kind": key.kind, "made_by": key.made_by, "of": key.of}
-    text = json.dumps({"format": FORMAT, **about, "files": files}, ensure_ascii=True)
-    _write_text(draft / _MANIFEST, f"{text}\n{_text_digest(text)}\n")
-    _write_text(draft / _SEAL, json.dumps(_states(draft, files)))
+        files[name] = {
+            "dtype": contiguous.dtype.str,
+            "shape": list(contiguous.shape),
+            "digest": _digest_bytes(contiguous),
+        }
+    key_fields = {"kind": key.kind, "made_by": key.made_by, "of": key.of}
+    text = json.dumps({"format": FORMAT, **key_fields, "files": files}, ensure_ascii=True)
+    _write_text(draft / _MANIFEST, f"{text}\n{_digest_text(text)}\n")
+    _write_text(draft / _STATUS_FILE, json.dumps(_get_file_status(draft, files)))
     sync_folder(draft)
 
 
@@ -285,7 +291,7 @@ def _write_text(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _remove(place: Path) -> None:
+def _remove_artifact(place: Path) -> None:
     """Remove an artifact by a rename, which is atomic, then delete its files."""
     aside = place.with_name(f"{_REMOVED}{place.name[:8]}-{token_hex(4)}")
     with suppress(OSError):
@@ -293,7 +299,7 @@ def _remove(place: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _state(place: Path) -> tuple[int, float]:
+def _get_status(place: Path) -> tuple[int, float]:
     """Return the inode and the last use of a folder; 0 if it does not exist."""
     with suppress(OSError):
         state = place.stat()
@@ -301,72 +307,73 @@ def _state(place: Path) -> tuple[int, float]:
     return 0, 0.0
 
 
-def _written(place: Path) -> dict[str, Any]:
+def _read_manifest(place: Path) -> dict[str, Any]:
     """Return the manifest of an artifact of any format."""
     text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
-    if end.strip() != _text_digest(text):
-        raise ValueError(f"{_MANIFEST} is not what was written")
-    read: dict[str, Any] = json.loads(text)
-    return read
+    if end.strip() != _digest_text(text):
+        raise ValueError(f"{_MANIFEST} does not match its digest")
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest
 
 
 def _is_artifact(place: Path) -> bool:
     """Return whether a folder has a valid manifest."""
     with suppress(OSError, ValueError):
-        return "format" in _written(place)
+        return "format" in _read_manifest(place)
     return False
 
 
-def _manifest(place: Path) -> tuple[ArtifactKey, dict[str, dict[str, Any]]]:
-    read = _written(place)
-    if read["format"] != FORMAT:
-        raise ValueError(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
-    return ArtifactKey(read["kind"], read["made_by"], read["of"]), read["files"]
+def _load_manifest(place: Path) -> tuple[ArtifactKey, dict[str, dict[str, Any]]]:
+    """Return the key of an artifact and the descriptions of its files; other formats raise `ValueError`."""
+    manifest = _read_manifest(place)
+    if manifest["format"] != FORMAT:
+        raise ValueError(f"it has the format {manifest['format']}, and this ragsmith reads {FORMAT}")
+    return ArtifactKey(manifest["kind"], manifest["made_by"], manifest["of"]), manifest["files"]
 
 
-def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
-    empty = 0 in about["shape"]  # an empty file cannot be mapped
+def _map_array(place: Path, name: str, description: Mapping[str, Any]) -> NDArray[Any]:
+    empty = 0 in description["shape"]  # an empty file cannot be mapped
     try:
         array = np.load(place / f"{name}.npy", mmap_mode=None if empty else "r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{name}.npy cannot be read: {error}") from error
-    if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
-        raise ValueError(f"{name}.npy holds {array.dtype.str}{list(array.shape)}, not what was written")
-    plain: NDArray[Any] = np.asarray(array)
-    plain.flags.writeable = False
-    return plain
+    if array.dtype.str != description["dtype"] or list(array.shape) != description["shape"]:
+        raise ValueError(f"{name}.npy has {array.dtype.str}{list(array.shape)}, which does not match the manifest")
+    mapped: NDArray[Any] = np.asarray(array)
+    mapped.flags.writeable = False
+    return mapped
 
 
-def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) -> None:
+def _verify_arrays(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) -> None:
     """Compare every byte with the manifest unless the file status equals that of the last comparison."""
-    states = _states(place, files)
+    states = _get_file_status(place, files)
     with suppress(OSError, ValueError):
-        if json.loads((place / _SEAL).read_text(encoding="utf-8")) == states:
+        if json.loads((place / _STATUS_FILE).read_text(encoding="utf-8")) == states:
             return
     for name, about in files.items():
-        if _bytes_digest(arrays[name]) != about["digest"]:
-            raise ValueError(f"{name}.npy is not what was written")
+        if _digest_bytes(arrays[name]) != about["digest"]:
+            raise ValueError(f"{name}.npy does not match its digest")
     with suppress(OSError):
-        draft = place / f"{_SEAL}.{token_hex(4)}"
+        draft = place / f"{_STATUS_FILE}.{token_hex(4)}"
         draft.write_text(json.dumps(states), encoding="utf-8")
-        draft.replace(place / _SEAL)
+        draft.replace(place / _STATUS_FILE)
 
 
-def _states(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
+def _get_file_status(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
     """Return the status of the files of arrays, which changes with every write."""
     found = {name: (place / f"{name}.npy").stat() for name in sorted(files)}
     return [[name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for name, s in found.items()]
 
 
-def _bytes_digest(array: NDArray[Any]) -> str:
+def _digest_bytes(array: NDArray[Any]) -> str:
     return blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
 
 
-def _text_digest(text: str) -> str:
+def _digest_text(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _size(place: Path) -> int:
+def _compute_size(place: Path) -> int:
     total = 0
     with suppress(OSError):
         for file in place.iterdir():

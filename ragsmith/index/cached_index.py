@@ -46,24 +46,24 @@ from ragsmith.types import Chunks, Entries
 T = TypeVar("T")
 
 _CHUNK_GRAPH = "chunk graph "
-_CONSTANTS = 1.2, 0.75
+_BM25_PARAMETERS = 1.2, 0.75
 """k1 and b, the defaults of `BM25`."""
 
 
 class CachedIndex(Index):
     """An `Index` whose statistics and vectors are stored in an artifact cache."""
 
-    def __init__(self, entries: Entries, shelf: ArtifactCache, open_store: OpenStore = ExactVectors) -> None:
+    def __init__(self, entries: Entries, cache: ArtifactCache, open_store: OpenStore = ExactVectors) -> None:
         super().__init__(entries, open_store)
-        self._shelf = shelf
+        self._cache = cache
 
     @cached_property
     def _bm25(self) -> BM25:
         languages = [entry.chunk.language for entry in self.entries for _ in entry.keys]
-        return load_bm25(self.id, self.keys, languages, self._shelf)
+        return load_bm25(self.id, self.keys, languages, self._cache)
 
     def _embedded(self, embedder: Embedder) -> NDArray[np.floating]:
-        return load_vectors(self.id, self.keys, embedder, self._shelf)
+        return load_vectors(self.id, self.keys, embedder, self._cache)
 
     def _vector_maker(self, embedder: Embedder) -> MakeVectors:
         return TextPositions(self.keys, embedder, super()._vector_maker(embedder))
@@ -72,55 +72,55 @@ class CachedIndex(Index):
         """See `Index.derived`."""
         if not name.startswith(_CHUNK_GRAPH):
             return super().derived(name, build)
-        made_by = f"{name} {fingerprint('ragsmith.index.chunk_graph', 'chunk_graph')}"
-        address = ArtifactKey("chunk graph", made_by, self.id)
+        made_by = f"{name} {fingerprint('ragsmith.index.chunk_graph', 'get_chunk_graph')}"
+        key = ArtifactKey("chunk graph", made_by, self.id)
 
         def load() -> T:
-            artifact = self._shelf.read(address)
+            artifact = self._cache.read(key)
             if artifact is not None:
                 return cast(T, ChunkGraph(**artifact.arrays))
             graph = cast(ChunkGraph, build())
-            self._shelf.write(address, {field: getattr(graph, field) for field in ChunkGraph.__dataclass_fields__})
+            self._cache.write(key, {field: getattr(graph, field) for field in ChunkGraph.__dataclass_fields__})
             return cast(T, graph)
 
         return super().derived(name, load)
 
 
-def load_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache) -> NDArray[np.floating]:
+def load_vectors(of: str, keys: Sequence[str], embedder: Embedder, cache: ArtifactCache) -> NDArray[np.floating]:
     """Return the vectors of ``keys``, identified by ``of``; missing ones are embedded and stored."""
-    address = ArtifactKey("vectors", embedder.id, of)
-    artifact = shelf.read(address)
+    key = ArtifactKey("vectors", embedder.id, of)
+    artifact = cache.read(key)
     if artifact is None:
         if not keys:
             return to_memory_precision(embedder.embed(keys))
         rows = digest_texts(keys)
-        earlier = ((other.arrays["rows"], other.arrays["vectors"]) for other in shelf.recent(address))
+        earlier = ((other.arrays["rows"], other.arrays["vectors"]) for other in cache.iter_recent(key))
         taken, missing = match_rows(rows, earlier)
         if len(missing):
             new = embedder.embed([keys[i] for i in missing.tolist()])
             taken.append((new, missing, np.arange(len(new))))
         made = to_memory_precision(gather_rows(len(keys), taken))
-        if not shelf.write(address, {"rows": rows, "vectors": made}):
+        if not cache.write(key, {"rows": rows, "vectors": made}):
             return made
-        artifact = shelf.read(address)
+        artifact = cache.read(key)
         if artifact is None:
             return made
     return artifact.arrays["vectors"]
 
 
-def load_bm25(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
+def load_bm25(of: str, keys: Sequence[str], languages: Sequence[str], cache: ArtifactCache) -> BM25:
     """Return BM25 statistics over ``keys``, identified by ``of``; only texts in no artifact are tokenised."""
     made_by = f"{fingerprint('ragsmith.text.bm25', 'BM25')} {unicodedata.unidata_version}"  # the tokeniser
-    address = ArtifactKey("words", made_by, of)
-    artifact = shelf.read(address)
+    key = ArtifactKey("words", made_by, of)
+    artifact = cache.read(key)
     if artifact is not None:
         return _CachedBM25(artifact.arrays, languages)
     rows = digest_texts([key if own == ENGLISH else f"{own}\0{key}" for key, own in zip(keys, languages, strict=True)])
-    vocabulary, tokens, counts = _tokenise(address, rows, keys, languages, shelf)
+    vocabulary, tokens, counts = _tokenise(key, rows, keys, languages, cache)
     words, ends = pack_texts(vocabulary)
     arrays: dict[str, NDArray[Any]] = {"rows": rows, "words": words, "ends": ends, "tokens": tokens, "counts": counts}
     built = _CachedBM25(arrays, languages)
-    shelf.write(address, {**arrays, **built.postings})
+    cache.write(key, {**arrays, **built.postings})
     return built
 
 
@@ -130,7 +130,7 @@ class _CachedBM25(BM25):
     def __init__(self, arrays: Arrays, languages: Sequence[str]) -> None:
         self._tokenise = tokeniser_for(languages)
         self._languages = tuple(sorted(set(languages)))
-        self._constants = _CONSTANTS
+        self._constants = _BM25_PARAMETERS
         words = unpack_texts(arrays["words"], arrays["ends"])
         self._vocabulary = dict(zip(words, range(len(words)), strict=True))
         self._arrays = arrays
@@ -149,12 +149,12 @@ class _CachedBM25(BM25):
 
 
 def _tokenise(
-    address: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache
+    key: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], languages: Sequence[str], cache: ArtifactCache
 ) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
     """Return the vocabulary in order of first occurrence, the token ids text by text, and the lengths of texts."""
     ids: dict[str, int] = {}
     parts: list[NDArray[np.int32] | None] = [None] * len(keys)
-    taken, missing = match_rows(rows, ((other.arrays["rows"], other.arrays) for other in shelf.recent(address)))
+    taken, missing = match_rows(rows, ((other.arrays["rows"], other.arrays) for other in cache.iter_recent(key)))
     for arrays, own, places in taken:
         words = unpack_texts(arrays["words"], arrays["ends"])
         renamed = np.array([ids.setdefault(word, len(ids)) for word in words], dtype=np.int32)
@@ -168,41 +168,41 @@ def _tokenise(
     whole = [part for part in parts if part is not None]
     counts = np.array([len(part) for part in whole], dtype=np.int64)
     tokens = np.concatenate(whole) if whole else np.zeros(0, dtype=np.int32)
-    return *_in_order(list(ids), tokens), counts
+    return *_renumber_tokens(list(ids), tokens), counts
 
 
-def _in_order(words: list[str], tokens: NDArray[np.int32]) -> tuple[list[str], NDArray[np.int32]]:
+def _renumber_tokens(words: list[str], tokens: NDArray[np.int32]) -> tuple[list[str], NDArray[np.int32]]:
     """Return the occurring ``words`` in order of first occurrence, and ``tokens`` renumbered accordingly."""
     first = np.full(len(words), len(tokens), dtype=np.int64)
-    first[tokens[::-1]] = np.arange(len(tokens))[::-1]  # of several places, the last written is the first
+    first[tokens[::-1]] = np.arange(len(tokens))[::-1]  # the last assignment, of the first position, wins
     order = np.argsort(first, kind="stable")[: int((first < len(tokens)).sum())]
     numbers = np.zeros(len(words), dtype=np.int32)
     numbers[order] = np.arange(len(order), dtype=np.int32)
     return [words[i] for i in order.tolist()], numbers[tokens]
 
 
-_ARRAYS = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", "_relations_of"
-"""Attributes that are arrays."""
+_ARRAY_ATTRIBUTES = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", "_relations_of"
+"""The attributes of an `EntityGraph` that are arrays."""
 
 
 def load_graph(
-    of: str, chunks: Chunks, extractor: str, shelf: ArtifactCache, extracted: Callable[[], Sequence[Sequence[Triple]]]
+    of: str, chunks: Chunks, extractor: str, cache: ArtifactCache, extracted: Callable[[], Sequence[Sequence[Triple]]]
 ) -> EntityGraph:
-    """Return the entity graph of ``chunks``, identified by ``of``; built and stored if it is missing.
+    """Return the entity graph of ``chunks``, identified by ``of``; it is built and stored if it is missing.
 
     ``extractor`` identifies the code and model of the extraction; ``extracted`` returns the triples of each chunk.
     """
-    code = fingerprint(__name__, "graph_arrays"), fingerprint(__name__, "CachedGraph")
-    address = ArtifactKey("entity graph", json.dumps([extractor, *code, unicodedata.unidata_version]), of)
-    artifact = shelf.read(address)
+    code = fingerprint(__name__, "graph_to_arrays"), fingerprint(__name__, "CachedGraph")
+    key = ArtifactKey("entity graph", json.dumps([extractor, *code, unicodedata.unidata_version]), of)
+    artifact = cache.read(key)
     if artifact is not None:
         return CachedGraph(chunks, artifact.arrays)
     graph = EntityGraph(chunks, extracted())
-    shelf.write(address, graph_arrays(graph))
+    cache.write(key, graph_to_arrays(graph))
     return graph
 
 
-def graph_arrays(graph: EntityGraph) -> Arrays:
+def graph_to_arrays(graph: EntityGraph) -> Arrays:
     """Return the computed attributes of an `EntityGraph` as arrays."""
     number = {term: position for position, term in enumerate(graph._of_entity)}
     alike = {key: np.array([number[term] for term in held]) for key, held in graph._of_trigram.items()}
@@ -215,7 +215,7 @@ def graph_arrays(graph: EntityGraph) -> Arrays:
         "_idf": graph._idf,
         "terms": {name: list(held) for name, held in postings.items()},
     }
-    found: dict[str, NDArray[np.generic]] = {name: getattr(graph, name) for name in _ARRAYS}
+    found: dict[str, NDArray[np.generic]] = {name: getattr(graph, name) for name in _ARRAY_ATTRIBUTES}
     found["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
     for name, held in postings.items():
         found[name] = np.concatenate([np.zeros(0, dtype=np.int64), *held.values()])
@@ -224,13 +224,13 @@ def graph_arrays(graph: EntityGraph) -> Arrays:
 
 
 class CachedGraph(EntityGraph):
-    """An `EntityGraph` restored from `graph_arrays`."""
+    """An `EntityGraph` restored from `graph_to_arrays`."""
 
     def __init__(self, chunks: Chunks, arrays: Arrays) -> None:
         texts = json.loads(arrays["texts"].tobytes())
         for name in ("id", "entities", "_texts", "_idf"):
             setattr(self, name, texts[name])
-        for name in _ARRAYS:
+        for name in _ARRAY_ATTRIBUTES:
             setattr(self, name, arrays[name])
         for name, held in texts["terms"].items():
             bounds = pairwise([0, *arrays[f"{name}_ends"].tolist()])

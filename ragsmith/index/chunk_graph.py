@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ragsmith.index.chunk_edges import Edges, EdgeType, find_edges
 from ragsmith.index.index import Index
-from ragsmith.index.scopes import chunk_vectors
+from ragsmith.index.scopes import compute_chunk_vectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.types import Chunk
 
-__all__ = ["ChunkGraph", "EdgeType", "build_chunk_graph", "chunk_graph"]
+__all__ = ["ChunkGraph", "EdgeType", "build_chunk_graph", "get_chunk_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +113,12 @@ class ChunkGraph:
         return shifts + np.arange(len(shifts))
 
 
-def chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, neighbours: int = 16) -> ChunkGraph:
+def get_chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, neighbours: int = 16) -> ChunkGraph:
     """Return the graph over the entries of ``index``, whose positions are the nodes; summaries have no edges."""
 
     def build() -> ChunkGraph:
         chunks = [entry.chunk for entry in index.entries]
-        vectors = chunk_vectors(index, embedder).astype(np.float64, copy=False) if chunks else np.zeros((0, 1))
+        vectors = compute_chunk_vectors(index, embedder).astype(np.float64, copy=False) if chunks else np.zeros((0, 1))
         return build_chunk_graph(chunks, vectors, threshold=threshold, neighbours=neighbours)
 
     return index.derived(f"chunk graph {threshold} {neighbours} {embedder.id}", build)
@@ -128,10 +128,10 @@ def build_chunk_graph(
     chunks: Sequence[Chunk], vectors: NDArray[np.float64], *, threshold: float = 0.7, neighbours: int = 16
 ) -> ChunkGraph:
     """Build the graph of ``chunks`` with their normalised ``vectors``; see `chunk_edges` for the edges."""
-    return _compressed(find_edges(chunks, vectors, threshold, neighbours), len(chunks))
+    return _compress_edges(find_edges(chunks, vectors, threshold, neighbours), len(chunks))
 
 
-def _compressed(edges: Edges, nodes: int) -> ChunkGraph:
+def _compress_edges(edges: Edges, nodes: int) -> ChunkGraph:
     """Store every edge at both its ends, in the order of nodes and neighbours."""
     low, high, weights, kinds = edges
     sources, ends = np.concatenate([low, high]), np.concatenate([high, low])

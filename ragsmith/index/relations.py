@@ -1,8 +1,9 @@
-"""Relations in a text: the names it has, and triples of subject, relation and object.
+"""Extraction of relations: names in a text, and triples of subject, relation and object.
 
-A chat model is asked for triples. Offline, entities are proper names, references such as ``Article 12``, quoted terms
-and noun phrases that the corpus repeats; two entities of one sentence are related, and the sentence says how (the
-co-occurrence networks of Matsuo & Ishizuka 2004; noun phrases by the filter of Justeson & Katz 1995, without a tagger).
+A chat model is prompted for triples. Offline, entities are proper names, references such as ``Article 12``, quoted
+terms and noun phrases that the corpus repeats; two entities of one sentence are related, with the sentence as label
+(the co-occurrence networks of Matsuo & Ishizuka 2004; noun phrases by the filter of Justeson & Katz 1995, without a
+tagger).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Triple = tuple[str, str, str]
 """Subject, relation, object."""
 
 MAX_ENTITIES = 5
-"""Entities of one sentence that are paired; more would only make a long list into a clique."""
+"""Maximum number of entities of a sentence that are paired; more would make a clique of a long list."""
 
 _REFERENCE = re.compile(
     r"\b(?:Articles?|Sections?|Chapters?|Rules?|Regulations?|Schedules?|Parts?|Clauses?|Paragraphs?|Annex|Act|Art\.|Sec\.)"
@@ -45,33 +46,33 @@ _DETERMINERS = frozenset(
 _WORD_OR_STOP = re.compile(r"[A-Za-z][\w-]*|\d+|[^\w\s]")
 
 
-def names(sentence: str) -> tuple[str, ...]:
-    """Proper names, numbered references and quoted terms of a sentence, in order.
+def find_names(sentence: str) -> tuple[str, ...]:
+    """Return the proper names, numbered references and quoted terms of a sentence, in order.
 
-    The first word of a sentence is capitalised anyway: alone, it is no name.
+    A single capitalised word at the beginning of the sentence is not a name.
     """
-    marked = [(match.start(), match[0]) for match in _REFERENCE.finditer(sentence)]
-    marked += [(match.start(1), match[1]) for match in _QUOTED.finditer(sentence)]
-    found = [(start, text.strip(" .,;")) for start, text in marked if any(map(str.isalnum, text))]
-    taken = [(start, start + len(text)) for start, text in marked]
-    for match in _NAME.finditer(_blanked(sentence, taken)):
-        name, start = _without_opening(match[0], match.start())
+    matches = [(match.start(), match[0]) for match in _REFERENCE.finditer(sentence)]
+    matches += [(match.start(1), match[1]) for match in _QUOTED.finditer(sentence)]
+    positioned = [(start, text.strip(" .,;")) for start, text in matches if any(map(str.isalnum, text))]
+    spans = [(start, start + len(text)) for start, text in matches]
+    for match in _NAME.finditer(_mask_spans(sentence, spans)):
+        name, start = _strip_opening(match[0], match.start())
         first = not sentence[:start].strip("\"'“‘(#*- ")
         is_opening = first and " " not in name and not name.isupper()
         if len(name) > 1 and not is_opening and name.split()[0].lower() not in _CALENDAR:
-            found.append((start, name))
-    return tuple(dict.fromkeys(name for _, name in sorted(found)))
+            positioned.append((start, name))
+    return tuple(dict.fromkeys(name for _, name in sorted(positioned)))
 
 
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    """Replace ``spans`` by a mark that no name reaches across; offsets stay."""
+def _mask_spans(text: str, spans: list[tuple[int, int]]) -> str:
+    """Replace ``spans`` by a mark that no name contains; offsets are unchanged."""
     for start, end in spans:
         text = text[:start] + "|" * (end - start) + text[end:]
     return text
 
 
-def _without_opening(name: str, start: int) -> tuple[str, int]:
-    """Drop words such as the opening ``The`` of a sentence, or ``Describe``, from the front of a name."""
+def _strip_opening(name: str, start: int) -> tuple[str, int]:
+    """Remove words such as an initial ``The`` or ``Describe`` from the front of a name; return it and its offset."""
     while name:
         first, _, rest = name.partition(" ")
         if first.lower() not in STOP_WORDS | _IMPERATIVES:
@@ -80,8 +81,8 @@ def _without_opening(name: str, start: int) -> tuple[str, int]:
     return _POSSESSIVE.sub("", name), start
 
 
-def noun_phrases(sentence: str) -> tuple[str, ...]:
-    """Pairs of lower-case content words in the place of a noun phrase: after a determiner or a preposition."""
+def find_noun_phrases(sentence: str) -> tuple[str, ...]:
+    """Return pairs of lower-case content words after a determiner or a preposition."""
     tokens = _WORD_OR_STOP.findall(sentence)
     pairs = []
     for before, first, second in zip(["the", *tokens], tokens, tokens[1:], strict=False):
@@ -95,29 +96,29 @@ def _is_nominal(word: str) -> bool:
 
 
 _BULLET = re.compile(r"^(?:[-*•+–]|\(?\d+[.):])\s+")
-_AROUND = re.compile(r"[^|]*:\**|#[^|]*|```\w*|(?:let me know|(?:i )?hope (?:this|these)|note)\b[^|]*", re.IGNORECASE)
+_REMARK = re.compile(r"[^|]*:\**|#[^|]*|```\w*|(?:let me know|(?:i )?hope (?:this|these)|note)\b[^|]*", re.IGNORECASE)
 _NONE = re.compile(r"\W*none\b[^|]*", re.IGNORECASE)
 _HEADER = re.compile(r"subject\|(?:relation(?:ship)?|predicate)\|object", re.IGNORECASE)
 
 
-def triples(reply: str) -> tuple[Triple, ...]:
+def parse_triples(reply: str) -> tuple[Triple, ...]:
     """Parse ``subject | relation | object`` lines; the single word ``NONE`` is an empty result.
 
     Raises:
-        ValueError: a line has another form, or there is none.
+        ValueError: a line has another form, or there is no line.
     """
-    kept = [line.strip() for line in clean_reply(reply).splitlines()]
-    kept = [line for line in kept if set(line) - set("`|-: ") and not _AROUND.fullmatch(line)]
-    if len(kept) == 1 and _NONE.fullmatch(kept[0]):
+    lines = [line.strip() for line in clean_reply(reply).splitlines()]
+    lines = [line for line in lines if set(line) - set("`|-: ") and not _REMARK.fullmatch(line)]
+    if len(lines) == 1 and _NONE.fullmatch(lines[0]):
         return ()
-    found = dict.fromkeys(_triple(line) for line in kept)
-    triples = tuple(triple for triple in found if not _HEADER.fullmatch("|".join(triple)))
+    parsed = dict.fromkeys(_parse_triple(line) for line in lines)
+    triples = tuple(triple for triple in parsed if not _HEADER.fullmatch("|".join(triple)))
     if not triples:
         raise ValueError("the reply has no triples; expected lines of the form subject | relation | object, or NONE")
     return triples
 
 
-def _triple(line: str) -> Triple:
+def _parse_triple(line: str) -> Triple:
     line = strip_marks(_BULLET.sub("", line)).strip("|").strip()
     if re.fullmatch(r"\([^()]*\)", line):
         line = line[1:-1]
@@ -127,12 +128,13 @@ def _triple(line: str) -> Triple:
     return parts[0], parts[1], parts[2]
 
 
-def relations_offline(model: OfflineModel, *, sample: int, passage: str) -> tuple[Triple, ...]:
-    """Relate the entities of each sentence (co-occurrence, labelled by the sentence).
+def extract_relations_offline(model: OfflineModel, *, sample: int, passage: str) -> tuple[Triple, ...]:
+    """Relate the entities of each sentence by co-occurrence, with the sentence as label.
 
-    A sentence with one entity is about that and the passage's topic, its most frequent entity (Matsuo & Ishizuka 2004).
+    A sentence with one entity relates it to the topic of the passage, its most frequent entity (Matsuo & Ishizuka
+    2004).
     """
-    mentioned = [(sentence, _entities(model, sentence)) for sentence in model.sentences(passage)]
+    mentioned = [(sentence, _find_entities(model, sentence)) for sentence in model.sentences(passage)]
     counts = Counter(entity for _, entities in mentioned for entity in entities)
     if not counts:
         return ()
@@ -144,11 +146,13 @@ def relations_offline(model: OfflineModel, *, sample: int, passage: str) -> tupl
     return tuple(dict.fromkeys(found))
 
 
-def _entities(model: OfflineModel, sentence: str) -> tuple[str, ...]:
+def _find_entities(model: OfflineModel, sentence: str) -> tuple[str, ...]:
     """Return the most specific entities of a sentence, in reading order."""
-    proper = names(sentence)
+    proper = find_names(sentence)
     inside = {word for name in proper for word in words(name)}
-    common = [pair for pair in noun_phrases(sentence) if not inside & set(words(pair)) and _is_repeated(model, pair)]
+    common = [
+        pair for pair in find_noun_phrases(sentence) if not inside & set(words(pair)) and _is_repeated(model, pair)
+    ]
     found = [*proper, *common]
     weight = {entity: sum(model.idf(term) for term in model.terms(entity)) for entity in found}
     best = sorted(found, key=lambda entity: (entity not in proper, -weight[entity], entity))[:MAX_ENTITIES]
@@ -156,7 +160,7 @@ def _entities(model: OfflineModel, sentence: str) -> tuple[str, ...]:
 
 
 def _is_repeated(model: OfflineModel, pair: str) -> bool:
-    """Whether at least two chunks of the corpus hold the phrase: by chance, words rarely meet twice."""
+    """Whether at least two chunks of the corpus have the phrase, which rarely happens by chance."""
     return sum(pair in text.lower() for text in model.feedback(pair, 2)) == 2
 
 
@@ -170,7 +174,7 @@ EXTRACT_RELATIONS = Task(
         "subject | relation | object\n"
         "Use the names as the passage writes them, never a pronoun. Write nothing else, or NONE if there are no facts."
     ),
-    parse=triples,
-    offline=relations_offline,
+    parse=parse_triples,
+    offline=extract_relations_offline,
     max_tokens=1024,
 )

@@ -28,25 +28,25 @@ EXTRA_KEYS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fetched:
-    """The nearest keys of one query, nearest first: their numbers, their vectors, and the store's score of the last."""
+class FetchedKeys:
+    """The nearest keys of one query, nearest first: their numbers and vectors, and the server's score of the last."""
 
     numbers: Positions
     vectors: NDArray[np.floating]
     last: float
 
 
-_OPEN: WeakValueDictionary[str, Any] = WeakValueDictionary()
+_CONNECTIONS: WeakValueDictionary[str, Any] = WeakValueDictionary()
 """Connections of this process by address; each is closed when it is no longer referenced."""
-_CONNECTING = threading.Lock()
+_CONNECTIONS_LOCK = threading.Lock()
 
 
-def shared_connection(address: str, connect: Callable[[], C]) -> C:
+def get_connection(address: str, connect: Callable[[], C]) -> C:
     """Return the shared connection to ``address``, created by ``connect`` if there is none."""
-    with _CONNECTING:
-        found: C | None = _OPEN.get(address)
+    with _CONNECTIONS_LOCK:
+        found: C | None = _CONNECTIONS.get(address)
         if found is None:
-            found = _OPEN[address] = connect()
+            found = _CONNECTIONS[address] = connect()
         return found
 
 
@@ -69,7 +69,7 @@ class ServedVectors(ABC, Generic[C]):
         self._connection = None
 
     @abstractmethod
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
+    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
         """Return the ``limit`` nearest keys for each row of ``queries``, or all keys if there are fewer."""
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
@@ -83,28 +83,28 @@ class ServedVectors(ABC, Generic[C]):
         positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if 0 in shape:
             return positions, scores
-        waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all entries are equally near to a zero vector
+        pending = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all entries are equally near to a zero vector
         positions[:] = np.arange(shape[1])
         limit = k * -(-keys.count // len(keys.starts)) + EXTRA_KEYS
-        while waiting:
-            unsettled = []
-            for row, found in zip(waiting, self.fetch(query_vectors[waiting], limit), strict=True):
+        while pending:
+            undecided = []
+            for row, found in zip(pending, self.fetch(query_vectors[pending], limit), strict=True):
                 if len(found.numbers) < min(limit, keys.count):
                     raise ModelUnavailable(
                         f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as "
                         "others were removed while it was in use: run the same command again to put them in"
                     )
                 entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
-                settled = len(best) == shape[1] and found.last < best[-1] - compute_tolerance(query_vectors[row])
-                if settled or limit >= keys.count:
+                is_exact = len(best) == shape[1] and found.last < best[-1] - compute_tolerance(query_vectors[row])
+                if is_exact or limit >= keys.count:
                     positions[row], scores[row] = entries, best
                 else:  # a key that was not fetched may be among the best
-                    unsettled.append(row)
-            waiting, limit = unsettled, limit * 2
+                    undecided.append(row)
+            pending, limit = undecided, limit * 2
         return positions, scores
 
 
-def fill(keys: Keys, count: Callable[[], int], put: Callable[[int], None], drop: Callable[[], None]) -> None:
+def fill_collection(keys: Keys, count: Callable[[], int], put: Callable[[int], None], drop: Callable[[], None]) -> None:
     """Complete a collection whose vectors are inserted in order.
 
     ``put`` inserts all vectors from a given number on. A collection that was changed by others is dropped and rebuilt.

@@ -1,7 +1,7 @@
 """Structure of the entries of an index: neighbours, and scopes, which group chunks into sections and documents.
 
-A unit of a scope is a document, a section of one, or a chunk, and is searchable as one text. The vector of a
-unit of a coarser scope is the mean of the vectors of its chunks. Both are computed once per index and cached.
+A unit of a scope is a document, a section or a chunk, and is searchable as one text. The vector of a unit of a coarser
+scope is the mean of the vectors of its chunks. Both are computed once per index and cached.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from ragsmith.types import Chunk
 
 Numbers = NDArray[np.int32]
 
-_UNITS = 4_096
+_BLOCK_UNITS = 4_096
 """Number of units per block of sums of vectors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """A partition of an index's entries: ``units[i]`` is the unit of entry ``i``, numbered by its first entry.
+    """A partition of an index's entries: ``units[i]`` is the unit of entry ``i``; units are numbered by their first
+    entry.
 
-    ``words`` searches the units' texts, the keys of all their chunks; the scope of chunks has the index itself for it.
+    ``words`` is the lexical index of the units' texts, the keys of all their chunks; None for the scope of chunks,
+    which uses the index itself.
     """
 
     name: str
@@ -41,65 +43,67 @@ class Scope:
         return int(self.units.max(initial=-1)) + 1
 
 
-def scopes(index: Index) -> tuple[Scope, ...]:
+def get_scopes(index: Index) -> tuple[Scope, ...]:
     """Return the distinct scopes, coarsest first; "chunk" is always the last.
 
-    A scope with the same units as another is omitted, as its votes would count twice: "section" if every document has
-    one section or every section one chunk, "document" if every document has one chunk. A summary is a separate unit in
+    A scope with the same units as another is omitted, as it would count twice: "section" if every document has one
+    section or every section one chunk, "document" if every document has one chunk. A summary is a separate unit in
     every scope, as it belongs to no section and repeats the words of other chunks.
     """
-    return index.derived("scopes", partial(_scopes, index))
+    return index.derived("scopes", partial(_build_scopes, index))
 
 
-def word_scores(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
+def score_words(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
     """Return the BM25 score of every unit over the units' texts, to 6 decimals: shape ``(units,)``."""
     return index.word_scores(query) if scope.words is None else np.round(scope.words.scores(query), 6)
 
 
-def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
-    """Return the cosines of the vectors ``wanted``, ``(queries, dimensions)``, and the units: ``(queries, units)``.
+def compute_cosines(
+    index: Index, scope: Scope, queries: NDArray[np.float64], embedder: Embedder, k: int
+) -> NDArray[np.float64]:
+    """Return the cosines of query vectors, ``(queries, dimensions)``, with the units: ``(queries, units)``.
 
-    A chunk counts by its best key, a larger unit by the mean vector of its chunks; to 6 decimals. Of many units, those
-    of the ``k`` best are computed, see `compute_best_cosines`.
+    A chunk has the cosine of its best key, a larger unit that of the mean vector of its chunks; to 6 decimals. Of many
+    units, only those of the ``k`` best are computed, see `compute_best_cosines`.
     """
     if scope.words is None:
-        return index.cosines(wanted, embedder, k)
+        return index.cosines(queries, embedder, k)
     name = f"{scope.name} vectors {embedder.id}"
-    vectors = index.derived(name, lambda: _means(chunk_vectors(index, embedder), scope.units))
-    return compute_best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), wanted, vectors, k)
+    vectors = index.derived(name, lambda: _compute_means(compute_chunk_vectors(index, embedder), scope.units))
+    return compute_best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), queries, vectors, k)
 
 
-def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:
+def compute_chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:
     """Return one vector per entry, the normalised mean of its keys' vectors: shape ``(entries, dimensions)``."""
     vectors = index.vectors(embedder)
     if len(index.keys) == len(index.entries):
         return vectors
     owner = np.repeat(np.arange(len(index.entries)), [len(entry.keys) for entry in index.entries])
-    return _means(vectors, owner)
+    return _compute_means(vectors, owner)
 
 
-def _scopes(index: Index) -> tuple[Scope, ...]:
+def _build_scopes(index: Index) -> tuple[Scope, ...]:
     chunks = [entry.chunk for entry in index.entries]
     distinct: list[Scope] = [Scope("chunk", np.arange(len(chunks)), None)]
     for name in ("document", "section"):
-        units = _numbered([_unit(chunk, name) for chunk in chunks])
+        units = _number_keys([_get_unit(chunk, name) for chunk in chunks])
         if not any(np.array_equal(units, other.units) for other in distinct):
             distinct.append(Scope(name, units, index.joined_words(units)))
     return (*distinct[1:], distinct[0])
 
 
-def _unit(chunk: Chunk, name: str) -> Hashable:
+def _get_unit(chunk: Chunk, name: str) -> Hashable:
     if chunk.level:
         return chunk.id
     return (chunk.doc,) if name == "document" else (chunk.doc, chunk.section)
 
 
-def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
+def _number_keys(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[np.floating]:
+def _compute_means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[np.floating]:
     """Return the normalised mean vector of every unit (or 0): shape ``(units, dimensions)``.
 
     Sums are computed in double precision and returned in the precision of ``vectors``.
@@ -107,8 +111,8 @@ def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[n
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=-1))
     means = np.empty((len(starts), vectors.shape[1]), dtype=vectors.dtype)
-    for first in range(0, len(starts), _UNITS):
-        own = starts[first : first + _UNITS]
+    for first in range(0, len(starts), _BLOCK_UNITS):
+        own = starts[first : first + _BLOCK_UNITS]
         end = starts[first + len(own)] if first + len(own) < len(starts) else len(order)
         totals = np.add.reduceat(vectors[order[own[0] : end]].astype(np.float64, copy=False), own - own[0], axis=0)
         lengths = np.linalg.norm(totals, axis=1, keepdims=True)
@@ -142,14 +146,14 @@ class Neighbours:
         return self.members[np.repeat(self.starts[documents], sizes) + within].astype(np.int64), sizes
 
 
-def neighbours(index: Index) -> Neighbours:
+def get_neighbours(index: Index) -> Neighbours:
     """Return the neighbours of all entries of ``index``."""
-    return index.derived("neighbours", partial(_neighbours, index))
+    return index.derived("neighbours", partial(_find_neighbours, index))
 
 
-def _neighbours(index: Index) -> Neighbours:
+def _find_neighbours(index: Index) -> Neighbours:
     chunks = index.chunks
-    document = _numbered([(chunk.id,) if chunk.level else chunk.doc for chunk in chunks])
+    document = _number_keys([(chunk.id,) if chunk.level else chunk.doc for chunk in chunks])
     order = np.array([chunk.index for chunk in chunks], dtype=np.int64)
     members = np.lexsort((order, document))
     starts = np.searchsorted(document[members], np.arange(int(document.max(initial=-1)) + 2))
@@ -159,6 +163,6 @@ def _neighbours(index: Index) -> Neighbours:
     previous[behind[adjacent]] = before[adjacent]
     following[before[adjacent]] = behind[adjacent]
     characters = np.array([len(chunk.text) for chunk in chunks])
-    section = _numbered([(chunk.title, chunk.headings, chunk.language) for chunk in chunks])
+    section = _number_keys([(chunk.title, chunk.headings, chunk.language) for chunk in chunks])
     columns = document, members, starts, previous, following, characters, section
     return Neighbours(*(column.astype(np.int32) for column in columns))

@@ -1,9 +1,9 @@
 """Definitions and uses of names in Python files, from the syntax tree.
 
-The tree is parsed by `ast`, which has no dependencies and follows the scoping rules of the language. A parser of
-many languages (tree-sitter) needs a grammar for each, as compiled wheels or downloads at run time, and gives concrete
-syntax, in which scopes and definitions still have to be found for each language: so code in other languages, and what
-does not parse, is left to shared identifiers (`chunk_edges`).
+The tree is parsed by `ast`, which has no dependencies and follows the scoping rules of the language. A parser of many
+languages (tree-sitter) needs a grammar for each, as compiled wheels or downloads at run time, and returns concrete
+syntax, in which scopes and definitions have to be resolved for each language. Code in other languages, and files that
+do not parse, are therefore joined by shared identifiers (`chunk_edges`).
 """
 
 from __future__ import annotations
@@ -18,27 +18,38 @@ from collections.abc import Iterable, Sequence
 from ragsmith.types import Chunk
 
 SUFFIXES = (".py", ".pyi")
+"""Suffixes of Python files."""
 MAX_CHARACTERS = 1 << 19
+"""Maximum number of characters of a file that is parsed."""
 
 _LINE = re.compile(r"\r\n|\n|\r")
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+LOCAL_SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 """Nodes with a local scope; names in a class are also accessible from outside, as attributes."""
 Lines = dict[str, set[int]]
+"""Line numbers by name."""
 
 
-def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], set[int]]] | None:
+def find_uses(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], set[int]]] | None:
     """Return the positions of the chunks that define and that use each name defined in a document.
 
     ``chunks`` are all chunks of the document. Return None if it is not a Python file or does not parse.
     """
     if not chunks or not chunks[0].doc.lower().endswith(SUFFIXES):
         return None
-    text = _joined(chunks)
+    text = _join_chunks(chunks)
     if len(text) > MAX_CHARACTERS:
         return None
     try:
-        with warnings.catch_warnings():  # of the file's own escapes and comparisons
+        with warnings.catch_warnings():  # about escapes and comparisons in the file
             warnings.simplefilter("ignore")
             names = _Names()
             names.visit(ast.parse(text))
@@ -54,7 +65,7 @@ def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], se
     return {name: (places(names.defined[name]), places(names.used[name])) for name in sorted(names.defined)}
 
 
-def _joined(chunks: Sequence[Chunk]) -> str:
+def _join_chunks(chunks: Sequence[Chunk]) -> str:
     """Return the text of the document from its ``chunks``; gaps between them are white space."""
     parts: list[str] = []
     end = 0
@@ -76,37 +87,37 @@ class _Names(ast.NodeVisitor):
     def __init__(self) -> None:
         self.defined: Lines = defaultdict(set)
         self.used: Lines = defaultdict(set)
-        self._own: list[frozenset[str]] = []
+        self._local_names: list[frozenset[str]] = []
         """The local names of the enclosing functions, innermost last."""
 
     def visit(self, node: ast.AST) -> None:
         """Collect the definitions and uses in a node and its children."""
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not self._own:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not self._local_names:
             self.defined[node.name].add(node.lineno)
-        if not isinstance(node, SCOPES):
+        if not isinstance(node, LOCAL_SCOPES):
             super().visit(node)
             return
-        self._own.append(_bound(node))
+        self._local_names.append(_find_local_names(node))
         self.generic_visit(node)
-        self._own.pop()
+        self._local_names.pop()
 
     def visit_Name(self, node: ast.Name) -> None:
-        """A variable."""
-        if any(node.id in own for own in self._own):
+        """Record a variable."""
+        if any(node.id in own for own in self._local_names):
             return
         if isinstance(node.ctx, ast.Load):
             self.used[node.id].add(node.lineno)
-        elif not self._own:
+        elif not self._local_names:
             self.defined[node.id].add(node.lineno)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """An attribute of any object."""
+        """Record an attribute of any object."""
         found = self.used if isinstance(node.ctx, ast.Load) else self.defined
         found[node.attr].add(node.end_lineno or node.lineno)
         self.generic_visit(node)
 
 
-def _bound(node: ast.AST) -> frozenset[str]:
+def _find_local_names(node: ast.AST) -> frozenset[str]:
     """Return the local names of a function or comprehension."""
     bound: set[str] = set()
     outside: set[str] = set()

@@ -1,4 +1,4 @@
-"""The positions of the highest scores among many, ties in the order of the positions."""
+"""Selection of the highest scores."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 
 def best_positions(scores: NDArray[np.float64], k: int, *, positive: bool = False) -> NDArray[np.int64]:
-    """Positions of the ``k`` highest scores, best first, ties by position; with ``positive`` only of scores above 0.
+    """Return the positions of the ``k`` highest scores, best first, ties by position; with ``positive``, only above 0.
 
     Entries of an index are in the order of their chunks' ids, so a tie goes to the smaller id.
     """
-    among = np.flatnonzero(scores > 0) if positive else np.arange(len(scores))
-    if 0 < k < len(among):
-        # everything that ties with the k-th best stays in, so the stable sort below sees what a full sort would
-        kth = np.partition(scores[among], len(among) - k)[len(among) - k]
-        among = among[scores[among] >= kth]
-    return among[np.argsort(-scores[among], kind="stable")][:k]
+    candidates = np.flatnonzero(scores > 0) if positive else np.arange(len(scores))
+    if 0 < k < len(candidates):
+        # scores equal to the k-th are kept, so that the result equals that of a full stable sort
+        kth = np.partition(scores[candidates], len(candidates) - k)[len(candidates) - k]
+        candidates = candidates[scores[candidates] >= kth]
+    return candidates[np.argsort(-scores[candidates], kind="stable")][:k]

@@ -66,7 +66,7 @@ class Keys:
         return np.round(best, 6)  # the last bits differ between machines; ties must not
 
 
-def keys_name(index_id: str, embedder_id: str) -> str:
+def make_keys_name(index_id: str, embedder_id: str) -> str:
     """Return the name of the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
     return f"ragsmith-{digest('vectors', index_id, embedder_id)}"
 

@@ -170,7 +170,7 @@ class Engine:
 
     def install_index(self, gene: Gene, index: Index) -> None:
         """Install an index of another process, or one with vectors that this one lacks."""
-        self._indexes.get(gene.identity, lambda: index).take_vectors(index)
+        self._indexes.get(gene.identity, lambda: index).copy_cached_from(index)
 
     def install_graph(self, graph: EntityGraph) -> None:
         """Install a graph of another process."""

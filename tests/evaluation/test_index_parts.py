@@ -9,9 +9,9 @@ import pytest
 
 from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, list_parts, pack_part, unpack_part
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.index.chunk_graph import chunk_graph
+from ragsmith.index.chunk_graph import get_chunk_graph
 from ragsmith.index.index import Index
-from ragsmith.index.scopes import cosines, scopes, word_scores
+from ragsmith.index.scopes import compute_cosines, get_scopes, score_words
 from ragsmith.models.protocols import Embedder
 from ragsmith.types import IndexEntry
 
@@ -29,9 +29,9 @@ def index(tiny_setup: Experiment, embedder: Embedder) -> Index:
     found = Index(tuple(IndexEntry((chunk.text, chunk.doc), chunk) for chunk in tiny_setup.corpus.chunks))
     found.vector_store(embedder)
     scored = np.asarray(embedder.embed(QUERIES), dtype=np.float64)
-    for scope in scopes(found):
-        cosines(found, scope, scored, embedder, 3)
-    chunk_graph(found, embedder, threshold=0.2)
+    for scope in get_scopes(found):
+        compute_cosines(found, scope, scored, embedder, 3)
+    get_chunk_graph(found, embedder, threshold=0.2)
     return found
 
 
@@ -45,21 +45,23 @@ def put_together(index: Index) -> Index:
     assert first == ENTRIES
     found = sent(index, ENTRIES, None)
     for part in others:
-        found.take_vectors(sent(index, part, found))
+        found.copy_cached_from(sent(index, part, found))
     return found
 
 
 def test_what_is_put_together_finds_the_same(index: Index, embedder: Embedder) -> None:
     found = put_together(index)
-    assert (found.id, found.entries, found.holds) == (index.id, index.entries, index.holds)
+    assert (found.id, found.entries, found.cached_names) == (index.id, index.entries, index.cached_names)
     assert found.by_words(QUERIES, 5) == index.by_words(QUERIES, 5)
     assert found.by_vector(QUERIES, 5, embedder) == index.by_vector(QUERIES, 5, embedder)
     scored = np.asarray(embedder.embed(QUERIES), dtype=np.float64)
-    for own, scope in zip(scopes(found), scopes(index), strict=True):
+    for own, scope in zip(get_scopes(found), get_scopes(index), strict=True):
         assert own.name == scope.name
-        assert np.array_equal(word_scores(found, own, QUERIES[0]), word_scores(index, scope, QUERIES[0]))
-        assert np.array_equal(cosines(found, own, scored, embedder, 3), cosines(index, scope, scored, embedder, 3))
-    graph, expected = (chunk_graph(one, embedder, threshold=0.2) for one in (found, index))
+        assert np.array_equal(score_words(found, own, QUERIES[0]), score_words(index, scope, QUERIES[0]))
+        assert np.array_equal(
+            compute_cosines(found, own, scored, embedder, 3), compute_cosines(index, scope, scored, embedder, 3)
+        )
+    graph, expected = (get_chunk_graph(one, embedder, threshold=0.2) for one in (found, index))
     assert np.array_equal(graph.weights, expected.weights)
 
 

@@ -143,7 +143,7 @@ def test_every_pre_embedding_makes_the_same_through_changes(name: str, tmp_path:
 def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
     data, shelf = states(seed=1, steps=0)[0], ArtifactCache(tmp_path)
     open_with_index(pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype")), shelf, complete=True)
-    kinds = {one.key.kind for one in shelf.listed()}
+    kinds = {one.key.kind for one in shelf.list_entries()}
     assert kinds == {"documents", "entity graph", "entries", "relations", "vectors", "words"}
     changed = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
     again = pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype"))
@@ -169,7 +169,7 @@ def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
         opened.engine.corpus = Corpus(data.documents, chunks)
         open_with_index(opened, shelf)
         kinds = "entries", "relations", "entity graph"
-        return Counter(one.key.kind for one in shelf.listed() if one.key.kind in kinds)
+        return Counter(one.key.kind for one in shelf.list_entries() if one.key.kind in kinds)
 
     chunks = pipeline(data, chosen).engine.corpus.chunks
     other = tuple(replace(chunk, **changed) for chunk in chunks)
@@ -184,7 +184,7 @@ def test_a_damaged_index_is_built_anew_with_a_warning(tmp_path: Path) -> None:
     content = bytearray(vectors.read_bytes())
     content[-100] ^= 64
     vectors.write_bytes(content)
-    with pytest.warns(Notice, match="is damaged, and is built anew"):
+    with pytest.warns(Notice, match="is damaged and is computed again"):
         assert_equal(data, candidate(), shelf)
     assert_equal(data, candidate(), shelf)
 
@@ -224,7 +224,7 @@ def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     cache, few = tmp_path / "cache.sqlite", states(seed=8, steps=0)[0]
     small = winner(tmp_path, folder_of(few, tmp_path / "few"))
     ask(small, QUESTIONS[0], cache=cache)
-    assert artifact_cache_for(cache).listed() == []
+    assert artifact_cache_for(cache).list_entries() == []
     draw = random.Random(9)
     long = Document(
         "long", "long", "\n\n".join(document("x", draw).text for _ in range(1 + MIN_STORED_CHARACTERS // 300))
@@ -233,7 +233,7 @@ def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     many.mkdir()
     path = winner(many, folder_of(collection({"long": long}), many / "documents"), retrieval="bm25")
     first = ask(path, QUESTIONS[0], cache=cache)
-    assert {one.key.kind for one in artifact_cache_for(cache).listed()} == {"documents", "words"}
+    assert {one.key.kind for one in artifact_cache_for(cache).list_entries()} == {"documents", "words"}
     assert ask(path, QUESTIONS[0], cache=cache) == first
 
 

@@ -88,10 +88,10 @@ def test_rankings_of_an_index_are_found_again_by_its_copies() -> None:
             searched += queries
             return [() for _ in queries]
 
-        one.remembered("by hand", ["salt"], 1, search)
-        one.remembered("by hand", ["salt"], 1, search)
+        one.search_cached("by hand", ["salt"], 1, search)
+        one.search_cached("by hand", ["salt"], 1, search)
         empty_caches()
-        one.remembered("by hand", ["salt"], 1, search)
+        one.search_cached("by hand", ["salt"], 1, search)
         assert searched == ["salt", "salt"]
 
 

@@ -40,7 +40,7 @@ def on(folder: Path, address: ArtifactKey = HERE) -> Path:
 
 
 def listed(shelf: ArtifactCache) -> list[str]:
-    return [one.key.of for one in shelf.listed()]
+    return [one.key.of for one in shelf.list_entries()]
 
 
 def fail_with(number: int) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ def fail_with(number: int) -> Callable[..., Any]:
 @pytest.fixture
 def shelf(tmp_path: Path) -> ArtifactCache:
     """A cache with one artifact, which has room for no other."""
-    found = ArtifactCache(tmp_path, most=1)
+    found = ArtifactCache(tmp_path, max_bytes=1)
     assert found.read(HERE) is None
     assert found.write(HERE, ARRAYS)
     return found
@@ -96,7 +96,7 @@ def pickle_objects(path: Path) -> None:
 
 def change_format(path: Path) -> None:
     text = json.dumps({**json.loads(path.read_text().splitlines()[0]), "format": shelves.FORMAT + 1})
-    path.write_text(f"{text}\n{shelves._text_digest(text)}\n")
+    path.write_text(f"{text}\n{shelves._digest_text(text)}\n")
 
 
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
@@ -117,7 +117,7 @@ def test_damage_is_noticed_wherever_it_is_and_the_artifact_is_removed(
     shelf: ArtifactCache, tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
 ) -> None:
     damage(on(tmp_path) / name)
-    with pytest.warns(Notice, match=f"is damaged, and is built anew: .*{said}"):
+    with pytest.warns(Notice, match=f"is damaged and is computed again: .*{said}"):
         found = shelf.read(HERE)
     assert found is None
     assert not on(tmp_path).exists()
@@ -127,7 +127,7 @@ def test_damage_is_noticed_wherever_it_is_and_the_artifact_is_removed(
 
 def test_an_artifact_under_the_name_of_another_is_noticed(shelf: ArtifactCache, tmp_path: Path) -> None:
     on(tmp_path).rename(on(tmp_path, MORE))
-    with pytest.warns(Notice, match="something else than its name says"):
+    with pytest.warns(Notice, match="its manifest has another key"):
         assert shelf.read(MORE) is None
 
 
@@ -135,8 +135,8 @@ def test_files_that_were_copied_are_compared_once(
     shelf: ArtifactCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
-    real = shelves._bytes_digest
-    monkeypatch.setattr(shelves, "_bytes_digest", lambda array: compared.append(array.size) or real(array))
+    real = shelves._digest_bytes
+    monkeypatch.setattr(shelves, "_digest_bytes", lambda array: compared.append(array.size) or real(array))
     assert shelf.read(HERE) is not None
     assert compared == []
     for path in on(tmp_path).glob("*.npy"):
@@ -154,7 +154,7 @@ def test_files_that_were_copied_are_compared_once(
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = ArtifactCache(tmp_path)
     monkeypatch.setattr(os, "fsync", fail_with(errno.ENOSPC))
-    with pytest.warns(Notice, match="cannot be kept .* No space left on device"):
+    with pytest.warns(Notice, match="cannot be stored .* No space left on device"):
         assert not shelf.write(HERE, ARRAYS)
     monkeypatch.undo()
     assert list((tmp_path / HERE.family).iterdir()) == []
@@ -165,7 +165,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 def test_only_a_disk_that_cannot_read_its_blocks_is_damage(
     shelf: ArtifactCache, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    said = "is damaged, and is built anew" if number == errno.EIO else "cannot be read now, and is done without"
+    said = "is damaged and is computed again" if number == errno.EIO else "cannot be read now and is ignored"
     with monkeypatch.context() as broken:
         broken.setattr(np, "load", fail_with(number))
         with pytest.warns(Notice, match=f"{said}: .*{os.strerror(number)}"):
@@ -180,7 +180,7 @@ def test_too_many_open_files_cost_no_artifact(shelf: ArtifactCache) -> None:
         warnings.simplefilter("always")
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
         try:
-            found = shelf.read(HERE), list(shelf.recent(HERE)), shelf.listed(), shelf.write(HERE, ARRAYS)
+            found = shelf.read(HERE), list(shelf.iter_recent(HERE)), shelf.list_entries(), shelf.write(HERE, ARRAYS)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert found == (None, [], [], False)
@@ -191,7 +191,7 @@ def test_too_many_open_files_cost_no_artifact(shelf: ArtifactCache) -> None:
 
 def test_a_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "indexes").write_text("not a folder")
-    with pytest.warns(Notice, match="cannot be kept"):
+    with pytest.warns(Notice, match="cannot be stored"):
         assert not ArtifactCache(tmp_path / "indexes").write(HERE, ARRAYS)
 
 
@@ -221,16 +221,16 @@ def test_an_artifact_that_is_removed_while_it_is_read_is_no_damage(
 
 def test_beyond_its_size_a_cache_evicts_what_was_used_longest_ago(tmp_path: Path) -> None:
     each = {"vectors": np.zeros(1000)}
-    shelf = ArtifactCache(tmp_path, most=30_000)
+    shelf = ArtifactCache(tmp_path, max_bytes=30_000)
     for age in range(3):
         shelf.write(key(str(age)), each)
         os.utime(on(tmp_path, key(str(age))), (1000 + age, 1000 + age))
     shelf.write(key("of another", "another"), {})
-    assert [volume.key.of for volume in shelf.recent(key("0"))] == ["2", "1", "0"]
+    assert [volume.key.of for volume in shelf.iter_recent(key("0"))] == ["2", "1", "0"]
     assert shelf.read(key("0")) is not None  # and so used just now
     shelf.write(key("newest"), each)
     assert {*listed(shelf)} == {"0", "2", "newest", "of another"}
-    ArtifactCache(tmp_path, most=1).write(key("1"), each)
+    ArtifactCache(tmp_path, max_bytes=1).write(key("1"), each)
     assert listed(shelf) == ["1"]
 
 
@@ -257,7 +257,7 @@ def test_what_killed_processes_leave_is_removed_when_it_is_old(
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # as a process that is killed does not get there
         with monkeypatch.context() as broken:
             broken.setattr(os, "fsync", fail_with(errno.EIO))
-            with pytest.warns(Notice, match="cannot be kept"):
+            with pytest.warns(Notice, match="cannot be stored"):
                 shelf.write(key("half"), ARRAYS)
         shelf.write(key("newer"), ARRAYS)
     left = {path.name.split("-")[0]: path for path in on(tmp_path).parent.glob(".*")}

@@ -16,7 +16,7 @@ from vector_rows import VOCABULARY, Words
 from ragsmith.errors import Notice
 from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.index.cached_index import CachedGraph, CachedIndex, load_graph
-from ragsmith.index.chunk_graph import chunk_graph
+from ragsmith.index.chunk_graph import get_chunk_graph
 from ragsmith.index.entity_graph import EntityGraph, Triple
 from ragsmith.index.index import Index
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
@@ -78,10 +78,10 @@ def test_the_same_text_in_another_language_is_read_anew(tmp_path: Path) -> None:
 
 def test_a_chunk_graph_is_kept(tmp_path: Path) -> None:
     texts = {"a": "salt dues", "b": "salt dues dues", "c": "bell"}
-    built = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
-    assert any(one.key.kind == "chunk graph" for one in ArtifactCache(tmp_path).listed())
-    read = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
-    plain = chunk_graph(Index(entries(texts)), Words())
+    built = get_chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
+    assert any(one.key.kind == "chunk graph" for one in ArtifactCache(tmp_path).list_entries())
+    read = get_chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
+    plain = get_chunk_graph(Index(entries(texts)), Words())
     for graph in (built, read):
         for name in ("starts", "ends", "weights", "kinds", "degrees"):
             assert np.array_equal(getattr(graph, name), getattr(plain, name)), name
@@ -153,7 +153,7 @@ def test_a_damaged_graph_is_built_again(tmp_path: Path) -> None:
     load_graph("corpus", chunks, "model", shelf, lambda: extracted)
     file = next(tmp_path.glob("*/*/texts.npy"))
     file.write_bytes(file.read_bytes()[:-1] + b"?")
-    with pytest.warns(Notice, match="is damaged, and is built anew"):
+    with pytest.warns(Notice, match="is damaged and is computed again"):
         again = load_graph("corpus", chunks, "model", shelf, lambda: extracted)
     same(again, EntityGraph(chunks, extracted))
     same(load_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, extracted))

@@ -16,11 +16,11 @@ from ragsmith.index.chunk_edges import (
     MAX_EXACT_CHUNKS,
     MAX_IDENTIFIER_CHUNKS,
     MAX_MARKER_CHUNKS,
-    markers,
-    neighbourhoods,
-    semantic,
+    find_markers,
+    find_semantic_edges,
+    iter_neighbourhoods,
 )
-from ragsmith.index.chunk_graph import ChunkGraph, EdgeType, build_chunk_graph, chunk_graph
+from ragsmith.index.chunk_graph import ChunkGraph, EdgeType, build_chunk_graph, get_chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.pre_embedding.none import none
@@ -95,7 +95,7 @@ def test_a_node_has_its_nearest_and_those_that_have_it() -> None:
     ],
 )
 def test_markers(text: str, expected: set[str]) -> None:
-    assert markers(chunk("a", 0, text)) == expected
+    assert find_markers(chunk("a", 0, text)) == expected
 
 
 def test_chunks_of_a_document_that_name_the_same_thing_are_joined() -> None:
@@ -174,7 +174,7 @@ def test_the_nearest_are_those_of_a_full_sort(rows: list[tuple[int, int]], thres
     vectors = np.array(rows, dtype=np.float64).reshape(-1, 2)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    pairs, alike = semantic(vectors, np.arange(len(vectors)), threshold, neighbours)
+    pairs, alike = find_semantic_edges(vectors, np.arange(len(vectors)), threshold, neighbours)
     assert {(a, b) for a, b in pairs.tolist()} == nearest(vectors, threshold, neighbours)
     assert alike == pytest.approx(np.sum(vectors[pairs[:, 0]] * vectors[pairs[:, 1]], axis=1), abs=1e-6)
 
@@ -187,7 +187,7 @@ def directions(rows: int, dimensions: int = 3) -> NDArray[np.float64]:
 
 def test_blocks_of_a_large_collection_are_searched_alike() -> None:
     vectors = directions(2100)  # more than fits into one block
-    pairs, _ = semantic(vectors, np.arange(2100), 0.999, 3)
+    pairs, _ = find_semantic_edges(vectors, np.arange(2100), 0.999, 3)
     assert {(a, b) for a, b in pairs.tolist()} == nearest(vectors, 0.999, 3)
 
 
@@ -198,11 +198,11 @@ def test_blocks_of_a_large_collection_are_searched_alike() -> None:
 def test_beyond_it_each_row_is_compared_with_itself_and_a_bounded_number_around_it(
     vectors: NDArray[np.float64],
 ) -> None:
-    ((members, others),) = neighbourhoods(vectors[1:])  # all pairs are compared up to the bound
+    ((members, others),) = iter_neighbourhoods(vectors[1:])  # all pairs are compared up to the bound
     assert np.array_equal(members, np.arange(MAX_EXACT_CHUNKS))
     assert np.array_equal(others, members)
     met: list[int] = []
-    for members, others in neighbourhoods(vectors):
+    for members, others in iter_neighbourhoods(vectors):
         assert len(others) <= MAX_COMPARED_CHUNKS
         assert np.isin(members, others).all()
         assert (np.diff(others) > 0).all()
@@ -212,7 +212,7 @@ def test_beyond_it_each_row_is_compared_with_itself_and_a_bounded_number_around_
 
 def test_beyond_it_nearly_all_of_the_nearest_are_still_found() -> None:
     vectors = directions(MAX_EXACT_CHUNKS + 1)
-    pairs, _ = semantic(vectors, np.arange(len(vectors)), 0.99, 3)
+    pairs, _ = find_semantic_edges(vectors, np.arange(len(vectors)), 0.99, 3)
     asked = np.arange(0, len(vectors), 100)
     cosines = np.round(vectors[asked] @ vectors.T, 6)
     cosines[np.arange(len(asked)), asked] = -1
@@ -286,12 +286,12 @@ def test_a_confined_walk_keeps_all_its_weight_and_differs_little() -> None:
 
 def test_the_graph_of_an_index_is_built_once_and_travels_with_it() -> None:
     embedder, index = WordLlamaEmbedder(), Index(none(example_chunks()))
-    graph = chunk_graph(index, embedder, threshold=0.5)
-    assert chunk_graph(index, embedder, threshold=0.5) is graph
-    assert chunk_graph(index, embedder, threshold=0.6) is not graph
+    graph = get_chunk_graph(index, embedder, threshold=0.5)
+    assert get_chunk_graph(index, embedder, threshold=0.5) is graph
+    assert get_chunk_graph(index, embedder, threshold=0.6) is not graph
     copy = pickle.loads(pickle.dumps(index))
-    assert copy.holds == index.holds
-    assert list(edges_of_graph(chunk_graph(copy, embedder, threshold=0.5))) == list(edges_of_graph(graph))
+    assert copy.cached_names == index.cached_names
+    assert list(edges_of_graph(get_chunk_graph(copy, embedder, threshold=0.5))) == list(edges_of_graph(graph))
     ids = [entry.chunk.id for entry in index.entries]
     sequential = {(ids[a], ids[b]) for a, b, kind, _ in edges_of_graph(graph) if EdgeType.SEQUENTIAL in kind}
     assert sequential == {

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from ragsmith.index.entity_graph import EntityGraph, Relation, Triple, build_graph, entity_id, passage_of
+from ragsmith.index.entity_graph import EntityGraph, Relation, Triple, build_graph, format_passage, make_entity_id
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import ScriptedModel, example_chunks
@@ -18,7 +18,7 @@ def chunks_of(*texts: str) -> tuple[Chunk, ...]:
 
 def matched(graph: EntityGraph, text: str) -> dict[str, float]:
     """The entities whose names are like ``text``, best first, and how much."""
-    nodes, scores = graph._matched(graph._known(text))
+    nodes, scores = graph._match_entities(graph._correct_terms(text))
     found = zip((graph._names[node] for node in nodes), scores.tolist(), strict=True)
     return dict(sorted(found, key=lambda one: -one[1]))
 
@@ -44,9 +44,9 @@ def velmouth() -> EntityGraph:
 
 
 def test_an_entity_is_known_by_its_normalised_name() -> None:
-    assert entity_id("The Salt Guilds") == entity_id("salt guild")
-    assert entity_id("The Who") == "the who"
-    assert entity_id("...") == ""
+    assert make_entity_id("The Salt Guilds") == make_entity_id("salt guild")
+    assert make_entity_id("The Who") == "the who"
+    assert make_entity_id("...") == ""
     assert EntityGraph(chunks_of("a"), [(("--", "is", "y"),)]).entities == {}
 
 
@@ -136,4 +136,4 @@ def test_each_chunk_is_read_once_below_its_heading() -> None:
     assert model.count("extract_relations") == len(chunks)
     assert model.calls[1].inputs["passage"] == f"The bell — The harbour of Velmouth\n\n{chunks[1].text}"
     assert len(graph.relations) == len(chunks)
-    assert passage_of(chunks_of("text")[0]) == "text"
+    assert format_passage(chunks_of("text")[0]) == "text"

@@ -17,7 +17,7 @@ from vector_rows import Words
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
 from ragsmith.index.index import MAX_COMPUTED_QUERIES, Corpus, Index
-from ragsmith.index.stores import open_vectors
+from ragsmith.index.stores import open_vector_store
 from ragsmith.index.top import best_positions
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Chunk, Hit, Hits, IndexEntry, LazyHits, Queries, Scale
@@ -37,11 +37,11 @@ def plain(chunks: Sequence[Chunk]) -> Index:
 def test_reading_around_a_chunk_stays_in_its_document() -> None:
     corpus = Corpus(example_documents(), example_chunks())
     harbour = tuple(chunk for chunk in corpus.chunks if chunk.doc == "harbour")
-    assert corpus.text(corpus.stretch("harbour", 1, 2)) == f"{harbour[1].text}\n\n{harbour[2].text}"
-    assert corpus.around(harbour[0], 2, 1) == harbour[:2]
-    assert corpus.around(harbour[2], 1, 1) == harbour[1:]
-    assert corpus.around(harbour[3], 0, 5) == harbour[3:]
-    assert corpus.around(harbour[1], 0, 0) == harbour[1:2]
+    assert corpus.text(corpus.get_span("harbour", 1, 2)) == f"{harbour[1].text}\n\n{harbour[2].text}"
+    assert corpus.get_neighbours(harbour[0], 2, 1) == harbour[:2]
+    assert corpus.get_neighbours(harbour[2], 1, 1) == harbour[1:]
+    assert corpus.get_neighbours(harbour[3], 0, 5) == harbour[3:]
+    assert corpus.get_neighbours(harbour[1], 0, 0) == harbour[1:2]
     assert all(corpus.text(chunk.span) == chunk.text for chunk in corpus.chunks)
 
 
@@ -102,9 +102,9 @@ def test_keys_are_embedded_once_for_each_embedder() -> None:
     index.by_vector(["bell"], 3, one)
     expected = index.by_vector(["bell"], 3, two)
     assert (len(one.embedded), len(two.embedded)) == (10 + 2, 10 + 1)
-    assert {"one", "two"} <= index.holds
+    assert {"one", "two"} <= index.cached_names
     equal = plain(example_chunks())
-    equal.take_vectors(index)
+    equal.copy_cached_from(index)
     assert equal.by_vector(["bell"], 3, two) == expected
     assert two.embedded[11:] == ["bell"]  # a query is embedded for each search, so that all pay for it
 
@@ -145,13 +145,13 @@ def test_exact_search_keeps_one_matrix_and_asking_nothing_opens_the_store() -> N
     assert index.vector_store(words) is index.vector_store(words)
     index.vectors(words)
     assert len(words.embedded) == 10
-    assert index.holds == {"words", "vector store words"}
+    assert index.cached_names == {"words", "vector store words"}
     copy = pickle.loads(pickle.dumps(index))
     assert copy.vector_store(words)._vectors is copy.vectors(words)
 
 
 def test_an_unknown_place_for_vectors_is_said_when_it_is_needed() -> None:
-    index = Index(entries([["salt"]]), partial(open_vectors, "chroma"))
+    index = Index(entries([["salt"]]), partial(open_vector_store, "chroma"))
     assert len(index.by_words(["salt"], 3)) == 1
     with pytest.raises(UsageError, match="give auto, approximate or approximate:FOLDER, exact"):
         index.by_vector(["salt"], 3, Words())
@@ -170,18 +170,18 @@ def test_what_is_derived_is_built_once_and_kept_with_the_index() -> None:
 
     assert [index.derived("size", build), index.derived("size", build)] == [10, 10]
     assert built == ["once"]
-    assert index.holds == {"size"}
+    assert index.cached_names == {"size"}
     copy = pickle.loads(pickle.dumps(index))
     assert copy.derived("size", lambda: 0) == 10
     other = plain(example_chunks())
-    other.take_vectors(index)
+    other.copy_cached_from(index)
     assert other.derived("size", lambda: 0) == 10
 
 
 def test_building_one_thing_may_need_another() -> None:
     index, words = plain(example_chunks()), Words()
     assert index.derived("rows", lambda: index.derived("vectors", lambda: len(index.vectors(words)))) == 10
-    assert index.holds == {"rows", "vectors", "words"}
+    assert index.cached_names == {"rows", "vectors", "words"}
 
 
 def test_an_index_is_also_identified_by_where_its_chunks_lie() -> None:
@@ -201,7 +201,7 @@ def test_a_query_is_searched_once_however_deep_its_ranking_is_wanted_later() -> 
             searched.extend((query, k) for query in missing)
             return [index.by_words([query], k)[0] for query in missing]
 
-        return index.remembered("words again", queries, k, search)
+        return index.search_cached("words again", queries, k, search)
 
     assert found_by(3, "bell", "oath", "bell") == index.by_words(["bell", "oath", "bell"], 3)
     assert found_by(2, "oath", "dues") == index.by_words(["oath", "dues"], 2)
@@ -213,8 +213,8 @@ def test_of_hits_its_own_are_kept_as_columns_where_they_are_a_ranking_of_its_chu
     index = Index(entries([["salt"], ["bell"], ["dues"]]))
     salt, bell, dues = (Hit(entry.chunk, 1.0, Scale.GRAPH) for entry in index.entries)
     stranger = Hit(Chunk("e:000", "e", 0, 0, 1, "x"), 1.0, Scale.GRAPH)
-    assert index.own([salt, stranger, dues]) == (salt, dues)
-    assert isinstance(index.own([salt, stranger, dues]), LazyHits)
+    assert index.select_own([salt, stranger, dues]) == (salt, dues)
+    assert isinstance(index.select_own([salt, stranger, dues]), LazyHits)
     others = [
         (bell, salt),
         (salt, salt),
@@ -223,9 +223,9 @@ def test_of_hits_its_own_are_kept_as_columns_where_they_are_a_ranking_of_its_chu
         (Hit(replace(salt.chunk, text="another"), 1.0, Scale.GRAPH),),
     ]
     for hits in others:
-        assert index.own(hits) == hits
-        assert not isinstance(index.own(hits), LazyHits)
-    assert index.own([stranger]) == ()
+        assert index.select_own(hits) == hits
+        assert not isinstance(index.select_own(hits), LazyHits)
+    assert index.select_own([stranger]) == ()
 
 
 def test_entries_of_one_chunk_are_hits_of_their_own() -> None:
@@ -252,12 +252,12 @@ def test_what_is_worked_out_of_a_query_is_worked_out_once_while_there_is_room() 
         asked.extend(missing)
         return [query.upper() for query in missing]
 
-    assert index.worked_out("shout", ["a", "b", "a"], shout) == ["A", "B", "A"]
-    assert index.worked_out("shout", ["b", "c"], shout) == ["B", "C"]
+    assert index.compute_cached("shout", ["a", "b", "a"], shout) == ["A", "B", "A"]
+    assert index.compute_cached("shout", ["b", "c"], shout) == ["B", "C"]
     assert asked == ["a", "b", "c"]
-    assert index.worked_out("length", ["a"], lambda missing: map(len, missing)) == [1]
+    assert index.compute_cached("length", ["a"], lambda missing: map(len, missing)) == [1]
     many = [str(number) for number in range(MAX_COMPUTED_QUERIES + 1)]
-    assert index.worked_out("shout", ["a", *many], shout) == ["A", *many]
+    assert index.compute_cached("shout", ["a", *many], shout) == ["A", *many]
     index.forget()
-    assert index.worked_out("shout", ["7"], lambda missing: ["anew"]) == ["anew"]
-    assert pickle.loads(pickle.dumps(index)).worked_out("shout", ["a"], lambda missing: ["anew"]) == ["anew"]
+    assert index.compute_cached("shout", ["7"], lambda missing: ["anew"]) == ["anew"]
+    assert pickle.loads(pickle.dumps(index)).compute_cached("shout", ["a"], lambda missing: ["anew"]) == ["anew"]

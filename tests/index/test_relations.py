@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index.relations import EXTRACT_RELATIONS, MAX_ENTITIES, names, triples
+from ragsmith.index.relations import EXTRACT_RELATIONS, MAX_ENTITIES, find_names, parse_triples
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
@@ -32,13 +32,13 @@ def extractive() -> ExtractiveModel:
     ],
 )
 def test_names_are_proper_names_references_and_quoted_terms(sentence: str, expected: tuple[str, ...]) -> None:
-    assert names(sentence) == expected
+    assert find_names(sentence) == expected
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='AbC ".’12\n(§|', max_size=60))
 def test_every_name_says_something(sentence: str) -> None:
-    assert all(any(map(str.isalnum, name)) for name in names(sentence))
+    assert all(any(map(str.isalnum, name)) for name in find_names(sentence))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_every_name_says_something(sentence: str) -> None:
     ],
 )
 def test_triples_are_read_from_lines_and_tables(reply: str, expected: object) -> None:
-    assert triples(reply) == expected
+    assert parse_triples(reply) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_triples_are_read_from_lines_and_tables(reply: str, expected: object) ->
 )
 def test_triples_refuse_anything_else(reply: str) -> None:
     with pytest.raises(ValueError, match=r"triples|subject"):
-        triples(reply)
+        parse_triples(reply)
 
 
 def test_offline_two_entities_of_a_sentence_are_related_by_it(extractive: ExtractiveModel) -> None:

@@ -57,4 +57,4 @@ def test_what_is_there_is_not_embedded_again(stored: Experiment, pipeline: Build
     again = stored.engine()  # beside the first: they share the folder
     index, _ = again.prepare(pipeline())
     assert again.gateway.counts()["embedder"].made == 0
-    assert again.models.embedder.id not in index.holds
+    assert again.models.embedder.id not in index.cached_names

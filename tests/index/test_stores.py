@@ -19,9 +19,15 @@ from vector_rows import Made, directions, full_sort, keys_of, tied_rows
 
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.index.screening import UNSCORED, compute_best_cosines, find_nearest
-from ragsmith.index.stores import LARGE_ROWS, open_vectors
+from ragsmith.index.stores import MIN_SERVER_KEYS, open_vector_store
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import MIN_SINGLE_PRECISION_KEYS, Keys, VectorStore, keys_name, to_memory_precision
+from ragsmith.index.vector_store import (
+    MIN_SINGLE_PRECISION_KEYS,
+    Keys,
+    VectorStore,
+    make_keys_name,
+    to_memory_precision,
+)
 from ragsmith.index.vector_stores.approximate import MIN_CODED_KEYS, ApproximateVectors
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
@@ -43,7 +49,7 @@ def opened() -> Iterator[Open]:
     def open_one(location: str, keys: Keys, make: Made) -> VectorStore:
         if location.startswith("qdrant"):
             pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
-        stores.append(open_vectors(location, keys, make))
+        stores.append(open_vector_store(location, keys, make))
         return stores[-1]
 
     yield open_one
@@ -108,7 +114,7 @@ def test_a_collection_that_others_changed_is_built_anew(
 
 
 def test_a_collection_is_named_by_texts_and_embedder() -> None:
-    names = {keys_name("one", "a"), keys_name("one", "b"), keys_name("two", "a")}
+    names = {make_keys_name("one", "a"), make_keys_name("one", "b"), make_keys_name("two", "a")}
     assert len(names) == 3
     assert all(name.startswith("ragsmith-") and len(name) == 41 for name in names)
 
@@ -141,7 +147,7 @@ def test_only_an_embedded_qdrant_serves_one_process() -> None:
 @pytest.mark.parametrize("location", ["chroma", "qdrant", "qdrant:", "postgresql", "postgresql:db", "exactly"])
 def test_an_unknown_store_is_answered_with_the_known_ones(location: str) -> None:
     with pytest.raises(UsageError, match="give auto, approximate or approximate:FOLDER, exact, "):
-        open_vectors(location, keys_of([1]), Made(tied_rows(1, 1)))
+        open_vector_store(location, keys_of([1]), Made(tied_rows(1, 1)))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +163,7 @@ def test_a_server_that_is_down_or_has_no_scheme_is_refused_without_its_url(
 ) -> None:
     pytest.importorskip(package)
     with pytest.raises((UsageError, ModelUnavailable), match=said) as caught:
-        open_vectors(location, keys_of([1]), Made(tied_rows(1, 1)))
+        open_vector_store(location, keys_of([1]), Made(tied_rows(1, 1)))
     assert "127.0.0.1" not in str(caught.value)
     assert "somebody" not in str(caught.value)
 
@@ -165,14 +171,14 @@ def test_a_server_that_is_down_or_has_no_scheme_is_refused_without_its_url(
 def test_a_server_is_chosen_by_itself_only_where_one_is_named_and_the_corpus_is_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    small, large = keys_of([1]), Keys("ragsmith-large", np.arange(1), LARGE_ROWS)
+    small, large = keys_of([1]), Keys("ragsmith-large", np.arange(1), MIN_SERVER_KEYS)
     monkeypatch.delenv("QDRANT_URL", raising=False)
-    assert isinstance(open_vectors("auto", large, Made(tied_rows(1, 1))), ExactVectors)
+    assert isinstance(open_vector_store("auto", large, Made(tied_rows(1, 1))), ExactVectors)
     monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
-    assert isinstance(open_vectors("auto", small, Made(tied_rows(1, 1))), ExactVectors)
+    assert isinstance(open_vector_store("auto", small, Made(tied_rows(1, 1))), ExactVectors)
     pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
     with pytest.raises(ModelUnavailable):
-        open_vectors("auto", large, Made(tied_rows(1, 1)))
+        open_vector_store("auto", large, Made(tied_rows(1, 1)))
 
 
 @pytest.mark.parametrize("left", [0, 2, 6])
@@ -201,7 +207,7 @@ def test_a_database_without_the_extension_is_told_how_to_get_it(request: pytest.
     if programs_with_vectors() == server.programs:
         pytest.skip("the PostgreSQL that is installed has pgvector")
     with pytest.raises(UsageError, match="install pgvector on the server"):
-        open_vectors(server.database(), keys_of([1]), Made(tied_rows(1, 1)))
+        open_vector_store(server.database(), keys_of([1]), Made(tied_rows(1, 1)))
 
 
 def test_a_connection_that_the_server_ended_is_made_again(opened: Open, database: str) -> None:
@@ -220,7 +226,7 @@ def test_all_tables_of_a_database_share_a_connection_that_a_copy_of_a_store_make
 ) -> None:
     rows, queries = tied_rows(1, 9), tied_rows(2, 3)
     names = [f"ragsmith-{n}" for n in range(4)]
-    copies = [pickle.dumps(open_vectors(database, keys_of([1] * 9, name), Made(rows))) for name in names]
+    copies = [pickle.dumps(open_vector_store(database, keys_of([1] * 9, name), Made(rows))) for name in names]
     gc.collect()
     with other_connection(database) as other:
 
@@ -245,8 +251,8 @@ def test_all_tables_of_a_database_share_a_connection_that_a_copy_of_a_store_make
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [
-        ("SELECT nothing FROM pg_authid_of_nobody", "run the same command again to fill it anew"),
-        ("DO $$BEGIN RAISE SQLSTATE '53100'; END$$", "has a full disk: make room there"),
+        ("SELECT nothing FROM pg_authid_of_nobody", "run the same command again to fill it"),
+        ("DO $$BEGIN RAISE SQLSTATE '53100'; END$$", "has a full disk: free space there"),
         ("DO $$BEGIN RAISE SQLSTATE '53300'; END$$", "use fewer, or raise its max_connections"),
         ("DO $$BEGIN RAISE SQLSTATE '42501'; END$$", "grant CREATE and USAGE on the schema"),
     ],
@@ -264,7 +270,7 @@ def test_a_database_without_a_free_connection_is_said_to_have_none(database: str
     with other_connection(database) as other:
         other.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 0")
         with pytest.raises(ModelUnavailable, match="has no connection left, and every worker process needs one"):
-            open_vectors(database.replace("ragsmith@", "narrow@"), keys_of([1]), Made(tied_rows(1, 1)))
+            open_vector_store(database.replace("ragsmith@", "narrow@"), keys_of([1]), Made(tied_rows(1, 1)))
         other.execute("DROP ROLE narrow")
 
 
@@ -283,7 +289,7 @@ def test_approximate_search_finds_nearly_all_and_scores_them_as_exact_search_doe
 ) -> None:
     rows, queries = directions(1, 2 * MIN_CODED_KEYS, dimensions), directions(2, 50, dimensions)
     keys = keys_of([2] * MIN_CODED_KEYS)
-    found, cosines = open_vectors(f"approximate:{folder}", keys, Made(rows)).search(queries, 10)
+    found, cosines = open_vector_store(f"approximate:{folder}", keys, Made(rows)).search(queries, 10)
     expected = ExactVectors(keys, Made(rows)).search(queries, MIN_CODED_KEYS)
     scores = [dict(zip(*one, strict=True)) for one in zip(expected[0].tolist(), expected[1].tolist(), strict=True)]
     recall = np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, expected[0][:, :10], strict=True)])
@@ -304,7 +310,7 @@ def test_a_copy_that_does_not_find_its_vectors_says_to_share_the_folder(
 ) -> None:
     monkeypatch.chdir(folder)
     queries = tied_rows(2, 3)
-    store = open_vectors("approximate:vectors", NINE, Made(tied_rows(1, 9)))
+    store = open_vector_store("approximate:vectors", NINE, Made(tied_rows(1, 9)))
     copy = pickle.dumps(store)
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")  # a relative folder is where it was when the store was opened
@@ -316,14 +322,14 @@ def test_a_copy_that_does_not_find_its_vectors_says_to_share_the_folder(
 
 def test_codes_and_results_belong_to_a_kind_of_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, elsewhere = Made(tied_rows(1, 9)), Made(tied_rows(1, 9))
-    open_vectors(f"approximate:{folder}", NINE, here)
+    open_vector_store(f"approximate:{folder}", NINE, here)
     found = identify_store("approximate")
     get_machine_type.cache_clear()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert identify_store("approximate") != found
     assert ":riscv64" in identify_store(f"approximate:{folder}")
     assert identify_store("exact") == identify_store("auto") == ""
-    open_vectors(f"approximate:{folder}", NINE, elsewhere)
+    open_vector_store(f"approximate:{folder}", NINE, elsewhere)
     get_machine_type.cache_clear()
     assert here.asked == elsewhere.asked == [(0, 9)]
 
@@ -338,7 +344,7 @@ def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
         file.write_text("mine")
         os.utime(file.parent, (1000, 1000))
     for name in ("ragsmith-one", "ragsmith-two"):
-        open_vectors(f"approximate:{folder}", keys_of([1] * 9, name), Made(tied_rows(1, 9)))
+        open_vector_store(f"approximate:{folder}", keys_of([1] * 9, name), Made(tied_rows(1, 9)))
     assert [file.read_text() for file in theirs] == ["mine"] * 3
     assert {path.name for path in folder.iterdir()} == {"proj", ".hidden", "ragsmith-vectors"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.index.chunk_edges import MAX_IDENTIFIER_CHUNKS, EdgeType, find_edges
-from ragsmith.index.syntax import uses_of_definitions
+from ragsmith.index.syntax import find_uses
 from ragsmith.types import Chunk, Document, Modality
 
 PIECES = (
@@ -57,10 +57,10 @@ def test_what_lies_between_chunks_is_white_space(gap: str) -> None:
 
 def test_what_does_not_parse_and_other_languages_share_identifiers() -> None:
     broken = ("def ring(:", "ring_all()", "ring_all")
-    assert uses_of_definitions(cut(*broken)) is None
+    assert find_uses(cut(*broken)) is None
     assert joined(cut(*broken)) == {(1, 2): EdgeType.NAME}
-    assert uses_of_definitions(cut("ring()", doc="bell.js")) is None
-    assert uses_of_definitions([]) is None
+    assert find_uses(cut("ring()", doc="bell.js")) is None
+    assert find_uses([]) is None
 
 
 def test_a_name_that_is_everywhere_joins_nothing() -> None:
@@ -75,7 +75,7 @@ def test_real_files_parse_when_they_are_cut(module: str) -> None:
     text = path.read_text("utf-8")
     chunks = chunk_documents([Document(path.name, "", text, Modality.CODE)], size=800)
     assert len(chunks) > 3
-    found = uses_of_definitions(chunks)
+    found = find_uses(chunks)
     assert found is not None
     outermost = symtable.symtable(text, path.name, "exec")
     assert {name.get_name() for name in outermost.get_symbols() if name.is_assigned()} - {"__annotations__"} <= set(

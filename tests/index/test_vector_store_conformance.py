@@ -16,8 +16,8 @@ from vector_rows import Made, full_sort, keys_of, tied_rows, unit
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.index import Index
-from ragsmith.index.stores import open_vectors
-from ragsmith.index.vector_store import Keys, VectorStore, keys_name
+from ragsmith.index.stores import open_vector_store
+from ragsmith.index.vector_store import Keys, VectorStore, make_keys_name
 from ragsmith.index.vector_stores.approximate import ApproximateVectors
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
@@ -48,7 +48,7 @@ class Place:
             folder = Path(self.location.partition(":")[2])
             self.opened.append(ApproximateVectors(keys, make, folder, coded_rows=0))
         else:
-            self.opened.append(open_vectors(self.location, keys, make))
+            self.opened.append(open_vector_store(self.location, keys, make))
         return self.opened[-1]
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ def test_on_chunks_of_a_bundled_data_set_the_first_five_are_those_of_the_index(
 ) -> None:
     index, questions = law
     embedder = WordLlamaEmbedder()
-    keys = keys_of([len(entry.keys) for entry in index.entries], keys_name(index.id, embedder.id))
+    keys = keys_of([len(entry.keys) for entry in index.entries], make_keys_name(index.id, embedder.id))
     positions, scores = place.open(keys, Made(embedder.embed(index.keys))).search(embedder.embed(questions), 5)
     expected = index.by_vector(questions, 5, embedder)
     others = 0

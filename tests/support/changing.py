@@ -166,7 +166,7 @@ def carried_out(
             write(texts, anew / "documents")
             in_process(partial(compare, winners, anew, cache))
             order.compared += 1
-            listed = artifact_cache_for(anew / "cache.sqlite").listed()
+            listed = artifact_cache_for(anew / "cache.sqlite").list_entries()
             order.kinds |= {one.key.kind for one in listed}
             order.volumes += len(listed)
     return order
@@ -197,7 +197,7 @@ def compare(winners: Sequence[Path], folder: Path, cache: Path) -> None:
         replies = [ragsmith.ask(winner, QUESTION, indexed=True, cache=place) for place in (cache, anew)]
         assert replies[0].answer == replies[1].answer
         assert replies[0].sources == replies[1].sources
-    for one in artifact_cache_for(anew).listed():
+    for one in artifact_cache_for(anew).list_entries():
         expected, found = artifact_cache_for(anew).read(one.key), kept.read(one.key)
         assert expected is not None
         assert found is not None, f"there is no {one.key} among what was kept"

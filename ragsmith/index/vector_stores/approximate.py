@@ -153,7 +153,7 @@ class ApproximateVectors:
                 arrays = {"vectors": vectors, "codes": _encode_vectors(vectors)}
             self._cache.write(self._key, arrays)
             artifact = self._cache.read(self._key)
-        if texts is not None and artifact is not None and not self._cache.holds(texts.key):
+        if texts is not None and artifact is not None and not self._cache.contains(texts.key):
             self._cache.write(texts.key, texts.arrays)
         return (
             arrays if artifact is None else artifact.arrays
@@ -178,7 +178,7 @@ class ApproximateVectors:
 
     def _find_earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
         """Yield the texts of earlier artifacts with their vectors by the same embedder, the last used first."""
-        for known in self._cache.recent(texts):
+        for known in self._cache.iter_recent(texts):
             artifact = self._cache.read(replace(self._key, of=known.key.of))
             if artifact is not None:
                 yield known.arrays["rows"], artifact.arrays["vectors"]
@@ -186,7 +186,7 @@ class ApproximateVectors:
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
         make = (
             partial(_raise_removed, self._folder)
-            if self._cache.holds(self._key)
+            if self._cache.contains(self._key)
             else partial(_slice_vectors, self.vectors)
         )
         return ApproximateVectors, (self._keys, make, self._folder, self._coded_rows)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
-from ragsmith.index.rescoring import Fetched, ServedVectors, fill, shared_connection
+from ragsmith.index.rescoring import FetchedKeys, ServedVectors, fill_collection, get_connection
 from ragsmith.index.vector_store import Keys, MakeVectors
 from ragsmith.models.vector_stores import vector_store
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
 PASSWORD_VARIABLE = "PGPASSWORD"
+"""Environment variable with the password of a PostgreSQL server."""
 BATCH_ROWS = 4_096
+"""Number of rows per COPY."""
 CONNECTION_DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives": 1,
@@ -37,19 +39,19 @@ CONNECTION_DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
 }
 """Default connection options, with which an unreachable server is detected within a minute."""
-_ENDED = "57P"
+_DISCONNECTED_PREFIX = "57P"
 """Prefix of the error codes of a connection ended by the server."""
-_FULL = re.compile(r"too many (clients|connections)|connection slots")
+_NO_CONNECTION_LEFT = re.compile(r"too many (clients|connections)|connection slots")
 """Messages of a server at its connection limit; a failed connection has no error code."""
-_SENTENCES = {
-    "42501": "has no right for this user to do that: grant CREATE and USAGE on the schema, or name another user",
-    "42P01": "has the table of these vectors no more: run the same command again to fill it anew",
-    "53100": "has a full disk: make room there, and run the same command again to go on",
+_ERROR_MESSAGES = {
+    "42501": "denies this user the operation: grant CREATE and USAGE on the schema, or name another user",
+    "42P01": "no longer has the table of these vectors: run the same command again to fill it",
+    "53100": "has a full disk: free space there, and run the same command again to continue",
     "53300": "has no connection left, and every worker process needs one: use fewer, or raise its max_connections",
 }
 """Explanations and remedies by error code."""
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_END = b"\xff\xff"
+_TRAILER = b"\xff\xff"
 
 T = TypeVar("T")
 
@@ -58,7 +60,7 @@ class DatabaseConnection:
     """The connection of this process to a database, opened with the first query and reopened when lost."""
 
     def __init__(self, url: str) -> None:
-        _psycopg()
+        _import_psycopg()
         self.url = url
         self._turn = threading.RLock()
         self._connection: Connection | None = None
@@ -70,8 +72,8 @@ class DatabaseConnection:
             try:
                 with connection.cursor() as cursor:
                     return query(cursor)
-            except _psycopg().OperationalError as error:
-                if not (connection.closed or (error.sqlstate or "").startswith(_ENDED)):
+            except _import_psycopg().OperationalError as error:
+                if not (connection.closed or (error.sqlstate or "").startswith(_DISCONNECTED_PREFIX)):
                     raise
             connection.close()
             with self._connected().cursor() as cursor:
@@ -87,37 +89,37 @@ class DatabaseConnection:
 class PostgresVectors(ServedVectors[DatabaseConnection]):
     """A table with the vectors of ``keys``; ``make`` is only called for missing ones.
 
-    ``url`` is ``postgresql://user@host:port/database``; the password is read from ``PGPASSWORD``, or wherever else
-    PostgreSQL's own clients find it. All tables of a database share one connection in a process, and its threads take
-    turns with it; what is missing is put in by a connection of its own. Without ``make``, in a process that gets a
-    copy of the store, all is there, and nothing is queried before the first search.
+    ``url`` is ``postgresql://user@host:port/database``; the password is read from ``PGPASSWORD``, or as PostgreSQL's
+    own clients do. All tables of a database share one connection per process, which its threads use in turn; missing
+    vectors are inserted by a separate connection. Without ``make``, in a copy of the store for another process, the
+    table is assumed to be complete, and nothing is queried before the first search.
     """
 
     def __init__(self, url: str, keys: Keys, make: MakeVectors | None) -> None:
-        super().__init__(keys, shared_connection(url, lambda: DatabaseConnection(url)))
+        super().__init__(keys, get_connection(url, lambda: DatabaseConnection(url)))
         self._url = url
         if make is not None and keys.count and self.connection.ask(self._count) != keys.count:
             self._complete(make)
 
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
+    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
         """See `ServedVectors.fetch`."""
-        # ordered by an expression that no index has, so that all vectors are compared, whatever indexes there are
+        # ordering by an expression that no index has compares all vectors
         compared = "SELECT id, vector, (vector <#> %s::vector) + 0 AS near FROM {}"
         nearest = self._sql(
             f"SELECT id, near, vector_send(vector) FROM ({compared}) AS compared ORDER BY near LIMIT %s"
         )
 
-        def read(cursor: Cursor, query: NDArray[np.floating]) -> Fetched:
+        def read(cursor: Cursor, query: NDArray[np.floating]) -> FetchedKeys:
             rows = cursor.execute(nearest, (_format_vector(query), limit), binary=True).fetchall()
             numbers = np.array([row[0] for row in rows], dtype=np.int64)
             vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4")
-            return Fetched(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)
+            return FetchedKeys(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)
 
         return [self.connection.ask(partial(read, query=query)) for query in queries]
 
     def _sql(self, statement: str, *more: Any) -> Any:
         """Format a statement with the table and ``more``."""
-        sql = _psycopg().sql
+        sql = _import_psycopg().sql
         return sql.SQL(statement).format(sql.Identifier(self.keys.name), *more)
 
     def _complete(self, make: MakeVectors) -> None:
@@ -127,7 +129,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
             cursor.execute("SELECT pg_advisory_lock(hashtext(%s))", name)  # one process fills it
             try:
                 drop = partial(cursor.execute, self._sql("DROP TABLE {}"))
-                fill(self.keys, partial(self._count, cursor), partial(self._put, cursor, make), drop)
+                fill_collection(self.keys, partial(self._count, cursor), partial(self._put, cursor, make), drop)
             finally:
                 if not connection.broken:
                     cursor.execute("SELECT pg_advisory_unlock(hashtext(%s))", name)
@@ -145,7 +147,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
             vectors = make(start, min(start + BATCH_ROWS, self.keys.count))
             if not start:
                 create = "CREATE TABLE IF NOT EXISTS {} (id integer PRIMARY KEY, vector vector({}) NOT NULL)"
-                cursor.execute(self._sql(create, _psycopg().sql.Literal(vectors.shape[1])))
+                cursor.execute(self._sql(create, _import_psycopg().sql.Literal(vectors.shape[1])))
             with cursor.copy(self._sql("COPY {} (id, vector) FROM STDIN (FORMAT BINARY)")) as copy:
                 copy.write(_encode_rows(vectors, start))
 
@@ -158,9 +160,9 @@ def _create_extension(cursor: Cursor) -> None:
         return
     try:
         cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    except _psycopg().OperationalError:
+    except _import_psycopg().OperationalError:
         raise
-    except _psycopg().Error as error:
+    except _import_psycopg().Error as error:
         raise UsageError(
             f"the PostgreSQL database lacks the extension vector, which cannot be created ({error.sqlstate}): "
             "install pgvector on the server, and run  CREATE EXTENSION vector  as an administrator"
@@ -172,17 +174,17 @@ def _translate_errors() -> Iterator[None]:
     """Convert errors of the server into messages without its URL."""
     try:
         yield
-    except _psycopg().Error as error:
-        code = error.sqlstate or ("53300" if _FULL.search(str(error)) else None)
-        if code in _SENTENCES:
-            raise ModelUnavailable(f"the PostgreSQL server {_SENTENCES[code]} (error {code})") from None
+    except _import_psycopg().Error as error:
+        code = error.sqlstate or ("53300" if _NO_CONNECTION_LEFT.search(str(error)) else None)
+        if code in _ERROR_MESSAGES:
+            raise ModelUnavailable(f"the PostgreSQL server {_ERROR_MESSAGES[code]} (error {code})") from None
         said = f"answers with the error {code}" if code else "does not answer"
         raise ModelUnavailable(
             f"the PostgreSQL server {said}: check its URL, {PASSWORD_VARIABLE}, and that it is running"
         ) from None
 
 
-def _psycopg() -> Any:
+def _import_psycopg() -> Any:
     try:
         import psycopg  # noqa: PLC0415  in the extra postgres
         import psycopg.sql  # noqa: PLC0415
@@ -194,7 +196,9 @@ def _psycopg() -> Any:
 def _connect(url: str) -> Connection:
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
-    connection: Connection = _psycopg().connect(**{**CONNECTION_DEFAULTS, **conninfo_to_dict(url)}, autocommit=True)
+    connection: Connection = _import_psycopg().connect(
+        **{**CONNECTION_DEFAULTS, **conninfo_to_dict(url)}, autocommit=True
+    )
     return connection
 
 
@@ -210,7 +214,7 @@ def _encode_rows(vectors: NDArray[np.floating], first: int) -> bytes:
     rows = np.zeros(len(vectors), dtype=[*row, ("vector", ">f4", (vectors.shape[1],))])
     rows["fields"], rows["four"], rows["id"] = 2, 4, np.arange(first, first + len(vectors))
     rows["size"], rows["dimensions"], rows["vector"] = size, vectors.shape[1], vectors
-    return _SIGNATURE + rows.tobytes() + _END
+    return _SIGNATURE + rows.tobytes() + _TRAILER
 
 
 @vector_store("postgresql", form="postgresql://USER@HOST/DATABASE", package=Package("psycopg", "psycopg", "postgres"))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
-from ragsmith.index.rescoring import Fetched, ServedVectors, fill, shared_connection
+from ragsmith.index.rescoring import FetchedKeys, ServedVectors, fill_collection, get_connection
 from ragsmith.index.vector_store import Keys, MakeVectors
 from ragsmith.models.vector_stores import is_url, vector_store
 
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 KEY_VARIABLE = "QDRANT_API_KEY"
+"""Environment variable with the key of a Qdrant server."""
 BATCH_ROWS = 256
+"""Number of points per request."""
 TIMEOUT_SECONDS = 60
 MEMORY = ":memory:"
+"""The address of a store in memory."""
 
 T = TypeVar("T")
 
@@ -60,12 +63,12 @@ class QdrantConnection:
                 ) from None
 
 
-def _connection(location: str) -> QdrantConnection:
+def _get_connection(location: str) -> QdrantConnection:
     """Return a connection to ``location``; connections to stores in memory are not shared."""
     if location == MEMORY:
         return QdrantConnection(location)
     address = location if is_url(location) else str(Path(location).resolve())
-    return shared_connection(address, lambda: QdrantConnection(location))
+    return get_connection(address, lambda: QdrantConnection(location))
 
 
 class QdrantVectors(ServedVectors[QdrantConnection]):
@@ -76,13 +79,15 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
     """
 
     def __init__(self, location: str, keys: Keys, make: MakeVectors) -> None:
-        super().__init__(keys, _connection(location))
+        super().__init__(keys, _get_connection(location))
         self._location = location
         if keys.count:
             ask, client = self.connection.ask, self.connection.client
-            fill(keys, self._count, partial(self._put, make), lambda: ask(client.delete_collection, keys.name))
+            fill_collection(
+                keys, self._count, partial(self._put, make), lambda: ask(client.delete_collection, keys.name)
+            )
 
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
+    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
         """See `ServedVectors.fetch`."""
         from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
 
@@ -120,10 +125,10 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
         return QdrantVectors, (self._location, self.keys, _raise_lost_points)
 
 
-def _parse_points(points: Sequence[Any]) -> Fetched:
+def _parse_points(points: Sequence[Any]) -> FetchedKeys:
     numbers = np.array([int(point.id) for point in points], dtype=np.int64)
     vectors = np.array([point.vector for point in points], dtype=np.float64)
-    return Fetched(numbers, vectors, points[-1].score if points else 0.0)
+    return FetchedKeys(numbers, vectors, points[-1].score if points else 0.0)
 
 
 def _raise_lost_points(start: int, end: int) -> Any:

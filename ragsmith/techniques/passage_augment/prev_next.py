@@ -45,9 +45,9 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
         if hit.chunk.level:
             passages[rank] = Passage(hit.chunk.text, hit.chunk.spans, hit.score)
             continue
-        around = corpus.around(hit.chunk, n, n)
+        around = corpus.get_neighbours(hit.chunk, n, n)
         windows.append(ChunkWindow(rank, hit.chunk.doc, around[0].index, around[-1].index))
     for window in merge_windows(windows):
-        span = corpus.stretch(window.doc, window.first, window.last)
+        span = corpus.get_span(window.doc, window.first, window.last)
         passages[window.rank] = Passage(corpus.text(span), (span,), hits[window.rank].score)
     return tuple(passages[rank] for rank in sorted(passages))

@@ -108,5 +108,5 @@ def relevant_segments(
 def _make_passage(corpus: Corpus, segment: Segment) -> Passage:
     if segment.hit:
         return Passage(segment.hit.chunk.text, segment.hit.chunk.spans, segment.value)
-    span = corpus.stretch(segment.doc, segment.first, segment.last)
+    span = corpus.get_span(segment.doc, segment.first, segment.last)
     return Passage(corpus.text(span), (span,), segment.value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsmith.digest import digest
 from ragsmith.extensions import Package
-from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, soft_clusters
+from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, cluster_softly
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
@@ -164,7 +164,9 @@ def cluster_rows(
     while pending:
         cluster = pending.pop()
         least = math.ceil(sum(sizes[i] for i in cluster) / limit)
-        for positions in soft_clusters(vectors[list(cluster)], covariance=covariance, reduction=reduction, least=least):
+        for positions in cluster_softly(
+            vectors[list(cluster)], covariance=covariance, reduction=reduction, least=least
+        ):
             part = tuple(cluster[position] for position in positions)
             if part == cluster or sum(sizes[i] for i in part) <= limit:
                 accepted[part] = None

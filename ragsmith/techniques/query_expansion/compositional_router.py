@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.entity_graph import names
 from ragsmith.index.index import embed_queries
+from ragsmith.index.relations import find_names
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
@@ -158,7 +158,7 @@ def compute_lexical_features(text: str, distances: Sequence[float]) -> tuple[flo
         "?" in text,
         has_breadth_word(text),
         not COMPARISON_WORDS.isdisjoint(question_words),
-        len(names(text)),
+        len(find_names(text)),
         len(question_words),
         1 + sum(match.start() > 0 for match in _CLAUSE.finditer(text.strip().lower())),
     )

@@ -2,7 +2,7 @@
 
 import re
 
-from ragsmith.index.entity_graph import names
+from ragsmith.index.relations import find_names
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
@@ -48,7 +48,7 @@ def split_question_offline(model: OfflineModel, *, sample: int, question: str, n
     parts = [part for part in parts if len(model.terms(part)) >= 2]
     if len(parts) < 2:
         return (question,)
-    topic = " ".join(names(question)) or _last_words(model, parts[0])
+    topic = " ".join(find_names(question)) or _last_words(model, parts[0])
     resolved = [parts[0], *(f"{part} {topic}" if _refers_back(part) else part for part in parts[1:])]
     return tuple(dict.fromkeys(f"{part[0].upper()}{part[1:]}?" for part in resolved))[:n]
 
@@ -70,7 +70,7 @@ def _split_comparison(clause: str) -> tuple[str, ...]:
 
 
 def _refers_back(part: str) -> bool:
-    return bool(_ANAPHOR.search(part)) and not names(part)
+    return bool(_ANAPHOR.search(part)) and not find_names(part)
 
 
 def _last_words(model: OfflineModel, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ragsmith.index.entity_graph import names
+from ragsmith.index.relations import find_names
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count, Share
@@ -24,7 +24,7 @@ def generalise_offline(model: OfflineModel, *, sample: int, question: str) -> st
     Names, numbers and the more specific half of the other words are removed, and the terms that most feedback passages
     share, the vocabulary of the subject, are added.
     """
-    named = {word for name in names(question) for word in words(name)}
+    named = {word for name in find_names(question) for word in words(name)}
     content = [
         w for w in dict.fromkeys(words(question)) if w not in STOP_WORDS | named and not any(map(str.isdigit, w))
     ]

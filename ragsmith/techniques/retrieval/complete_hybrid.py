@@ -45,7 +45,7 @@ def search_sources(
     """Return the best ``k`` hits of each query by vectors, BM25 and the entity graph, each with its own scale."""
 
     def search_graph(missing: Queries) -> Rankings:
-        return tuple(index.own(entity_graph.search(query, k)) for query in missing)
+        return tuple(index.select_own(entity_graph.search(query, k)) for query in missing)
 
-    graph = index.remembered(f"entity graph {entity_graph.id} {k}", queries, k, search_graph)
+    graph = index.search_cached(f"entity graph {entity_graph.id} {k}", queries, k, search_graph)
     return list(zip(index.by_vector(queries, k, embedder), index.by_words(queries, k), graph, strict=True))

@@ -17,4 +17,4 @@ def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: C
     RAGSmith code identifies a relation by its rank in the result, so fusion confuses different ones; here chunks are
     ranked, and entities are identified by their names.
     """
-    return tuple(index.own(entity_graph.search(query, k, seeds)) for query in queries)
+    return tuple(index.select_own(entity_graph.search(query, k, seeds)) for query in queries)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
+from ragsmith.index.chunk_graph import ChunkGraph, get_chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
@@ -72,7 +72,7 @@ def graph_ppr(
     document, edges by similarity are weighted by it, and dead ends return to the seeds. The learned refinement of
     vectors (GraphSAGE) influenced only one result in the paper, and is not implemented.
     """
-    graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
+    graph = get_chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):
         walked = _walk(index, graph, hits, restart=restart, seeds=seeds, budget=budget)

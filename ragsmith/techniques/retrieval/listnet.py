@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.index.index import Index
-from ragsmith.index.scopes import Neighbours, neighbours
+from ragsmith.index.scopes import Neighbours, get_neighbours
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count
@@ -107,14 +107,14 @@ class _Candidates:
 
 def _find_candidates(index: Index, queries: Queries, embedder: Embedder, pool: int) -> list[_Candidates]:
     """Return the candidates of each query, which do not depend on the weights."""
-    adjacent = neighbours(index)
+    adjacent = get_neighbours(index)
     # called every time, as its cost is counted for each pipeline; the rankings are cached
     by_vector = dict(zip(queries, index.by_vector(queries, pool, embedder), strict=True))
 
     def compute(missing: Queries) -> Iterator[_Candidates]:
         return (_find_query_candidates(index, adjacent, query, by_vector[query], pool) for query in missing)
 
-    return index.worked_out(f"signals {embedder.id} {pool}", queries, compute)
+    return index.compute_cached(f"signals {embedder.id} {pool}", queries, compute)
 
 
 def _find_query_candidates(index: Index, adjacent: Neighbours, query: str, by_vector: Hits, pool: int) -> _Candidates:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.index import Index, embed_queries
-from ragsmith.index.scopes import Scope, cosines, scopes, word_scores
+from ragsmith.index.scopes import Scope, compute_cosines, get_scopes, score_words
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
@@ -77,15 +77,17 @@ def nest(
     if not index.keys:
         return tuple(() for _ in queries)
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
-    all_scopes = scopes(index)
+    all_scopes = get_scopes(index)
     depths = [budgets[scope.name] for scope in all_scopes]
     list_size = 3 * max(depths)
     vectors = embed_queries(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
-    cosine_scores = [cosines(index, scope, vectors.astype(np.float64), embedder, list_size) for scope in all_scopes]
+    cosine_scores = [
+        compute_cosines(index, scope, vectors.astype(np.float64), embedder, list_size) for scope in all_scopes
+    ]
     rankings: list[Hits] = []
     for row, query in enumerate(queries):
         scores = [
-            _fuse_scores(word_scores(index, scope, query), rows[row], weight, norm, list_size)
+            _fuse_scores(score_words(index, scope, query), rows[row], weight, norm, list_size)
             for scope, rows in zip(all_scopes, cosine_scores, strict=True)
         ]
         ranks = _rank_at_scopes(

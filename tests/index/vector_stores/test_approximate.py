@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index.vector_store import Keys, MakeVectors, TextPositions, keys_name
+from ragsmith.index.vector_store import Keys, MakeVectors, TextPositions, make_keys_name
 from ragsmith.index.vector_stores.approximate import ApproximateVectors
 from ragsmith.models.protocols import Vectors
 
@@ -44,7 +44,7 @@ def opened(texts: Sequence[str], folder: Path, embedder: Embedder, *, says_texts
     def make(start: int, end: int) -> Vectors:
         return embedder.embed(texts[start:end])
 
-    keys = Keys(keys_name(repr(texts), embedder.id), np.arange(len(texts)), len(texts))
+    keys = Keys(make_keys_name(repr(texts), embedder.id), np.arange(len(texts)), len(texts))
     known: MakeVectors = TextPositions(texts, embedder, make) if says_texts else make
     return ApproximateVectors(keys, known, folder, CODED)
 

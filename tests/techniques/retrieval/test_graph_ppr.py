@@ -174,6 +174,6 @@ def test_a_query_that_finds_nothing_adds_nothing():
 
 def test_asking_nothing_builds_the_graph(index, embedder):
     graph_ppr(index, (), embedder=embedder, threshold=0.6)
-    held = index.holds
+    held = index.cached_names
     graph_ppr(index, QUERIES, embedder=embedder, threshold=0.6)
-    assert index.holds == held
+    assert index.cached_names == held
