@@ -29,7 +29,7 @@ from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus
-from ragsmith.index.stores import open_vectors
+from ragsmith.index.stores import open_vector_store
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, SharedModels, load_models
 from ragsmith.models.names import model_name_from
@@ -259,7 +259,7 @@ class Experiment:
             self.corpus,
             models,
             gateway,
-            partial(open_vectors, resolve_address(models.vector_store_address, Path.cwd())),
+            partial(open_vector_store, resolve_address(models.vector_store_address, Path.cwd())),
         )
 
     def scoring_engine(self, engine: Engine) -> Engine:

@@ -24,10 +24,10 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, pack_texts, unpack_texts
 from ragsmith.index.cached_index import CachedIndex, load_graph
-from ragsmith.index.entity_graph import EXTRACT_RELATIONS, passage_of
+from ragsmith.index.entity_graph import EXTRACT_RELATIONS, format_passage
 from ragsmith.index.index import Corpus
 from ragsmith.index.relations import Triple
-from ragsmith.index.stores import open_vectors
+from ragsmith.index.stores import open_vector_store
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.genes import Gene
 from ragsmith.types import Chunk, Chunks, Dataset, Entries, IndexEntry, Modality, Span
@@ -68,7 +68,9 @@ def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: b
     entries = _build_entries(engine, gene, artifacts)
     with failing_as(gene.technique.family, gene.technique.name):
         models = engine.models
-        engine.install_index(gene, CachedIndex(entries, artifacts, partial(open_vectors, models.vector_store_address)))
+        engine.install_index(
+            gene, CachedIndex(entries, artifacts, partial(open_vector_store, models.vector_store_address))
+        )
     if any("entity_graph" in gene.technique.tools.values() for gene in pipeline.candidate):
         _install_graph(engine, artifacts)
     index, _ = engine.prepare(pipeline.candidate)
@@ -206,7 +208,7 @@ def _extract_relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKe
         texts = unpack_texts(stored.arrays["content"], stored.arrays["ends"])
         return [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
     model = engine.gateway.language_model(engine.models.technique_model, engine.collection_usage)
-    passages = [{"passage": passage_of(chunk)} for chunk in engine.corpus.chunks]
+    passages = [{"passage": format_passage(chunk)} for chunk in engine.corpus.chunks]
     found = model.run_all(EXTRACT_RELATIONS, passages)
     content, ends = pack_texts([json.dumps(triples) for triples in found])
     artifacts.write(key, {"content": content, "ends": ends})

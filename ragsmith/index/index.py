@@ -21,7 +21,7 @@ from ragsmith.caches import register_cache
 from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.index.screening import compute_best_cosines
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, keys_name, to_memory_precision
+from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, make_keys_name, to_memory_precision
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25, Occurrences
@@ -47,20 +47,20 @@ class Corpus:
             "corpus",
             [(d.id, d.title, d.text) for d in documents],
             [(c.id, c.start, c.end) for c in chunks],
-            *_languages(chunks),
+            *_list_languages(chunks),
         )
         self._of_document: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             self._of_document.setdefault(chunk.doc, []).append(chunk)
 
-    def around(self, chunk: Chunk, before: int, after: int) -> Chunks:
+    def get_neighbours(self, chunk: Chunk, before: int, after: int) -> Chunks:
         """Return ``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary has none."""
         if chunk.level:
             return (chunk,)
         siblings = self._of_document[chunk.doc]
         return tuple(siblings[max(0, chunk.index - before) : chunk.index + after + 1])
 
-    def stretch(self, doc: str, first: int, last: int) -> Span:
+    def get_span(self, doc: str, first: int, last: int) -> Span:
         """Return the span of the chunks ``first`` to ``last`` of a document, 0-based and inclusive."""
         chunks = self._of_document[doc][first : last + 1]
         return Span(doc, chunks[0].start, max(chunk.end for chunk in chunks))
@@ -70,7 +70,7 @@ class Corpus:
         return self.documents[span.doc].text[span.start : span.end]
 
 
-def _languages(chunks: Iterable[Chunk]) -> list[list[str]]:
+def _list_languages(chunks: Iterable[Chunk]) -> list[list[str]]:
     """Return the languages of ``chunks`` for a cache key; empty if all are English."""
     languages = [chunk.language for chunk in chunks]
     return [languages] if set(languages) - {ENGLISH} else []
@@ -94,7 +94,7 @@ class Index:
             "index",
             [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries],
             positions,
-            *_languages(entry.chunk for entry in self.entries),
+            *_list_languages(entry.chunk for entry in self.entries),
         )
         self.keys = tuple(key for entry in self.entries for key in entry.keys)
         sizes = [len(entry.keys) for entry in self.entries]
@@ -108,8 +108,8 @@ class Index:
         self._open_store = open_store
         self._vectors: dict[str, NDArray[np.floating]] = {}
         self._derived: dict[str, Any] = {}
-        self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
-        self._worked_out: dict[tuple[str, str], tuple[int, Any]] = {}
+        self._rankings: dict[tuple[str, str], tuple[int, Hits]] = {}
+        self._computed_values: dict[tuple[str, str], tuple[int, Any]] = {}
         self._lock = threading.RLock()
         self._register()
 
@@ -136,7 +136,7 @@ class Index:
             UsageError: the store cannot be opened.
             ModelUnavailable: the server is down or refuses the connection.
         """
-        keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+        keys = replace(self._keys, name=make_keys_name(self.id, embedder.id))
         make = self._vector_maker(embedder)
         return self.derived(f"vector store {embedder.id}", lambda: self._open_store(keys, make))
 
@@ -157,11 +157,11 @@ class Index:
             return cast(T, self._derived[name])
 
     @property
-    def holds(self) -> frozenset[str]:
+    def cached_names(self) -> frozenset[str]:
         """The ids of embedders with vectors, and the names of derived values."""
         return frozenset([*self._vectors, *self._derived])
 
-    def take_vectors(self, other: Index) -> None:
+    def copy_cached_from(self, other: Index) -> None:
         """Copy the vectors and derived values of ``other``, an index of the same entries."""
         with self._lock:
             for embedder, vectors in tuple(other._vectors.items()):
@@ -205,7 +205,7 @@ class Index:
                 best = best_positions(scores, k, positive=True)
                 yield self.ranking(best, scores[best], Scale.BM25)
 
-        return self.remembered("words", queries, k, search)
+        return self.search_cached("words", queries, k, search)
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
         """Return the ``k`` best chunks for each query by cosine similarity; without queries, only open the store."""
@@ -221,9 +221,9 @@ class Index:
             for positions, scores in zip(*found, strict=True):
                 yield self.ranking(positions, scores, Scale.COSINE)
 
-        return self.remembered(f"vectors {embedder.id}", queries, k, search)
+        return self.search_cached(f"vectors {embedder.id}", queries, k, search)
 
-    def remembered(
+    def search_cached(
         self, by: str, queries: Sequence[str], k: int, search: Callable[[Sequence[str]], Iterable[Hits]]
     ) -> Rankings:
         """Return the ``k`` best hits for each query; ``search`` is called once for queries not cached to this depth.
@@ -231,15 +231,15 @@ class Index:
         Pipelines that fuse the same rankings in different ways share them. ``by`` must identify everything that
         rankings depend on besides the entries.
         """
-        found = self._computed(self._remembered, MAX_RANKINGS, by, queries, k, search)
+        found = self._computed(self._rankings, MAX_RANKINGS, by, queries, k, search)
         return tuple([hits[:k] for hits in found])
 
-    def worked_out(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
+    def compute_cached(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
         """Return the value of each query; ``work_out`` is called once for queries that are not cached.
 
         ``by`` must identify everything that values depend on besides the entries.
         """
-        return self._computed(self._worked_out, MAX_COMPUTED_QUERIES, by, queries, 0, work_out)
+        return self._computed(self._computed_values, MAX_COMPUTED_QUERIES, by, queries, 0, work_out)
 
     def _computed(
         self,
@@ -261,12 +261,12 @@ class Index:
         return [value[1] for query in queries if (value := found[query]) is not None]
 
     @not_fingerprinted
-    def built(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:
+    def get_cached(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:
         """Return copies of the vectors by embedder and of the derived values by name."""
         return dict(self._vectors), dict(self._derived)  # without the lock, which is held while texts are embedded
 
     @not_fingerprinted
-    def with_only(self, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
+    def copy_with(self, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
         """Return an index of the same entries with these vectors and derived values."""
         other = copy(self)
         other._vectors, other._derived = dict(vectors), dict(derived)
@@ -279,10 +279,10 @@ class Index:
     @not_fingerprinted
     def forget(self) -> None:
         """Clear the caches by query."""
-        self._remembered.clear()
-        self._worked_out.clear()
+        self._rankings.clear()
+        self._computed_values.clear()
 
-    def own(self, hits: Iterable[Hit]) -> Hits:
+    def select_own(self, hits: Iterable[Hit]) -> Hits:
         """Return the ``hits`` whose chunks are entries, best first."""
         own = tuple([hit for hit in hits if hit.chunk.id in self.positions])
         positions = [self.positions[hit.chunk.id] for hit in own]
@@ -307,7 +307,7 @@ class Index:
         return ranking if self._has_unique_ids else ranking.hits
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_lock": None, "_remembered": {}, "_worked_out": {}}
+        return {**self.__dict__, "_lock": None, "_rankings": {}, "_computed_values": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
