@@ -158,7 +158,7 @@ class Index:
 
     @property
     def cached_names(self) -> frozenset[str]:
-        """The ids of embedders with vectors, and the names of derived values."""
+        """The ids of embedders with cached vectors, and the names of derived values."""
         return frozenset([*self._vectors, *self._derived])
 
     def copy_cached_from(self, other: Index) -> None:
@@ -187,14 +187,14 @@ class Index:
         """Return the BM25 score of every entry, that of its best key, to 6 decimals: shape ``(entries,)``."""
         return self._keys.entry_scores(self._bm25.scores(query))
 
-    def cosines(self, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
-        """Return the cosines of the vectors ``wanted``, shape ``(queries, dimensions)``, and the best keys of entries.
+    def cosines(self, queries: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
+        """Return the cosines of query vectors, shape ``(queries, dimensions)``, with the best keys of entries.
 
-        To 6 decimals, shape ``(queries, entries)``; for a large index, only those of the ``k`` best entries
-        (`compute_best_cosines`).
-        In double precision the sixth decimal does not depend on how many queries are multiplied at once.
+        They are rounded to 6 decimals and have shape ``(queries, entries)``; for a large index, only those of the ``k``
+        best entries are computed (`compute_best_cosines`). In double precision the sixth decimal does not depend on the
+        number of queries multiplied at a time.
         """
-        return compute_best_cosines(self._keys, wanted, self.vectors(embedder), k)
+        return compute_best_cosines(self._keys, queries, self.vectors(embedder), k)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """Return the ``k`` best chunks for each query by BM25, only chunks that share a term with it."""
@@ -234,12 +234,14 @@ class Index:
         found = self._computed(self._rankings, MAX_RANKINGS, by, queries, k, search)
         return tuple([hits[:k] for hits in found])
 
-    def compute_cached(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
-        """Return the value of each query; ``work_out`` is called once for queries that are not cached.
+    def compute_cached(
+        self, by: str, queries: Sequence[str], compute: Callable[[Sequence[str]], Iterable[T]]
+    ) -> list[T]:
+        """Return the value of each query; ``compute`` is called once for queries that are not cached.
 
         ``by`` must identify everything that values depend on besides the entries.
         """
-        return self._computed(self._computed_values, MAX_COMPUTED_QUERIES, by, queries, 0, work_out)
+        return self._computed(self._computed_values, MAX_COMPUTED_QUERIES, by, queries, 0, compute)
 
     def _computed(
         self,
