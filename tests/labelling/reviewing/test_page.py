@@ -237,7 +237,7 @@ def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
 class FullDisk(FolderDisk):
     """A folder in which a file has no space while it is ``full``, nor a line unless ``lines`` have."""
 
-    describe_draft = True
+    full = True
     lines = False
 
     def append(self, name: str, data: bytes) -> None:
