@@ -206,7 +206,7 @@ def _notes(
         notes.append(f"Not pinned, because not installed on the machine that wrote the kit: {names}.")
     if unknown:
         notes.append(
-            f"Your own files import {', '.join(unknown)}, which no installed package provides: "
+            f"Your code imports {', '.join(unknown)}, which no installed package provides: "
             "requirements.txt does not list it."
         )
     return tuple(notes)

@@ -199,10 +199,10 @@ def max_reply_tokens(model: ChatModel, task: Task[Any]) -> int:
     return task.max_tokens + max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
 
 
-def _fit_thinking_tokens(model: ChatModel, prompt: str, reply_limit: int, wanted: int) -> int:
-    """Return the number of thinking tokens that fit into the model's window, at most ``wanted``."""
+def _fit_thinking_tokens(model: ChatModel, prompt: str, reply_limit: int, requested: int) -> int:
+    """Return the number of thinking tokens that fit into the model's window, at most ``requested``."""
     window: int | None = getattr(model, "context_window", None)
-    return wanted if window is None else max(0, min(wanted, window - reply_limit - estimate_max_tokens(prompt)))
+    return requested if window is None else max(0, min(requested, window - reply_limit - estimate_max_tokens(prompt)))
 
 
 def _learn(model: ChatModel, excess: int, maximum: int) -> None:

@@ -219,8 +219,8 @@ class StudyTables:
         """Return the trials of a study."""
         return self.storage.get_all_trials(study_id, deepcopy=False)
 
-    def update(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH_TRIALS) -> int:
-        """Update the trials of a study to ``wanted``, with distinct numbers; return the number of written trials.
+    def update(self, study_id: int, target: Sequence[FrozenTrial], *, batch: int = BATCH_TRIALS) -> int:
+        """Update the trials of a study to ``target``, with distinct numbers; return the number of written trials.
 
         Equal trials are kept. A transaction writes ``batch`` trials; several processes can update at the same time.
         """
@@ -229,9 +229,9 @@ class StudyTables:
             existing = self.trials(study_id)
             counts = Counter(trial.number for trial in existing)
             unique = {trial.number: trial for trial in existing if counts[trial.number] == 1}
-            changed = (t for t in wanted if t.number not in unique or not is_up_to_date(unique[t.number], t))
+            changed = (t for t in target if t.number not in unique or not is_up_to_date(unique[t.number], t))
             new = list(islice(changed, batch))
-            obsolete = (counts.keys() - {t.number for t in wanted}) | (counts.keys() & {t.number for t in new})
+            obsolete = (counts.keys() - {t.number for t in target}) | (counts.keys() & {t.number for t in new})
             if not new and not obsolete:
                 return written
             if self._replace_trials(study_id, new, obsolete, counts):
@@ -255,10 +255,10 @@ class StudyTables:
         return True
 
 
-def is_up_to_date(trial: FrozenTrial, wanted: FrozenTrial) -> bool:
-    """Whether a trial has the state, value, parameters and at least the attributes of ``wanted``."""
-    same = (trial.state, trial.value, trial.params) == (wanted.state, wanted.value, wanted.params)
-    return same and wanted.user_attrs.items() <= trial.user_attrs.items()
+def is_up_to_date(trial: FrozenTrial, target: FrozenTrial) -> bool:
+    """Whether a trial has the state, value, parameters and at least the attributes of ``target``."""
+    same = (trial.state, trial.value, trial.params) == (target.state, target.value, target.params)
+    return same and target.user_attrs.items() <= trial.user_attrs.items()
 
 
 @contextmanager

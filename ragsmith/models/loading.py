@@ -183,7 +183,7 @@ _EMBEDDED_MODELS: LoadedModels = {}
 
 
 class UserCodeModel:
-    """A model from a user's own file; its ``id`` includes the fingerprint of the file's code."""
+    """A model of user code; its ``id`` includes the fingerprint of the file's code."""
 
     def __init__(self, model: Any, code: str) -> None:
         self._arguments = model, code

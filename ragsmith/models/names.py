@@ -169,7 +169,7 @@ class ModelNames:
 
     @property
     def embedded(self) -> bool:
-        """Whether every model is known to run in this process; model objects are not."""
+        """Whether every model is a named one that runs in this process."""
         provider = [self._provider_for(role) for role in self.named_roles]
         return not any(model is None or model.served for model in provider)
 
@@ -191,7 +191,7 @@ class ModelNames:
         """Check the names and options of all models.
 
         Raises:
-            UsageError: a name or an option is unknown; the message lists the known ones.
+            UsageError: a name or an option is unknown; the message lists the valid ones.
         """
         for role in self.named_roles:
             chosen = self.for_role(role)

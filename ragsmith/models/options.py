@@ -42,7 +42,7 @@ class Option:
 
     kind: type = str
     within: Range | None = None
-    known: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     check: Callable[[Any], str | None] | None = None
     affects_results: bool = True
 
@@ -50,10 +50,10 @@ class Option:
         """Return an error message without secrets if ``value`` is invalid for the option ``name``, or None."""
         if self.check is not None:
             return self.check(value)
-        if wanted := expected(self.kind, [self.within] if self.within else [], value):
-            return f"{name} must be {wanted}, not {redacted(shorten(value))}"
-        if self.known and value not in self.known:
-            return f"unknown {name} {shorten(value)}; {did_you_mean(str(value), self.known)}"
+        if expectation := expected(self.kind, [self.within] if self.within else [], value):
+            return f"{name} must be {expectation}, not {redacted(shorten(value))}"
+        if self.choices and value not in self.choices:
+            return f"unknown {name} {shorten(value)}; {did_you_mean(str(value), self.choices)}"
         return None
 
 
@@ -65,12 +65,12 @@ def option_from_hint(hint: Any) -> Option:
     """
     [hint] = [part for part in get_args(hint) if part is not type(None)] if type(None) in get_args(hint) else [hint]
     kind, *annotations = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    known = get_args(kind) if get_origin(kind) is Literal else ()
-    if (kind := str if known else kind) not in KINDS:
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if (kind := str if choices else kind) not in KINDS:
         raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in KINDS)}, or Literal")
     within = next((part for part in annotations if isinstance(part, Range)), None)
     check: Any = next(filter(callable, annotations), None)
-    return Option(kind, within, known, check, NO_EFFECT_ON_RESULTS not in annotations)
+    return Option(kind, within, choices, check, NO_EFFECT_ON_RESULTS not in annotations)
 
 
 def _problem_with_deadline(value: object) -> str | None:

@@ -52,8 +52,8 @@ class Service:
     ``base_url`` None requires an address from the user. The key is the value of the first of the environment
     variables ``keys`` that is set; it is required only at ``base_url``. The variable ``url_variable`` overrides
     ``base_url``. ``headers`` are pairs of a header and the variable with its value. ``self_hosted`` servers are run
-    by users, so ``--base-url`` applies to models without an address of their own; if ``openai_compatible``, it
-    overrides their own as well.
+    by users, so ``--base-url`` applies to models without an address; if ``openai_compatible``, it overrides
+    an address as well.
     """
 
     base_url: str | None = None

@@ -170,7 +170,7 @@ def vector_store(
 
 def list_address_forms() -> str:
     """Return the forms of the addresses of all stores."""
-    return ", ".join([AUTO, *(known.form for known in VECTOR_STORES)])
+    return ", ".join([AUTO, *(store.form for store in VECTOR_STORES)])
 
 
 def find_store(location: str) -> RegisteredVectorStore | None:

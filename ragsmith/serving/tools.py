@@ -80,7 +80,7 @@ class ToolServer(MCPServer):
 
 
 class _PendingRequests:
-    """Ids of the requests that were read and not answered yet."""
+    """Ids of the unanswered requests."""
 
     def __init__(self) -> None:
         self._ids: set[str | int] = set()
@@ -95,7 +95,7 @@ class _PendingRequests:
         if line is InputEnd.STOP_REQUESTED:
             await self._all_answered.wait()
 
-    def answered(self, id_: object) -> None:
+    def remove(self, id_: object) -> None:
         """Record that the request ``id_`` was answered or cancelled."""
         if isinstance(id_, str | int):
             self._ids.discard(id_)
@@ -111,7 +111,7 @@ class _PendingRequests:
             return
         id_, method, parameters = message.get("id"), message.get("method"), message.get("params")
         if method == "notifications/cancelled" and isinstance(parameters, dict):
-            self.answered(parameters.get("requestId"))
+            self.remove(parameters.get("requestId"))
         elif isinstance(method, str) and isinstance(id_, str | int):
             self._ids.add(id_)
             self._all_answered.clear()
@@ -125,7 +125,7 @@ class _ReplyStream:
 
     async def send(self, item: SessionMessage, /) -> None:
         await self._inner.send(item)
-        self._pending.answered(getattr(item.message, "id", None))
+        self._pending.remove(getattr(item.message, "id", None))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -200,8 +200,8 @@ def make_tool_server(service: PipelineService, limits: ServingLimits, version: s
     @server.tool(structured_output=True)
     async def ask(question: str) -> dict[str, Any]:
         """Answer a question from the documents, and cite the passages that support the answer."""
-        answered = await run(question, "ask", service.ask)
-        return {"answer": answered.answer, "declined": answered.declined, "citations": to_json(citations(answered))}
+        answer = await run(question, "ask", service.ask)
+        return {"answer": answer.answer, "declined": answer.declined, "citations": to_json(citations(answer))}
 
     @server.tool(structured_output=True)
     async def retrieve(question: str) -> dict[str, Any]:
