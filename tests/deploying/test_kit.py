@@ -280,7 +280,7 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     pins = (tmp_path / "kit" / "requirements.txt").read_text().splitlines()
     assert {f"hypothesis=={version('hypothesis')}", f"sortedcontainers=={version('sortedcontainers')}"} <= set(pins)
     [note] = [note for note in made["notes"] if "which no installed package provides" in note]
-    assert "import nobody_has_this, which" in note  # and neither the file beside nor what is Python's own
+    assert "imports nobody_has_this, which" in note  # and neither the file beside nor what is Python's own
     assert note in (tmp_path / "kit" / "README.md").read_text()
     own.rename(tmp_path / "gone")
     said = program(tmp_path / "kit", "pipeline.py", "Who steers the ferry?")

@@ -114,7 +114,7 @@ def test_a_name_is_registered_once_and_for_a_role_that_there_is() -> None:
         (str | None, Option()),
         (Annotated[float, Range(0, 2)] | None, Option(float, Range(0, 2))),
         (Annotated[bool, NO_EFFECT_ON_RESULTS], Option(bool, affects_results=False)),
-        (Literal["a", "b"], Option(known=("a", "b"))),
+        (Literal["a", "b"], Option(choices=("a", "b"))),
     ],
 )
 def test_an_option_is_read_from_the_type_of_an_argument(hint: Any, option: Option) -> None:
