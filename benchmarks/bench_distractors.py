@@ -178,7 +178,7 @@ def near(law: Dataset, documents: Sequence[Document]) -> tuple[list[str], dict[s
 def pipelines(setup: Experiment, count: int, seed: int) -> dict[str, Candidate]:
     """Pipelines by name, all of them different up to the filter: named ones, and others drawn at random."""
     whole = load_space("default")
-    space = whole.of_rankings().without(lambda gene: gene.technique.name in A_CHUNK)
+    space = whole.restricted_to_rankings().without(lambda gene: gene.technique.name in A_CHUNK)
     recommended = recommend_candidate(setup, whole, Fitness())
     winner = read_configuration(yaml.safe_load(WINNER.read_text(encoding="utf-8"))["pipeline"])
     assert recommended is not None

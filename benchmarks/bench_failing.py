@@ -23,7 +23,7 @@ from ragsmith.measures.agreement import score_agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.techniques.generation import answer_offline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.blocks import number_blocks
@@ -82,7 +82,7 @@ def causes(name: str, path: str) -> None:
 
 def _causes(setup: Experiment, engine: Engine, candidate: Candidate) -> Iterator[tuple[str, Cause]]:
     for example in sort_examples(setup.dataset.examples):
-        able = facing(candidate, example.question)
+        able = out_of_fold(candidate, example.question)
         trace = engine.answer(able, Question(example.question))
         measures = score_answer(engine, setup, trace, example)["measures"]
         seen = EvidenceTracer()(engine, setup, able, trace, example)

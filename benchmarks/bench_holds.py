@@ -65,10 +65,10 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import group_by_document, group_by_main_document
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split, split_with_exclusions
-from ragsmith.effects import ModelClasses, corpus_of, recommended
-from ragsmith.effects.beliefs import PartOfFitness
+from ragsmith.effects import ModelClasses, profile_corpus, recommend_pipeline
+from ragsmith.effects.beliefs import FitnessPart
 from ragsmith.effects.knowledge import Knowledge, ObservedDataset
-from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
+from ragsmith.effects.terms import GROUPS, option_labels, pipeline_terms, usual_pipeline
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.fitness import Weights
@@ -173,7 +173,7 @@ class Target:
             self.name,
             self.dataset.digest,
             sample_shingles(self.dataset.documents),
-            corpus_of(self.dataset.documents, asked),
+            profile_corpus(self.dataset.documents, asked),
             self.models,
             len(asked),
             len(together),
@@ -232,7 +232,7 @@ class Target:
 
 def _is_near(labels: Labels) -> bool:
     """Whether at most one option sets a pipeline apart from one that the package learns from by single options."""
-    bases = (NAIVE, NEUTRAL, labels_of(usual()))
+    bases = (NAIVE, NEUTRAL, option_labels(usual_pipeline()))
     return any(sum(one != other for one, other in zip(labels, base, strict=True)) < 2 for base in bases)
 
 
@@ -258,7 +258,7 @@ def simply_believed(target: Target, others: Sequence[Target], coding: Coding) ->
 def believed_by_package(target: Target, others: Sequence[Target]) -> Believed:
     """By `ragsmith.effects`: what it recommends, or where that was not scored the one it expects most of."""
     knowledge = Knowledge.of([other.observed for other in others])
-    corpus = corpus_of(target.dataset.documents)
+    corpus = profile_corpus(target.dataset.documents)
     weights = Weights() if target.answers else Weights(1, 0)
     beliefs = knowledge.beliefs(corpus, target.models, weights)
     expected = np.zeros(len(target.pipelines))
@@ -266,27 +266,27 @@ def believed_by_package(target: Target, others: Sequence[Target]) -> Believed:
     for part in beliefs.parts:
         if part.share:
             design = _design(part, target.pipelines)
-            values, vectors = np.linalg.eigh(part.known.covariance)
-            expected += part.share * (design @ part.known.mean)
+            values, vectors = np.linalg.eigh(part.learned.covariance)
+            expected += part.share * (design @ part.learned.mean)
             loadings.append((part.share * design @ (vectors * np.sqrt(np.maximum(values, 0)))).astype(np.float32))
             rest += part.share**2 * knowledge.variances[part.name].rest
     named = []
     replaced = 0
     for most in (None, 1):
         allowed = target.calls <= (most or np.inf) + TOLERANCE
-        found = recommended(target.space, knowledge, corpus, target.models, most_calls=most, weights=weights)
+        found = recommend_pipeline(target.space, knowledge, corpus, target.models, most_calls=most, weights=weights)
         best = int(np.where(allowed, expected, -np.inf).argmax())
-        labels = labels_of(found.candidate)
+        labels = option_labels(found.candidate)
         named.append(target.row.get(labels, best))
         replaced += labels not in target.row
     return Believed(Prior(expected, np.hstack(loadings), float(np.sqrt(rest))), *named, replaced)
 
 
-def _design(part: PartOfFitness, pipelines: Sequence[Labels]) -> Floats:
+def _design(part: FitnessPart, pipelines: Sequence[Labels]) -> Floats:
     """The terms of pipelines that something is known of, by weight."""
     design = np.zeros((len(pipelines), len(part.places)))
     for row, labels in zip(design, pipelines, strict=True):
-        for term in terms_of(labels, part.name, part.models):
+        for term in pipeline_terms(labels, part.name, part.models):
             if (place := part.places.get(term.name)) is not None:
                 row[place] += term.weight
     return design

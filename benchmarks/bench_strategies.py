@@ -32,7 +32,7 @@ from published import read as read_data
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
-from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
+from ragsmith.effects import ModelClasses, prior_for, profile_corpus, read_effects, recommend_pipeline
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, list_probes
 from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
@@ -99,11 +99,11 @@ class World:
         landscape = self._landscape
         name = landscape.about["dataset"]
         dataset, _ = read_data(name if name in bundled_names("datasets") else str(self._data / name.replace(" ", "_")))
-        knowledge = read().without(sample_shingles(dataset.documents))
-        corpus = corpus_of(dataset.documents)
-        found = recommended(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)
+        knowledge = read_effects().without(sample_shingles(dataset.documents))
+        corpus = profile_corpus(dataset.documents)
+        found = recommend_pipeline(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)
         genome = landscape.space.genome(found.candidate)
-        asked = corpus_of(dataset.documents, split(dataset).search)
+        asked = profile_corpus(dataset.documents, split(dataset).search)
         prior = prior_for(landscape.space, knowledge, asked, ModelClasses()).predict_genomes
         return genome if genome in self.scores else None, prior
 

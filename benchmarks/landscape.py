@@ -47,7 +47,7 @@ from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, facing, label
+from ragsmith.pipelines.genes import Candidate, label, out_of_fold
 from ragsmith.pipelines.space import Genome, Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
@@ -168,7 +168,7 @@ class Scorer:
             try:
                 if candidate is None:
                     raise UsageError("it could not be fitted")
-                trace = engine.answer(facing(candidate, example.question), Question(example.question))
+                trace = engine.answer(out_of_fold(candidate, example.question), Question(example.question))
             except (StageFailed, UsageError):
                 rows.append((np.nan, np.nan, 0, -1, -1))
                 continue

@@ -42,7 +42,7 @@ CLOSURES = {
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
         *("pipelines.trace", "techniques.generation", "text.declining"),
     },
-    "pipelines.genes:facing": set(),
+    "pipelines.genes:out_of_fold": set(),
     "evaluation.scoring:score_answer": SCORED,
     "evaluation.scoring:score_ranking": SCORED,
     "gateway.prompts_and_vectors:render_prompt": ASKED | {"models.usage"},

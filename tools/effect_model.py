@@ -17,12 +17,12 @@ from ragsmith.effects.knowledge import (
     MIN_DATASETS,
     Knowledge,
     ObservedDataset,
-    blocks_of,
+    dataset_blocks,
     design_matrix,
-    fingerprint_of,
-    options_of,
+    qualified_options,
+    technique_fingerprint,
 )
-from ragsmith.effects.terms import GROUPS, PARTS, Labels, ModelClasses, technique_of, terms_of
+from ragsmith.effects.terms import GROUPS, PARTS, Labels, ModelClasses, pipeline_terms, technique_name
 from ragsmith.errors import UsageError
 
 STEPS = 20
@@ -43,7 +43,7 @@ def learned_from(
     """
     variances = {}
     for part in PARTS:
-        blocks, _, groups = blocks_of(observed, part)
+        blocks, _, groups = dataset_blocks(observed, part)
         if len(blocks) < MIN_DATASETS:
             raise UsageError(
                 f"effects on {part} are learned from {MIN_DATASETS} data sets or more, which tell how they differ, and "
@@ -51,8 +51,8 @@ def learned_from(
             )
         variances[part] = fit(blocks, groups, start.variances[part] if start else START, steps)
     pipelines = (labels for one in observed for labels in one.pipelines)
-    used = sorted({technique_of(option) for labels in pipelines for option in options_of(labels)})
-    code = {name: found for name in used if (found := fingerprint_of(name))}
+    used = sorted({technique_name(option) for labels in pipelines for option in qualified_options(labels)})
+    code = {name: found for name in used if (found := technique_fingerprint(name))}
     return Knowledge(tuple(observed), variances, code)
 
 
@@ -81,7 +81,7 @@ def fit(
 
 def design_of(pipelines: Sequence[Labels], part: str, models: ModelClasses) -> tuple[Array, NDArray[np.int_]]:
     """The terms of pipelines by weight, a row each, and the group of each column."""
-    rows = [terms_of(labels, part, models) for labels in pipelines]
+    rows = [pipeline_terms(labels, part, models) for labels in pipelines]
     groups = {term.name: term.group for terms in rows for term in terms}
     places = {name: place for place, name in enumerate(groups)}
     return design_matrix(rows, places), np.array(list(groups.values()), dtype=int)
@@ -113,7 +113,7 @@ def write(knowledge: Knowledge, path: Path) -> None:
         *(one.pipeline for one in knowledge.checked),
         *(p for one in knowledge.observed for p in one.pipelines),
     ]
-    options = sorted({option for labels in pipelines for option in options_of(labels)})
+    options = sorted({option for labels in pipelines for option in qualified_options(labels)})
     at = {option: place for place, option in enumerate(options)}
     plain = {
         "format": FORMAT,
@@ -155,7 +155,7 @@ def _not_negative(matrix: Array, right: Array) -> Array:
 
 
 def _numbered(pipelines: Sequence[Labels], at: Mapping[str, int]) -> list[list[int]]:
-    return [[at[option] for option in options_of(labels)] for labels in pipelines]
+    return [[at[option] for option in qualified_options(labels)] for labels in pipelines]
 
 
 def _rounded(value: Any) -> Any:

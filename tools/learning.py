@@ -13,10 +13,10 @@ from weights import learn_weights
 from ragsmith.datasets.groups import group_by_main_document, iter_groupings
 from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.effects.beliefs import Array, student_95
-from ragsmith.effects.corpus import corpus_of
+from ragsmith.effects.corpus import profile_corpus
 from ragsmith.effects.knowledge import MIN_DATASETS, Knowledge, ObservedDataset, RecommendationCheck
-from ragsmith.effects.recommending import COST_CLASSES, recommendations
-from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
+from ragsmith.effects.recommending import COST_CLASSES, recommend_pipelines
+from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, option_labels, usual_pipeline
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
@@ -73,7 +73,7 @@ def learn(
             f"effects are learned from {MIN_DATASETS} data sets or more, which tell how they differ: name more"
         )
     load_techniques()
-    space = space.of_families()
+    space = space.without_settings()
     ranking = ranking or learn_weights(setups, store)
     setups = [replace(setup, weights=ranking) for setup in setups]
     told = on_progress or (lambda name, done, total: None)
@@ -118,7 +118,7 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
     found = dict.fromkeys([baseline("naive"), baseline("bm25"), *(probe.candidate for probe in list_probes(space))])
     draw = Random(f"effects:{seed}")
     varied: list[Candidate] = []
-    for known in (usual(), baseline("bm25")):
+    for known in (usual_pipeline(), baseline("bm25")):
         if all(gene in options for gene, options in zip(known, space.options, strict=True)):
             changed = ((*known[:i], gene, *known[i + 1 :]) for i, its in enumerate(space.options) for gene in its)
             varied += [candidate for candidate in changed if space.allows(candidate)]
@@ -138,12 +138,14 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
 
 def observed_of(setup: Experiment, sample: Sequence[Candidate], evaluations: Sequence[Evaluation]) -> ObservedDataset:
     """What ``evaluations`` of a sample on the search questions show; those that lack an answer are left out."""
-    pairs = [(labels_of(candidate), one) for candidate, one in zip(sample, evaluations, strict=True) if one.complete]
+    pairs = [
+        (option_labels(candidate), one) for candidate, one in zip(sample, evaluations, strict=True) if one.complete
+    ]
     labels = tuple(label for label, _ in pairs)
     complete = [evaluation for _, evaluation in pairs]
     questions = _questions(setup)
     together = groups_of(setup.dataset, questions)
-    models = ModelClasses.of(setup.models)
+    models = ModelClasses.from_names(setup.models)
     answered = _answered(setup)
     means, noise = {}, {}
     for part in PARTS if answered else PARTS[:1]:
@@ -156,7 +158,7 @@ def observed_of(setup: Experiment, sample: Sequence[Candidate], evaluations: Seq
         setup.dataset.name,
         setup.dataset.digest,
         sample_of_documents(setup.dataset.documents),
-        corpus_of(setup.dataset.documents, questions),
+        profile_corpus(setup.dataset.documents, questions),
         models,
         len(questions),
         len(together),
@@ -198,9 +200,9 @@ def _checks(
     apart = learned_from(others.observed, steps=CHECK_STEPS, start=knowledge)
     answered = _answered(setup)
     weights = Weights() if answered else Weights(1, 0)
-    models = ModelClasses.of(setup.models)
-    named = recommendations(
-        space.without(setup.lacks_weights), apart, corpus_of(data.documents), models, weights=weights
+    models = ModelClasses.from_names(setup.models)
+    named = recommend_pipelines(
+        space.without(setup.lacks_weights), apart, profile_corpus(data.documents), models, weights=weights
     )
     with Evaluator(setup, store, workers) as evaluator:
         candidates = [baseline("bm25"), *(one.candidate for one in named)]
@@ -214,7 +216,7 @@ def _checks(
         reach = student_95(len(moved) - 1) * float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
         gain = float(gains.mean())
         calls = float(np.mean(evaluation.values("calls"))) if answered else one.calls
-        labels = labels_of(one.candidate)
+        labels = option_labels(one.candidate)
         yield RecommendationCheck(
             data.name, name, one.most_calls, labels, one.gain, one.sd, gain, gain - reach, gain + reach, calls
         )

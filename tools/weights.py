@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ragsmith.datasets.overlap import sample_shingles
-from ragsmith.effects.terms import PLAIN, USUAL
+from ragsmith.effects.terms import PLAIN, USUAL_OPTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitting import add_general_weights
@@ -110,7 +110,7 @@ def _pipelines(setup: Experiment, technique: Technique) -> list[Candidate]:
     retrievals = [technique.name]
     if technique.family == "reranking":
         able = [one for one in with_signals("retrieval") if not setup.lacks_weights(make_gene("retrieval", one.name))]
-        retrievals = [USUAL["retrieval"], *(one.name for one in able)]
+        retrievals = [USUAL_OPTIONS["retrieval"], *(one.name for one in able)]
     plain = dict(zip((family.name for family in FAMILIES), PLAIN, strict=True))
     names = [{**plain, **KEYS, technique.family: technique.name, "retrieval": one} for one in retrievals]
     return [add_general_weights(setup, _learning(technique, one)) for one in names]

@@ -20,7 +20,7 @@ from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.exported.collection import Collection, all_documents
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline, Reply
-from ragsmith.exported.reference import Verified
+from ragsmith.exported.reference import Verification
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.techniques.user_code import import_files
 from ragsmith.types import Dataset
@@ -74,7 +74,7 @@ def ask(
 def verify(
     pipeline: Pipeline | str | Path,
     **given: Unpack[CacheArguments],
-) -> Verified:
+) -> Verification:
     """Run a pipeline again on its documents, and compare its scores with the exported ones.
 
     >>> ragsmith.verify("winner.yaml").differences
@@ -89,7 +89,7 @@ def verify(
     with resources.caching_replies(loaded) as cached:
         differences = tuple(cached.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
-    return Verified(differences, loaded.changed_models(), questions)
+    return Verification(differences, loaded.changed_models(), questions)
 
 
 def indexed_documents(

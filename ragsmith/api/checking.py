@@ -20,8 +20,7 @@ from ragsmith.datasets.annotations import FILE as ANNOTATIONS
 from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
-from ragsmith.effects.knowledge import Knowledge
-from ragsmith.effects.knowledge import read as read_effects
+from ragsmith.effects.knowledge import Knowledge, read_effects
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness

@@ -26,7 +26,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import run_setup
-from ragsmith.pipelines.genes import GENES, Candidate, read_configuration
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import with_machine
@@ -47,7 +47,7 @@ def explain(
     """Trace a question through an exported pipeline: the output of each stage, and the first cause of a wrong answer.
 
     >>> explanation = ragsmith.explain("winner.yaml", "law-024")
-    >>> [stage.family for stage in explanation.stations][:3]
+    >>> [stage.family for stage in explanation.stages][:3]
     ['pre_embedding', 'query_expansion', 'reranking']
 
     ``question`` is the id or the text of a question of the data set; case and final punctuation are ignored. Any other
@@ -189,12 +189,12 @@ def ablate(
     examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
     if part == "test":
         loaded.refuse_test("the pipeline", instead="leave --part out, or run its ablation")
-    if not setup.split.test and not loaded.saw_all:  # too small to split
+    if not setup.split.test and not loaded.chosen_on_all:  # too small to split
         part, examples = "all", data.examples
     questions = sort_examples(examples)
     default_space = loaded.space if loaded.space in bundled_names("search_spaces") else "default"
     search_space = space if isinstance(space, Space) else load_space(space or default_space)
-    search_space = searchable_space(setup, search_space.of_families(), ranks=fitness.ranking_only)
+    search_space = searchable_space(setup, search_space.without_settings(), ranks=fitness.ranking_only)
     others = [
         add_general_weights(setup, candidate)
         for candidate in list_ablation_candidates(
@@ -341,7 +341,7 @@ def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _Se
             target.setup_for(source), store, 1, ranking_only=target.record.settings.fitness.ranking_only
         ) as evaluator:
             ids = set(getattr(target.record.split, part))
-            total += len(ids - store.results(evaluator.key(source.winner[:GENES])).keys())
+            total += len(ids - store.results(evaluator.key(source.winner[:N_FAMILIES])).keys())
     return total
 
 
@@ -362,7 +362,7 @@ def _evaluate_transfer(
     own = load_evaluation(store, record.winner, [example.id for example in examples])
     processes = workers or setup.models.workers()
     with Evaluator(setup, store, processes, on_progress, ranking_only=fitness.ranking_only) as evaluator:
-        [found] = evaluator.evaluate([source.winner[:GENES]], examples)
+        [found] = evaluator.evaluate([source.winner[:N_FAMILIES]], examples)
     searched = []
     if part == "search":
         run_data = RunData(store, choose_run(store, target.name, target.run), {})

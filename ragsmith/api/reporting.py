@@ -24,7 +24,7 @@ from ragsmith.errors import (
     UsageError,
     WrongOption,
 )
-from ragsmith.exported.writing import Exported, run_setup
+from ragsmith.exported.writing import ExportedPipeline, run_setup
 from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
@@ -209,7 +209,7 @@ def export(
     run: str | None = None,
     pick: str | int = "best",
     imports: Sequence[str | Path] = (),
-) -> Exported:
+) -> ExportedPipeline:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key starts with ``run``.
 
     ``pick`` selects another evaluated pipeline: ``knee``, the knee of the Pareto front of quality and model calls;

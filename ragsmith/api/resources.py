@@ -196,7 +196,7 @@ def resolve_space(space: Space | str | Path | None, preset: str | None, without:
     """Return the given space, or else that of the preset, without the options in ``without``."""
     if not isinstance(space, Space):
         space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
-    return space.leaving_out(without or ())
+    return space.without_options(without or ())
 
 
 def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:

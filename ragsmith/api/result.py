@@ -21,7 +21,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.writing import expected_scores, write_winner
 from ragsmith.gateway.budget import Spent
-from ragsmith.pipelines.genes import GENES
+from ragsmith.pipelines.genes import N_FAMILIES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import build_report, iterate_answers
 from ragsmith.reporting.plots import plot_convergence
@@ -137,18 +137,18 @@ class Result:
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
         home, test = self.setup, run_data.on_test(winner.key)
-        if saw_all := run_data.record.settings.verdict == CROSSFIT:
+        if chosen_on_all := run_data.record.settings.verdict == CROSSFIT:
             home = replace(home, fixed_split=search_only_split(home.dataset))
         setup = home.for_candidate(winner.candidate)
-        ids = None if winner.candidate[GENES:] else run_data.record.models
+        ids = None if winner.candidate[N_FAMILIES:] else run_data.record.models
         return Pipeline(
-            winner.candidate[:GENES],
+            winner.candidate[:N_FAMILIES],
             setup,
             fitness=fitness,
             expected=expected_scores(run_data.on_search(winner.key), test, fitness),
             model_ids=ids,
             reference=Reference.from_evaluation(setup, test, fitness, ids) if test else None,
-            saw_all=saw_all,
+            chosen_on_all=chosen_on_all,
         )
 
     def records(self, pipeline: str | PipelineRow = "winner") -> tuple[AnsweredQuestion, ...]:

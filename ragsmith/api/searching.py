@@ -342,7 +342,7 @@ def _check_overwrite(winner: Path, dataset: Dataset) -> None:
         return
     try:
         exported = ExportedFile(winner)
-        source, same = exported.source(), exported.digest() == dataset.digest
+        source, same = exported.source(), exported.dataset_digest() == dataset.digest
     except UsageError:  # not an exported file, or its data set has no folder
         return
     exists = source in bundled_names("datasets") or Path(source).is_dir()

@@ -165,7 +165,7 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
             f"{name} keeps the scores of no question, its reference is empty: name what to compare with, --against "
             "BASE.yaml, or export it again"
         )
-    if why := stored.why_incomparable(pipeline.setup, pipeline.fitness):
+    if why := stored.incomparability(pipeline.setup, pipeline.fitness):
         raise NotComparable(
             f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "
             "that it was before on what there is now"

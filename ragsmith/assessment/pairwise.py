@@ -363,5 +363,5 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
     chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
     if part == "test" or not chosen:
         return ()
-    others = "" if ours.saw_all or theirs.saw_all else ": --split test has the others"
+    others = "" if ours.chosen_on_all or theirs.chosen_on_all else ": --split test has the others"
     return (f"{' and '.join(chosen)} was chosen on the search questions, which flatter it{others}",)

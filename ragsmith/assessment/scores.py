@@ -83,7 +83,7 @@ def evaluate(
         raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
     parts = {"all": data.examples}
     divided = pipeline.setup.split
-    if pipeline.saw_all:
+    if pipeline.chosen_on_all:
         parts = {"search": divided.search}
     elif at_home and divided.test:
         parts = {"search": divided.search, "test": divided.test}
@@ -91,7 +91,7 @@ def evaluate(
     scored = {part: _score_questions(evaluation, pipeline.fitness) for part, evaluation in found.items()}
     money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
     if not latency:
-        return PipelineScores(data.name, scored, money=money, flattered=pipeline.saw_all)
+        return PipelineScores(data.name, scored, money=money, flattered=pipeline.chosen_on_all)
     machine = describe_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
@@ -102,7 +102,7 @@ def evaluate(
         latency_percentiles(timings, partial(_groups, pipeline.setup)),
         machine,
         money,
-        pipeline.saw_all,
+        pipeline.chosen_on_all,
     )
 
 

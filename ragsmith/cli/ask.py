@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragsmith.assessment.scores import PipelineScores
     from ragsmith.datasets.changes import DocumentChanges
     from ragsmith.exported.pipeline import Reply
-    from ragsmith.exported.reference import Verified
+    from ragsmith.exported.reference import Verification
 
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
@@ -148,13 +148,13 @@ def _print_scores(scores: PipelineScores) -> None:
             [
                 timing.questions,
                 timing.state,
-                timing.station,
+                timing.stage,
                 str(timing.n),
                 *(f"{ms:.1f}" for ms in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
             ]
             for timing in scores.latency
         ]
-        print_rows(timed, ["questions", "state", "station", "n", "p50", "p90", "p99"], frozenset({3, 4, 5, 6}))
+        print_rows(timed, ["questions", "state", "stage", "n", "p50", "p90", "p99"], frozenset({3, 4, 5, 6}))
         print_line()
     if scores.money:
         paid = scores.money.per_1000
@@ -181,7 +181,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _print_verified(verified: Verified) -> None:
+def _print_verified(verified: Verification) -> None:
     from ragsmith.exported.reference import TOLERANCE
 
     parts = ", ".join(f"{n} {part} questions" for part, n in verified.questions.items())

@@ -95,7 +95,7 @@ def explain(
 def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> None:
     _print_question(explanation)
     print_line()
-    for stage in explanation.stations:
+    for stage in explanation.stages:
         _print_stage(stage, explanation.question)
     print_lines("", *_format_passages(explanation, prompt=prompt), "")
     _print_answer(explanation)
@@ -141,7 +141,7 @@ def _print_question(explanation: QuestionExplanation) -> None:
         _print_labelled(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
     if explanation.gold:
         _print_labelled("marks", GOLD_LEGEND)
-    if any(hit.signals for stage in explanation.stations for hit in stage.hits):
+    if any(hit.signals for stage in explanation.stages for hit in stage.hits):
         _print_labelled("signals", SIGNALS_LEGEND)
 
 

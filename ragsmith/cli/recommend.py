@@ -59,7 +59,7 @@ def recommend(
 
 
 def _print_recommended(result: RecommendationResult, output: Path, max_calls: int | None) -> None:
-    from ragsmith.effects.recommending import alike
+    from ragsmith.effects.recommending import merge_equal_classes
 
     corpus = result.corpus
     print_line(
@@ -69,7 +69,7 @@ def _print_recommended(result: RecommendationResult, output: Path, max_calls: in
     excluded = f", without {', '.join(result.left_out)}, whose documents overlap with these" if result.left_out else ""
     unlike = [f"take care: {reason}" for reason in result.chosen.unlike]
     print_wrapped(f"learned on {', '.join(result.learned_on)}{excluded}", *unlike)
-    for one, *more in alike(result.classes):
+    for one, *more in merge_equal_classes(result.classes):
         print_line()
         _print_class(one, more)
     print_lines("", f"{output}: the pipeline of {describe_calls(max_calls)}")
@@ -122,17 +122,21 @@ def show_effects(
     as_json: JsonOption = False,
 ) -> None:
     """Show the gains of options and pairs, their variation between data sets, and the leave-one-out validation."""
-    from ragsmith.effects import effects_of, pairs_of, read, weights_of
-    from ragsmith.effects.knowledge import in_words
+    from ragsmith.effects import option_effects, pair_effects, read_effects, signal_weights
+    from ragsmith.effects.knowledge import describe_pipeline
 
-    knowledge = read(effects)
+    knowledge = read_effects(effects)
     parts: dict[str, Sequence[Any]] = (
         {}
         if validate
-        else {"effects": effects_of(knowledge), "pairs": pairs_of(knowledge), "weights": weights_of(knowledge)}
+        else {
+            "effects": option_effects(knowledge),
+            "pairs": pair_effects(knowledge),
+            "weights": signal_weights(knowledge),
+        }
     )
     plain = {name: [asdict(row) for row in rows] for name, rows in parts.items()}
-    checked = [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in knowledge.checked]
+    checked = [{**asdict(one), "pipeline": describe_pipeline(one.pipeline)} for one in knowledge.checked]
 
     def print_text() -> None:
         if parts:
@@ -197,8 +201,8 @@ def _print_weights(weights: Sequence[SignalWeight]) -> None:
 
 
 def _print_validation(knowledge: Knowledge) -> None:
-    from ragsmith.effects import pooled
-    from ragsmith.effects.knowledge import in_words
+    from ragsmith.effects import pool_gains
+    from ragsmith.effects.knowledge import describe_pipeline
 
     if not knowledge.checked:
         print_line("no validation: at least three data sets with answers are needed to leave one out")
@@ -214,13 +218,13 @@ def _print_validation(knowledge: Knowledge) -> None:
             f"{row.gain:+.4f}" + " (R)" * (row.measure == "retrieval"),
             numbers.interval(row.low, row.high, sign=True, digits=4),
             f"{row.calls:.1f}",
-            in_words(row.pipeline),
+            describe_pipeline(row.pipeline),
         ]
         for row in knowledge.checked
     ]
     print_rows(rows, head, frozenset({2, 3, 4, 6}), fold=True)
     print_line()
-    for most, gain in pooled(knowledge.checked).items():
+    for most, gain in pool_gains(knowledge.checked).items():
         gains = f"{gain.mean:+.4f} {numbers.interval(gain.low, gain.high, sign=True, digits=4)}"
         print_line(
             f"{describe_calls(most)}: {gains}, above BM25 on {gain.above} of {gain.datasets} data sets with answers"

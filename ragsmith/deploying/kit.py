@@ -20,7 +20,7 @@ from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
 from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.registry import ModelProvider, providers
-from ragsmith.pipelines.genes import GENES, Candidate, configuration
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, configuration
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE_FILES = {
@@ -110,7 +110,7 @@ def make_kit(
         "name": loaded.setup.dataset.name,
         "documents": len(loaded.setup.dataset.documents),
         "examples": len(loaded.setup.dataset.examples) if questions else 0,
-        "split": "all" if loaded.saw_all else "test",
+        "split": "all" if loaded.chosen_on_all else "test",
         "referenced": questions and loaded.reference is not None and loaded.found_on == loaded.setup.dataset.digest,
         "question": _question(loaded),
         "genes": _genes(loaded.candidate),
@@ -177,10 +177,10 @@ def _question(loaded: Pipeline) -> str:
 
 def _genes(candidate: Candidate) -> list[dict[str, Any]]:
     """Return family, technique and parameters of each gene, for the script."""
-    genes_by_family = configuration(candidate[:GENES])
+    genes_by_family = configuration(candidate[:N_FAMILIES])
     return [
         {"family": gene.technique.family, "summary": gene.technique.summary, **genes_by_family[gene.technique.family]}
-        for gene in candidate[:GENES]
+        for gene in candidate[:N_FAMILIES]
     ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.pipelines.genes import GENES, Candidate, Gene
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene
 from ragsmith.pipelines.space import Space
 
 ChangeType = Literal["out", "swap", "signal"]
@@ -40,7 +40,7 @@ def make_naive_candidate(winner: Candidate, space: Space) -> Candidate:
     """Return naive RAG within ``space``: the first option of its technique where the space lacks the default one."""
     found = []
     for place, gene in enumerate(winner):
-        if place >= GENES:
+        if place >= N_FAMILIES:
             found.append(space.options[place][0] if place < len(space.options) else gene)
             continue
         default = baseline("naive")[place]

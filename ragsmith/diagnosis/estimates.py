@@ -22,7 +22,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import student_quantile
-from ragsmith.pipelines.genes import GENES, label
+from ragsmith.pipelines.genes import N_FAMILIES, label
 from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def estimate_option_effects(
 ) -> list[OptionEffect]:
     """Estimate the effects of all options that any pair of ``evaluations`` shows, family by family."""
     found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
-    for place, plain in islice(enumerate(baseline("naive")), GENES):
+    for place, plain in islice(enumerate(baseline("naive")), N_FAMILIES):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
         for genes, one in whole:
             alike[(*genes[:place], *genes[place + 1 :])].setdefault(str(one.candidate[place]), one)

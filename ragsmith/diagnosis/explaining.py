@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import score_answer
 from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.pipelines.trace import Trace
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Example, Gold, Hit, Passages, Question, Span
@@ -70,7 +70,7 @@ class StageExplanation:
 
 @dataclass(frozen=True, slots=True)
 class QuestionExplanation:
-    """The stages of a question (``stations``), its prompt, its answer, and the cause of a failure.
+    """The ``stages`` of a question, its prompt, its answer, and the cause of a failure.
 
     A question that is not in the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
     and ``note`` says so.
@@ -84,7 +84,7 @@ class QuestionExplanation:
     type: str
     reference: str
     gold: tuple[GoldPassage, ...]
-    stations: tuple[StageExplanation, ...]
+    stages: tuple[StageExplanation, ...]
     passages: tuple[ReadPassage, ...]
     further: int
     prompt: str
@@ -107,7 +107,7 @@ def explain_question(
     Raises:
         StageFailed: a technique raised an error, which is its cause.
     """
-    able = facing(candidate, example.question)
+    able = out_of_fold(candidate, example.question)
     is_known = bool(example.id)
     gold = Gold(setup.relevance[example.id].relevant) if is_known else None
     trace = engine.answer(able, Question(example.question), gold)
@@ -123,7 +123,7 @@ def explain_question(
         type=example.type if is_known else "",
         reference=example.answer,
         gold=evidence,
-        stations=_explain_stages(engine, able, Question(example.question), trace, way),
+        stages=_explain_stages(engine, able, Question(example.question), trace, way),
         passages=reading.passages if reading else (),
         further=reading.further if reading else 0,
         prompt=prompt.text,
@@ -155,12 +155,12 @@ def _explain_stages(
     golds = [gold_trace.span for gold_trace in way.gold_traces]
     index = engine.index(candidate[0])
 
-    def held(station: str) -> tuple[float, ...]:
-        return tuple(gold_trace.held.get(station, 0.0) for gold_trace in way.gold_traces)
+    def held(stage: str) -> tuple[float, ...]:
+        return tuple(gold_trace.held.get(stage, 0.0) for gold_trace in way.gold_traces)
 
     keys = sum(len(entry.keys) for entry in index.entries)
     indexed = f"{len(index.entries):,} chunks, searched by {keys:,} keys"
-    stations = [StageExplanation("pre_embedding", str(genes["pre_embedding"]), 0, indexed, held=held("index"))]
+    stages = [StageExplanation("pre_embedding", str(genes["pre_embedding"]), 0, indexed, held=held("index"))]
     before: Sequence[Hit] = ()
     for family in RANKING_STAGES:
         hits: Sequence[Hit] = trace.outputs[family].value
@@ -172,7 +172,7 @@ def _explain_stages(
         learned = "retrieval" if queries == (question.text,) else family
         weighed = _signal_contributions(engine, candidate, learned, question)
         option = f"{genes[family]}, retrieval {genes['retrieval']}" if first else str(genes[family])
-        stations.append(
+        stages.append(
             StageExplanation(
                 family,
                 option,
@@ -194,20 +194,18 @@ def _explain_stages(
     for family in ("passage_augment", "passage_compress"):
         read: Passages = trace.outputs[family].value
         said = "as before" if read == passages and passages else _describe_size(read)
-        stations.append(
-            StageExplanation(family, str(genes[family]), trace.usage[family].calls, said, held=held(family))
-        )
+        stages.append(StageExplanation(family, str(genes[family]), trace.usage[family].calls, said, held=held(family)))
         passages = read
     shown = f"{_describe_size(trace.prompt.passages)}, as {len(trace.prompt.text):,} characters"
     shares = tuple([*gold_trace.held.values()][-1] for gold_trace in way.gold_traces)
-    stations.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=shares))
+    stages.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=shares))
     draft, answer = trace.outputs["generation"].value, trace.answer
     cites = f"{_count_noun(len(draft.text.split()), 'word')}, citing {_count_noun(len(draft.cited), 'passage')}"
-    stations.append(StageExplanation("generation", _model_name(engine), trace.usage["generation"].calls, cites))
+    stages.append(StageExplanation("generation", _model_name(engine), trace.usage["generation"].calls, cites))
     changed = "delivered as it is" if answer == draft else "changed"
     last = str(genes["post_generation"])
-    stations.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
-    return tuple(stations)
+    stages.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
+    return tuple(stages)
 
 
 def _describe_ranking(before: int, after: int, is_same: bool) -> str:

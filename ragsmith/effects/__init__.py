@@ -1,15 +1,15 @@
 """Effects of the options of a pipeline, learned on labelled data sets, for documents without questions.
 
-`read` reads effects that were learned from a sample of pipelines on the search questions of data sets
-(`tools/effects.py`), by default those that ship with ragsmith. `recommendations` returns pipelines for documents, and
-`prior_for` a prior of the gains of the candidates of a search.
+`read_effects` reads effects that were learned from a sample of pipelines on the search questions of data sets
+(`tools/effects.py`), by default those that ship with ragsmith. `recommend_pipelines` returns pipelines for documents,
+and `prior_for` a prior of the gains of the candidates of a search.
 """
 
-from ragsmith.effects.corpus import CorpusProfile, corpus_of
-from ragsmith.effects.knowledge import Knowledge, read
+from ragsmith.effects.corpus import CorpusProfile, profile_corpus
+from ragsmith.effects.knowledge import Knowledge, read_effects
 from ragsmith.effects.prior import Prior
-from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
-from ragsmith.effects.showing import effects_of, pairs_of, pooled, weights_of
+from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommend_pipeline, recommend_pipelines
+from ragsmith.effects.showing import option_effects, pair_effects, pool_gains, signal_weights
 from ragsmith.effects.terms import ModelClasses
 
 __all__ = [
@@ -19,13 +19,13 @@ __all__ = [
     "Prior",
     "Reason",
     "Recommendation",
-    "corpus_of",
-    "effects_of",
-    "pairs_of",
-    "pooled",
+    "option_effects",
+    "pair_effects",
+    "pool_gains",
     "prior_for",
-    "read",
-    "recommendations",
-    "recommended",
-    "weights_of",
+    "profile_corpus",
+    "read_effects",
+    "recommend_pipeline",
+    "recommend_pipelines",
+    "signal_weights",
 ]

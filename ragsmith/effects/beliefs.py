@@ -4,9 +4,9 @@ They are predictions of a linear mixed model of the scores of pipelines on sever
 
     score(d, p) = level(d) + sum over the terms t of p of [general(t) + of_kind(kind(d), t) + own(d, t)] + rest(d, p)
 
-The parts of an effect have mean 0, and variances that all terms of a group share; levels are unrestricted. The variance
-due to the sample of questions is estimated from the questions, and added to the variances of its data set. Effects are
-Henderson's best linear unbiased predictions, with their covariance. The variances are estimated in
+The parts of an effect have mean 0 and a variance that all terms of a group share; levels have a vague prior. The
+variance due to the sample of questions is estimated from the questions, and added to the variances of its data set.
+Effects are Henderson's best linear unbiased predictions, with their covariance. The variances are estimated in
 ``tools/effect_model.py``.
 """
 
@@ -20,12 +20,12 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.effects.terms import PAIRS, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, terms_of
+from ragsmith.effects.terms import PAIRS, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, pipeline_terms
 
 Array = NDArray[np.float64]
 
-LEVEL = 1.0
-"""Variance of the level of a data set: nearly uninformative, as scores are between 0 and 1."""
+LEVEL_VARIANCE = 1.0
+"""Prior variance of the level of a data set: nearly uninformative, as scores are between 0 and 1."""
 
 MIN_VARIANCE = 1e-8
 """Minimum variance of a score, as some pipelines have identical scores."""
@@ -35,8 +35,8 @@ MIN_VARIANCE = 1e-8
 class DatasetBlock:
     """Observations of one data set: a row of ``design`` (weights of terms) and a score for each pipeline.
 
-    ``noise`` is the variance of effects due to the sample of questions, for each group of terms, and last the residual
-    variance of a pipeline due to it.
+    ``noise`` has the variances due to the sample of questions: that of effects for each group of terms, and last the
+    residual variance of a pipeline.
     """
 
     design: Array
@@ -47,7 +47,7 @@ class DatasetBlock:
 
 @dataclass(frozen=True)
 class EffectVariances:
-    """Variances of effects by group of terms: general, of a kind of corpus, and of a data set.
+    """Variances of the parts of effects by group of terms: general, by kind of corpus, and by data set (``own``).
 
     ``rest`` is the residual variance of a pipeline.
     """
@@ -60,7 +60,7 @@ class EffectVariances:
 
 @dataclass(frozen=True)
 class Effects:
-    """Predicted effects of terms on an unseen data set, and the covariance of their errors."""
+    """Predicted effects of terms on an unseen data set, and the covariance of the prediction errors."""
 
     mean: Array
     covariance: Array
@@ -75,22 +75,22 @@ def effects(
 ) -> Effects:
     """Predict the effects on a data set of ``kind``; the variance between data sets is multiplied by ``stretch``."""
     stacked = StackedBlocks(blocks, groups)
-    alike = np.concatenate([np.full(len(block.scores), block.kind == kind) for block in blocks])
-    shared = stacked.design * variances.general[groups] + stacked.design * variances.kind[groups] * alike[:, None]
-    solved = np.linalg.solve(stacked.covariance(variances), np.column_stack([stacked.scores, shared]))
-    before = variances.general + variances.kind + stretch * variances.own
-    return Effects(shared.T @ solved[:, 0], np.diag(before[groups]) - shared.T @ solved[:, 1:])
+    same_kind = np.concatenate([np.full(len(block.scores), block.kind == kind) for block in blocks])
+    shared = stacked.design * variances.general[groups] + stacked.design * variances.kind[groups] * same_kind[:, None]
+    solution = np.linalg.solve(stacked.covariance(variances), np.column_stack([stacked.scores, shared]))
+    prior = variances.general + variances.kind + stretch * variances.own
+    return Effects(shared.T @ solution[:, 0], np.diag(prior[groups]) - shared.T @ solution[:, 1:])
 
 
-def student_95(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's t by Hill's expansion (1970), within 1 % for at least 3 degrees."""
+def student_95(degrees_of_freedom: float) -> float:
+    """Return the 97.5 % quantile of Student's t (Hill, 1970), accurate to 1 % from 3 degrees of freedom on."""
     z = 1.959964
     powers = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return float(z + sum(power / freedom ** (n + 1) for n, power in enumerate(powers)))
+    return float(z + sum(power / degrees_of_freedom ** (n + 1) for n, power in enumerate(powers)))
 
 
 class StackedBlocks:
-    """Stacked observations of all data sets, with the covariance matrix between them."""
+    """Stacked observations of all data sets, with their covariance matrix."""
 
     def __init__(self, blocks: Sequence[DatasetBlock], groups: NDArray[np.int_]) -> None:
         self.design = np.vstack([block.design for block in blocks])
@@ -108,27 +108,27 @@ class StackedBlocks:
     def covariance(self, variances: EffectVariances) -> Array:
         """Return the covariance of the scores under ``variances``, including question noise and data set levels."""
         own = np.eye(len(self.same_kind))
-        found: Array = np.diag(variances.rest + MIN_VARIANCE + self._noise[self._sets, -1])
+        matrix: Array = np.diag(variances.rest + MIN_VARIANCE + self._noise[self._sets, -1])
         for rows in self.rows:
-            found[rows, rows] += LEVEL
+            matrix[rows, rows] += LEVEL_VARIANCE
         for group, kernel in enumerate(self.kernels):
             common = variances.general[group] + variances.kind[group] * self.same_kind
             common = common + own * (variances.own[group] + self._noise[:, group])
-            for one, other in product(range(len(own)), repeat=2):  # uses far less memory than one gather
-                block = self.rows[one], self.rows[other]
-                found[block] += kernel[block] * common[one, other]
-        return found
+            for i, j in product(range(len(own)), repeat=2):  # uses far less memory than one gather
+                block = self.rows[i], self.rows[j]
+                matrix[block] += kernel[block] * common[i, j]
+        return matrix
 
 
-Weighted = Sequence[tuple[Labels, float]]
+WeightedPipelines = Sequence[tuple[Labels, float]]
 """Pipelines, each with a weight."""
 
 
 @dataclass(frozen=True)
-class PartOfFitness:
-    """Predictions of R or of G: ``known`` effects, with the ``places`` of their terms.
+class FitnessPart:
+    """Predictions of R or of G: the ``learned`` effects, and the ``places`` of their terms.
 
-    An option without learned effects is expected to equal the plain option of its family. By group of terms, ``before``
+    An option without learned effects is expected to equal the plain option of its family. By group of terms, ``prior``
     is the prior variance of an effect, and ``own`` its variance between data sets; ``rest`` is the residual variance of
     a pipeline.
     """
@@ -136,66 +136,70 @@ class PartOfFitness:
     name: str
     share: float
     places: Mapping[str, int]
-    known: Effects
-    before: tuple[float, ...]
+    learned: Effects
+    prior: tuple[float, ...]
     own: tuple[float, ...]
     rest: float
     models: ModelClasses
-    _terms_by_options: dict[tuple[int | str, ...], list[Term]] = field(
+    _terms_cache: dict[tuple[int | str, ...], list[Term]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def of_option(self, place: int, label: str) -> list[Term]:
+    def option_terms(self, place: int, label: str) -> list[Term]:
         """Return the terms of an option of the family at ``place``.
 
         An option without learned effects has the terms of the plain option of its family and its own terms.
         """
-        taken = option_terms(place, self._known(place, label), self.name, self.models)
+        inherited = option_terms(place, self._label_with_effects(place, label), self.name, self.models)
         own = option_terms(place, label, self.name, self.models)
-        return [*taken, *(term for term in own if term not in taken)]
+        return [*inherited, *(term for term in own if term not in inherited)]
 
-    def of_pair(self, i: int, first: str, j: int, second: str) -> list[Term]:
+    def pair_terms(self, i: int, first: str, j: int, second: str) -> list[Term]:
         """Return the terms of a pair of options of the families at ``i`` and ``j``."""
-        taken = pair_term(i, self._known(i, first), j, self._known(j, second), self.name, self.models)
+        inherited = pair_term(
+            i, self._label_with_effects(i, first), j, self._label_with_effects(j, second), self.name, self.models
+        )
         own = pair_term(i, first, j, second, self.name, self.models)
-        return [taken] if own == taken else [taken, own]
+        return [inherited] if own == inherited else [inherited, own]
 
-    def sum(self, pipelines: Weighted) -> tuple[float, float]:
+    def sum(self, pipelines: WeightedPipelines) -> tuple[float, float]:
         """Return the weighted sum of the expected scores of ``pipelines``, and its variance."""
-        known: dict[int, float] = {}
-        strange: dict[Term, float] = {}
-        for labels, times in pipelines:
+        learned: dict[int, float] = {}
+        unseen: dict[Term, float] = {}
+        for labels, factor in pipelines:
             for term in self._terms(labels):
                 if (place := self.places.get(term.name)) is not None:
-                    known[place] = known.get(place, 0.0) + times * term.weight
+                    learned[place] = learned.get(place, 0.0) + factor * term.weight
                 else:
-                    strange[term] = strange.get(term, 0.0) + times * term.weight
-        at, by = np.fromiter(known, dtype=int), np.fromiter(known.values(), dtype=float)
-        variance = float(by @ self.known.covariance[np.ix_(at, at)] @ by) if len(at) else 0.0
-        variance += sum(weight**2 * self.before[term.group] for term, weight in strange.items())
-        return float(by @ self.known.mean[at]), max(0.0, variance)
+                    unseen[term] = unseen.get(term, 0.0) + factor * term.weight
+        columns, weights = np.fromiter(learned, dtype=int), np.fromiter(learned.values(), dtype=float)
+        covariance = self.learned.covariance[np.ix_(columns, columns)]
+        variance = float(weights @ covariance @ weights) if len(columns) else 0.0
+        variance += sum(weight**2 * self.prior[term.group] for term, weight in unseen.items())
+        return float(weights @ self.learned.mean[columns]), max(0.0, variance)
 
     def between(self, pipeline: Labels, rival: Labels) -> float:
-        """Return the variance of the difference between data sets."""
+        """Return the variance between data sets of the difference of two pipelines."""
         weights: dict[Term, float] = {}
         for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
-            for term in terms_of(labels, self.name, self.models):
+            for term in pipeline_terms(labels, self.name, self.models):
                 weights[term] = weights.get(term, 0.0) + sign * term.weight
         return sum(weight**2 * self.own[term.group] for term, weight in weights.items())
 
     def _terms(self, labels: Labels) -> Iterator[Term]:
-        known = self._terms_by_options
+        cache = self._terms_cache
         for place, label in enumerate(labels):
-            if (place, label) not in known:
-                known[place, label] = self.of_option(place, label)
-            yield from known[place, label]
+            if (place, label) not in cache:
+                cache[place, label] = self.option_terms(place, label)
+            yield from cache[place, label]
         for i, j in PAIRS:
             pair = i, labels[i], j, labels[j]
-            if pair not in known:
-                known[pair] = self.of_pair(*pair)
-            yield from known[pair]
+            if pair not in cache:
+                cache[pair] = self.pair_terms(*pair)
+            yield from cache[pair]
 
-    def _known(self, place: int, label: str) -> str:
+    def _label_with_effects(self, place: int, label: str) -> str:
+        """Return the option itself if its technique has learned effects, otherwise the plain option of its family."""
         technique, _ = option_terms(place, label, self.name, self.models)
         return label if technique.name in self.places else PLAIN[place]
 
@@ -204,24 +208,24 @@ class PartOfFitness:
 class Beliefs:
     """Predictions of the fitness of pipelines, which is the weighted mean of ``parts``."""
 
-    parts: tuple[PartOfFitness, ...]
+    parts: tuple[FitnessPart, ...]
 
     def gain(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
         """Return the expected gain in fitness over a rival, and its standard deviation."""
         return self.sum(((pipeline, 1.0), (rival, -1.0)))
 
-    def sum(self, pipelines: Weighted) -> tuple[float, float]:
+    def sum(self, pipelines: WeightedPipelines) -> tuple[float, float]:
         """Return the sum of the fitness of pipelines, with weights that add up to 0, and its standard deviation.
 
         The errors of R and G are assumed to be fully correlated, which is the worst case.
         """
         mean = deviation = 0.0
         for part in self.parts:
-            found, variance = part.sum(pipelines)
-            mean += part.share * found
+            part_mean, variance = part.sum(pipelines)
+            mean += part.share * part_mean
             deviation += part.share * sqrt(variance)
         return mean, deviation
 
     def between(self, pipeline: Labels, rival: Labels) -> float:
-        """Return the standard deviation of a gain between data sets, which more observations do not reduce."""
+        """Return the standard deviation between data sets of a gain, which more observations do not reduce."""
         return sum(part.share * sqrt(part.between(pipeline, rival)) for part in self.parts)

@@ -1,6 +1,6 @@
-"""Profile of a corpus, from its text alone: kind, number and length of documents, and language.
+"""Profile of a corpus, computed from its text: kind, number and length of documents, and language.
 
-Effects transfer best between data sets of one kind; a corpus that differs from all observed ones is reported.
+Effects transfer best between data sets of the same kind; a corpus that differs from all observed ones is reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragsmith.text.languages import ENGLISH, UNKNOWN, detect_language
 from ragsmith.types import Document, Example, Modality
 
 MAX_CHARACTERS = 20_000
-"""Maximum number of characters of a document that are profiled, from its beginning."""
+"""Maximum number of characters of a document that are analysed, from its beginning."""
 
 MIXED_SHARE = 0.2
 """Minimum share of tables, code or conversation in a corpus of the kind mixed."""
@@ -24,7 +24,7 @@ KIND_SHARE = 0.5
 """Minimum share of tables, code or conversation in a corpus of that kind; Markdown with some tables is mixed."""
 
 MULTI_HOP_DOCUMENTS = range(2, 5)
-"""Numbers of documents with evidence of a multi-hop question; more documents are usually alternatives."""
+"""Numbers of documents with evidence for a multi-hop question; with more, they are usually alternatives."""
 
 MAX_RATIO = 5.0
 """Maximum ratio of the size of a corpus to those of observed ones; beyond it, the corpus is reported as different."""
@@ -71,16 +71,16 @@ class CorpusProfile:
 
     def unlike(self, known: Sequence[CorpusProfile]) -> tuple[str, ...]:
         """Return the differences from all ``known`` corpora, as sentences."""
-        return tuple(self._reasons(known)) if known else ("nothing was learned from any documents",)
+        return tuple(self._reasons(known)) if known else ("no effects were learned from any documents",)
 
     def _reasons(self, known: Sequence[CorpusProfile]) -> Iterator[str]:
         kinds = sorted({other.kind for other in known})
         if self.kind not in kinds:
-            yield f"these documents are of the kind {self.kind}, and what is known was learned from {', '.join(kinds)}"
+            yield f"these documents are of the kind {self.kind}, and the effects were learned from {', '.join(kinds)}"
         languages = sorted({other.language for other in known} - {""})
         if self.language not in languages and (self.language or self.kind == "prose"):
-            seen = f"are in {self.language}" if self.language else "are in no language that is recognised"
-            yield f"these documents {seen}, and what is known was learned from {', '.join(languages)}"
+            language = f"are in {self.language}" if self.language else "have no recognised language"
+            yield f"these documents {language}, and the effects were learned from {', '.join(languages)}"
         for value, name in ((self.characters, "characters"), (self.length, "characters in the median document")):
             values = [other.characters if name == "characters" else other.length for other in known]
             if not min(values) / MAX_RATIO <= value <= max(values) * MAX_RATIO:
@@ -88,15 +88,15 @@ class CorpusProfile:
                 yield f"there are {value:,.0f} {name}, and {learned} where effects were learned"
 
 
-def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> CorpusProfile:
-    """Return the profile of ``documents``, and of the ``questions`` of the search, never of the test."""
+def profile_corpus(documents: Sequence[Document], questions: Sequence[Example] = ()) -> CorpusProfile:
+    """Return the profile of ``documents``, and of the search ``questions``; test questions must not be passed."""
     parts: Counter[str] = Counter()
     languages: Counter[str] = Counter()
     headings = 0
     for document in documents:
         text = document.text[:MAX_CHARACTERS]
         running = []
-        for part, line in _lines(document.modality, text):
+        for part, line in _classify_lines(document.modality, text):
             parts[part] += len(line)
             headings += line.startswith("#") and part == "prose"
             if part != "code":
@@ -117,13 +117,13 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
         parts["tables"] / total,
         parts["code"] / total,
         parts["turns"] / total,
-        _most(languages),
+        _main_language(languages),
         sum(several) / len(several) if several else None,
     )
 
 
-def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a text, each with its type."""
+def _classify_lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the type and the text of each line: ``prose``, ``tables``, ``code`` or ``turns``."""
     lines = [line for line in text.splitlines() if line.strip()]
     if modality is not Modality.PROSE:
         kind = "tables" if modality is Modality.TABLE else "code"
@@ -143,7 +143,7 @@ def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
             yield "code" if fenced or (_CODE_LINE.search(line) and not line[0].isupper()) else "prose", line
 
 
-def _most(languages: Counter[str]) -> str:
-    """Return the language with the most characters; "" if it is unknown."""
+def _main_language(languages: Counter[str]) -> str:
+    """Return the language of most characters; "" if it is unknown."""
     most = max(languages, key=lambda code: (languages[code], code), default=UNKNOWN)
     return "" if most == UNKNOWN else most

@@ -1,4 +1,4 @@
-"""Prior over the pipelines of a search space: `Beliefs` tabulated, so that many pipelines are predicted at once.
+"""Prior over the pipelines of a search space: tables of `Beliefs`, which predict many pipelines at once.
 
 The gain of a pipeline over BM25 is a sum of effects: one for the option of each family, and one for the pair of options
 of each two families that interact. Options and pairs are numbered; tables hold the mean effect of each, relative to
@@ -16,12 +16,12 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragsmith.effects.beliefs import Array, Beliefs, PartOfFitness
-from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
-from ragsmith.pipelines.genes import GENES, Candidate
+from ragsmith.effects.beliefs import Array, Beliefs, FitnessPart
+from ragsmith.effects.terms import PAIRS, Labels, Term, option_labels
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate
 
 BLOCK_ROWS = 8192
-"""Pipelines predicted per block, which bounds memory."""
+"""Number of pipelines predicted at once, which bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Prior:
         reference = encoder.encode(np.array([encoder.to_genome(baseline)]))[0]
         tables = tuple(_GainTables.from_part(part, encoder, reference) for part in beliefs.parts if part.share)
         residual_sd = sqrt(sum(part.share**2 * part.rest for part in beliefs.parts))
-        setting_sd = sum(part.share * sqrt(max(part.before)) for part in beliefs.parts)
+        setting_sd = sum(part.share * sqrt(max(part.prior)) for part in beliefs.parts)
         return cls(encoder.options, residual_sd, tables, tuple(map(tuple, setting_options)), setting_sd)
 
     def predict(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
@@ -112,10 +112,10 @@ class Prior:
         """Return the genomes of ``pipelines``: positions in ``options`` and ``setting_options``, a row for each."""
 
         def settings(pipeline: Candidate) -> list[int]:
-            pairs = zip(self.setting_options, pipeline[GENES:], strict=True)
+            pairs = zip(self.setting_options, pipeline[N_FAMILIES:], strict=True)
             return [labels.index(str(gene)) for labels, gene in pairs]
 
-        rows = [[*self._encoder.to_genome(labels_of(one)), *settings(one)] for one in pipelines]
+        rows = [[*self._encoder.to_genome(option_labels(pipeline)), *settings(pipeline)] for pipeline in pipelines]
         return np.array(rows).reshape(-1, len(self.options) + len(self.setting_options))
 
     @cached_property
@@ -143,11 +143,11 @@ class _SlotEncoder:
         columns: NDArray[np.int64] = np.column_stack([genomes, *pairs]) + np.cumsum([0, *widths[:-1]])
         return columns
 
-    def terms(self, part: PartOfFitness) -> list[list[list[Term]]]:
+    def terms(self, part: FitnessPart) -> list[list[list[Term]]]:
         """Return, by slot, the terms of each of its options or pairs."""
-        single = [[part.of_option(place, label) for label in labels] for place, labels in enumerate(self.options)]
+        single = [[part.option_terms(place, label) for label in labels] for place, labels in enumerate(self.options)]
         pairs = [
-            [part.of_pair(i, first, j, second) for first in self.options[i] for second in self.options[j]]
+            [part.pair_terms(i, first, j, second) for first in self.options[i] for second in self.options[j]]
             for i, j in PAIRS
         ]
         return [*single, *pairs]
@@ -166,7 +166,7 @@ class _GainTables:
     joint: Array
 
     @classmethod
-    def from_part(cls, part: PartOfFitness, encoder: _SlotEncoder, reference: NDArray[np.int64]) -> _GainTables:
+    def from_part(cls, part: FitnessPart, encoder: _SlotEncoder, reference: NDArray[np.int64]) -> _GainTables:
         by_slot = encoder.terms(part)
         rows = [terms for slot in by_slot for terms in slot]
         named = {term.name: term for terms in rows for term in terms}
@@ -178,22 +178,22 @@ class _GainTables:
                 row[places[term.name]] += term.weight
         design -= design[np.repeat(reference, [len(slot) for slot in by_slot])]
         known, other = np.hsplit(design, [len(part.places)])
-        joint = known @ part.known.covariance @ known.T
-        joint += (other * np.array([part.before[group] for group in unseen.values()])) @ other.T
-        return cls(part.share, known @ part.known.mean, joint)
+        joint = known @ part.learned.covariance @ known.T
+        joint += (other * np.array([part.prior[group] for group in unseen.values()])) @ other.T
+        return cls(part.share, known @ part.learned.mean, joint)
 
     def variances(self, slots: NDArray[np.int64]) -> Array:
         """Return the variance of the gain of each row of ``slots``."""
         columns = list(slots.T)
-        found = sum((self.joint[column, column] for column in columns), np.zeros(len(slots)))
-        found += 2 * sum((self.joint[a, b] for a, b in combinations(columns, 2)), np.zeros(len(slots)))
-        return np.maximum(found, 0.0)
+        variances = sum((self.joint[column, column] for column in columns), np.zeros(len(slots)))
+        variances += 2 * sum((self.joint[a, b] for a, b in combinations(columns, 2)), np.zeros(len(slots)))
+        return np.maximum(variances, 0.0)
 
     def covariance(self, slots: NDArray[np.int64], others: NDArray[np.int64]) -> Array:
         """Return the covariance of the gain of each row of ``slots`` with that of each row of ``others``."""
         return np.asarray(self._one_hot(slots) @ self.joint @ self._one_hot(others).T)
 
     def _one_hot(self, slots: NDArray[np.int64]) -> Array:
-        found = np.zeros((len(slots), len(self.mean)))
-        np.put_along_axis(found, slots, 1.0, axis=1)
-        return found
+        encoded = np.zeros((len(slots), len(self.mean)))
+        np.put_along_axis(encoded, slots, 1.0, axis=1)
+        return encoded

@@ -11,7 +11,7 @@ from ragsmith.effects.beliefs import Beliefs, student_95
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.prior import Prior
-from ragsmith.effects.terms import ModelClasses, labels_of, usual
+from ragsmith.effects.terms import ModelClasses, option_labels, usual_pipeline
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.evaluation.fitness import Weights
@@ -22,27 +22,27 @@ COST_CLASSES: tuple[int | None, ...] = (1, 2, None)
 """Maximum calls of a language model per question, including that of the answer; None for no limit."""
 
 ROUNDING = 0.05
-"""Tolerance of learned costs, in calls per question, as these are means that ignore interactions."""
+"""Tolerance of learned costs in calls per question; costs are means that ignore interactions."""
 
-CAUTION = 0.25
-"""Standard deviations on unseen documents that are subtracted from an expected gain, as a risk penalty.
+RISK_PENALTY = 0.25
+"""Number of standard deviations on unseen documents that are subtracted from an expected gain.
 
 Tuned on the search questions of left-out data sets: results in the default space are the same from 0.2 to 0.3, and a
 penalty of 0.5 recommends little but BM25."""
 
-NEGLIGIBLE = 0.001
+MIN_GAIN = 0.001
 """Minimum gain in fitness of a change."""
 
-WITHIN_NOISE = 1.0
+MIN_GAIN_SD = 1.0
 """Minimum gain of a change that adds calls, in standard deviations."""
 
-MIN_FREEDOM = 1.0
-"""Minimum degrees of freedom of the interval of a gain, which are the number of data sets less one."""
+MIN_DEGREES_OF_FREEDOM = 1.0
+"""Minimum degrees of freedom of the interval of a gain; they are the number of data sets minus 1."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Option of a pipeline, and the expected loss of the pipeline without it.
+    """Option of a recommended pipeline, and the gain that the pipeline would lose without it.
 
     ``datasets`` is the number of data sets on which the option was observed.
     """
@@ -74,12 +74,12 @@ class Recommendation:
     unlike: tuple[str, ...]
 
 
-def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
+def merge_equal_classes(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
     """Group consecutive cost classes with the same recommended pipeline."""
     return [list(same) for _, same in groupby(classes, key=lambda one: replace(one, most_calls=None))]
 
 
-def recommended(
+def recommend_pipeline(
     space: Space,
     knowledge: Knowledge,
     corpus: CorpusProfile,
@@ -90,18 +90,18 @@ def recommended(
 ) -> Recommendation:
     """Return the recommended pipeline of ``space`` for ``corpus`` with at most ``most_calls`` calls per question.
 
-    See `recommendations`.
+    See `recommend_pipelines`.
 
     Raises:
-        SpaceError: the space has no pipeline of so few calls that needs no fitting.
+        SpaceError: every pipeline of the space makes more calls or needs fitting.
     """
-    for found in recommendations(space, knowledge, corpus, models, classes=(most_calls,), weights=weights):
+    for found in recommend_pipelines(space, knowledge, corpus, models, classes=(most_calls,), weights=weights):
         return found
     calls = "" if most_calls is None else f" of at most {most_calls} calls a question"
     raise SpaceError(f"space {space.name!r} has no pipeline{calls} that needs no fitting: take another space")
 
 
-def recommendations(
+def recommend_pipelines(
     space: Space,
     knowledge: Knowledge,
     corpus: CorpusProfile,
@@ -117,19 +117,19 @@ def recommendations(
     standard deviation. The maximum over the whole space would select overestimated pipelines (winner's curse), a large
     risk for unusual documents. Pipelines that need fitting are left out, as they require questions.
     """
-    ready = space.of_families().without(lambda gene: gene.learns)
+    ready = space.without_settings().without(lambda gene: gene.learns)
     beliefs = knowledge.beliefs(corpus, models, weights)
-    walk = _Walk(ready, knowledge, beliefs)
+    search = _LocalSearch(ready, knowledge, beliefs)
     unlike = knowledge.unlike(corpus, models)
     found = []
     for most_calls in classes:
-        candidate = walk.end(inf if most_calls is None else most_calls)
+        candidate = search.optimum(inf if most_calls is None else most_calls)
         if candidate is None:
             continue
-        labels = labels_of(candidate)
-        gain, sd = beliefs.gain(labels, labels_of(baseline("bm25")))
-        reach = student_95(max(MIN_FREEDOM, len(knowledge.observed) - 1)) * sd
-        calls, reasons = knowledge.calls(labels), tuple(walk.reasons(candidate))
+        labels = option_labels(candidate)
+        gain, sd = beliefs.gain(labels, option_labels(baseline("bm25")))
+        reach = student_95(max(MIN_DEGREES_OF_FREEDOM, len(knowledge.observed) - 1)) * sd
+        calls, reasons = knowledge.calls(labels), tuple(search.reasons(candidate))
         found.append(
             Recommendation(
                 candidate,
@@ -154,36 +154,40 @@ def prior_for(
 
     It includes the baselines even if the space does not.
     """
-    options = [dict.fromkeys(map(str, genes)) for genes in space.of_families().options]
+    options = [dict.fromkeys(map(str, genes)) for genes in space.without_settings().options]
     for pipeline in map(baseline, BASELINES):
-        for its, gene in zip(options, pipeline, strict=True):
-            its.setdefault(str(gene))
+        for labels, gene in zip(options, pipeline, strict=True):
+            labels.setdefault(str(gene))
     beliefs = knowledge.beliefs(corpus, models, weights)
-    further = [tuple(map(str, genes)) for genes in space.settings]
-    return Prior.from_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")), further)
+    setting_options = [tuple(map(str, genes)) for genes in space.settings]
+    return Prior.from_beliefs(
+        beliefs, [tuple(labels) for labels in options], option_labels(baseline("bm25")), setting_options
+    )
 
 
-class _Walk:
+class _LocalSearch:
     """Local search from a common pipeline, by single changes with sufficient expected gain."""
 
     def __init__(self, space: Space, knowledge: Knowledge, beliefs: Beliefs) -> None:
         self._space = space
         self._knowledge = knowledge
         self._beliefs = beliefs
-        self._worths: dict[Candidate, float] = {}
+        self._utilities: dict[Candidate, float] = {}
 
-    def end(self, most: float) -> Candidate | None:
-        """Return the local optimum among pipelines of at most ``most`` calls; None if there is no initial one."""
-        starts = [one for one in self._starts() if self._calls(one) <= most + ROUNDING]
+    def optimum(self, max_calls: float) -> Candidate | None:
+        """Return the local optimum among pipelines of at most ``max_calls`` calls; None if there is no initial one."""
+        starts = [one for one in self._starts() if self._calls(one) <= max_calls + ROUNDING]
         if not starts:
             return None
-        here = max(starts, key=self._worth)
+        current = max(starts, key=self._utility)
         while True:  # each step gains, so the loop terminates
-            near = [one for one in self._neighbours(here) if self._calls(one) <= most + ROUNDING]
-            there = max((one for one in near if self._pays(one, here)), key=self._worth, default=here)
-            if self._worth(there) < self._worth(here) + NEGLIGIBLE:
-                return here
-            here = there
+            neighbours = [one for one in self._neighbours(current) if self._calls(one) <= max_calls + ROUNDING]
+            best = max(
+                (one for one in neighbours if self._justifies_calls(one, current)), key=self._utility, default=current
+            )
+            if self._utility(best) < self._utility(current) + MIN_GAIN:
+                return current
+            current = best
 
     def reasons(self, candidate: Candidate) -> list[Reason]:
         """Return the expected gain of each option that is not plain, the largest first."""
@@ -191,7 +195,7 @@ class _Walk:
         for place, (gene, plain) in enumerate(zip(candidate, baseline("naive"), strict=True)):
             if gene != plain:
                 simpler = (*candidate[:place], plain, *candidate[place + 1 :])
-                gain, sd = self._beliefs.gain(labels_of(candidate), labels_of(simpler))
+                gain, sd = self._beliefs.gain(option_labels(candidate), option_labels(simpler))
                 family = gene.technique.family
                 found.append(Reason(f"{family} {gene}", gain, sd, self._knowledge.datasets_with(family, str(gene))))
         return sorted(found, key=lambda reason: -reason.gain)
@@ -200,7 +204,7 @@ class _Walk:
         """Return the usual pipeline and BM25 if the space has them, otherwise its first pipeline."""
         known = [
             one
-            for one in (usual(), baseline("bm25"))
+            for one in (usual_pipeline(), baseline("bm25"))
             if all(gene in options for gene, options in zip(one, self._space.options, strict=True))
             and self._space.allows(one)
         ]
@@ -212,19 +216,19 @@ class _Walk:
             changed = ((*candidate[:place], gene, *candidate[place + 1 :]) for gene in options)
             yield from (one for one in changed if self._space.allows(one))
 
-    def _worth(self, candidate: Candidate) -> float:
+    def _utility(self, candidate: Candidate) -> float:
         """Return the expected gain over BM25, less the penalty for its uncertainty."""
-        if candidate not in self._worths:
-            gain, sd = self._beliefs.gain(labels_of(candidate), labels_of(baseline("bm25")))
-            self._worths[candidate] = gain - CAUTION * sd
-        return self._worths[candidate]
+        if candidate not in self._utilities:
+            gain, sd = self._beliefs.gain(option_labels(candidate), option_labels(baseline("bm25")))
+            self._utilities[candidate] = gain - RISK_PENALTY * sd
+        return self._utilities[candidate]
 
-    def _pays(self, changed: Candidate, here: Candidate) -> bool:
-        """Whether a change adds no calls, or gains enough to justify them."""
-        if self._calls(changed) <= self._calls(here) + ROUNDING:
+    def _justifies_calls(self, changed: Candidate, current: Candidate) -> bool:
+        """Whether a change adds no calls or gains enough to justify them."""
+        if self._calls(changed) <= self._calls(current) + ROUNDING:
             return True
-        gain, sd = self._beliefs.gain(labels_of(changed), labels_of(here))
-        return gain > WITHIN_NOISE * sd
+        gain, sd = self._beliefs.gain(option_labels(changed), option_labels(current))
+        return gain > MIN_GAIN_SD * sd
 
     def _calls(self, candidate: Candidate) -> float:
-        return self._knowledge.calls(labels_of(candidate))
+        return self._knowledge.calls(option_labels(candidate))

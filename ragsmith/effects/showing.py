@@ -11,18 +11,18 @@ import numpy as np
 
 from ragsmith.effects.beliefs import Beliefs, student_95
 from ragsmith.effects.knowledge import Knowledge, RecommendationCheck
-from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
+from ragsmith.effects.terms import PAIRS, PLAIN, Labels, option_labels, technique_name, usual_pipeline
 from ragsmith.evaluation.general_weights import SHIPPED_FILES, load_shipped_weights
 from ragsmith.techniques.families import FAMILIES
 
 
 @dataclass(frozen=True)
 class ShownEffect:
-    """Gain of an option in fitness over the plain one of its family, ``alone`` in naive RAG and in the ``usual`` one.
+    """Gain of an option in fitness over the plain option of its family, in naive RAG and in the usual pipeline.
 
-    The usual pipeline is hybrid search with a cross-encoder. Standard errors are of the mean over data sets;
-    ``between`` is the standard deviation of the effect alone between data sets. ``calls`` are the added calls per
-    question.
+    ``alone`` is the gain in naive RAG, ``usual`` that in hybrid search with a cross-encoder. Standard errors are of the
+    mean over data sets; ``between`` is the standard deviation of the effect alone between data sets. ``calls`` are the
+    added calls per question.
     """
 
     option: str
@@ -48,7 +48,7 @@ class PairEffect:
 
 @dataclass(frozen=True)
 class SignalWeight:
-    """General weight of a ``signal`` of a technique, and its range when one data set is left out.
+    """General weight of a ``signal`` of a technique, and its range over fits that leave one data set out.
 
     The weight is the change of the score per standard deviation of the signal among the candidates of a question.
     """
@@ -62,7 +62,7 @@ class SignalWeight:
 
 @dataclass(frozen=True)
 class PooledGain:
-    """Mean gain of recommendations over data sets, its 95 % interval, and the number of gains ``above`` 0."""
+    """Mean gain of recommendations over data sets, its 95 % interval, and the number of positive gains (``above``)."""
 
     mean: float
     low: float
@@ -71,16 +71,16 @@ class PooledGain:
     datasets: int
 
 
-def effects_of(knowledge: Knowledge) -> list[ShownEffect]:
-    """Return the effects of all observed options, by family, on corpora of the most frequent kind."""
-    beliefs = _typical(knowledge)
+def option_effects(knowledge: Knowledge) -> list[ShownEffect]:
+    """Return the effects of all observed options by family, on corpora of the most frequent kind."""
+    beliefs = _typical_beliefs(knowledge)
     found = []
     for place, family in enumerate(FAMILIES):
-        for option in _options(knowledge, place):
-            name = f"{family.name}.{technique_of(option)}"
+        for option in _observed_options(knowledge, place):
+            name = f"{family.name}.{technique_name(option)}"
             values = []
-            for base in (PLAIN, labels_of(usual())):
-                without = _fit_for(place, option, (*base[:place], PLAIN[place], *base[place + 1 :]))
+            for base in (PLAIN, option_labels(usual_pipeline())):
+                without = _with_required_options(place, option, (*base[:place], PLAIN[place], *base[place + 1 :]))
                 with_it = (*without[:place], option, *without[place + 1 :])
                 gain, sd = beliefs.gain(with_it, without)
                 between = beliefs.between(with_it, without)
@@ -94,10 +94,12 @@ def effects_of(knowledge: Knowledge) -> list[ShownEffect]:
     return found
 
 
-def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
-    """Return the ``most`` significant interactions of pairs, on the corpora of `effects_of`."""
-    beliefs, found = _typical(knowledge), []
-    techniques = [{technique_of(one): one for one in _options(knowledge, place)} for place in range(len(FAMILIES))]
+def pair_effects(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
+    """Return the ``most`` significant interactions of pairs, on the corpora of `option_effects`."""
+    beliefs, found = _typical_beliefs(knowledge), []
+    techniques = [
+        {technique_name(one): one for one in _observed_options(knowledge, place)} for place in range(len(FAMILIES))
+    ]
     for i, j in PAIRS:
         for (first_name, first), (second_name, second) in product(techniques[i].items(), techniques[j].items()):
             alone, other = (*PLAIN[:i], first, *PLAIN[i + 1 :]), (*PLAIN[:j], second, *PLAIN[j + 1 :])
@@ -107,7 +109,7 @@ def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
     return sorted(found, key=lambda pair: -abs(pair.gain) / pair.sd)[:most]
 
 
-def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
+def signal_weights(knowledge: Knowledge) -> list[SignalWeight]:
     """Return the general weights of all signals, by technique, the largest first."""
     by_class = {f" (embedder: {name})": load_shipped_weights(name) for name in SHIPPED_FILES}
     known_by = {"": knowledge.ranking} if knowledge.ranking else by_class
@@ -125,19 +127,19 @@ def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
     return found
 
 
-def _typical(knowledge: Knowledge) -> Beliefs:
+def _typical_beliefs(knowledge: Knowledge) -> Beliefs:
     """Return the predictions for corpora of the most frequent kind."""
     kinds = Counter(one.corpus.kind for one in knowledge.observed)
     typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
     return knowledge.beliefs(typical.corpus, typical.models)
 
 
-def _options(knowledge: Knowledge, place: int) -> list[str]:
+def _observed_options(knowledge: Knowledge, place: int) -> list[str]:
     """Return the observed options of a family, except for the plain one."""
     return sorted({labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]})
 
 
-def pooled(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGain]:
+def pool_gains(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGain]:
     """Return the unweighted mean gain in fitness over data sets, by cost class.
 
     The interval is Student's, from the variance between data sets: if BM25 itself is recommended, the gain is 0 without
@@ -153,9 +155,9 @@ def pooled(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGai
     return found
 
 
-def _fit_for(place: int, option: str, base: Labels) -> Labels:
+def _with_required_options(place: int, option: str, base: Labels) -> Labels:
     """Return ``base`` with the options that ``option`` requires in earlier families."""
-    technique = FAMILIES[place].techniques.get(technique_of(option))
+    technique = FAMILIES[place].techniques.get(technique_name(option))
     after = technique.after if technique else {}
     wanted = {family: names[0] for family, names in after.items()}
     return tuple(wanted.get(family.name, label) for family, label in zip(FAMILIES, base, strict=True))

@@ -15,7 +15,7 @@ from math import sqrt
 from ragsmith.caches import bounded_cache
 from ragsmith.models.names import EXTRACTIVE, ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.pipelines.genes import GENES, Candidate, make_gene
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Labels = tuple[str, ...]
@@ -25,7 +25,7 @@ PARTS = ("retrieval", "generation")
 """Parts of the fitness with learned effects: R and G."""
 
 INTERACTING = 5
-"""Number of families, from the first, that determine the retrieved passages, and interact; the others read these."""
+"""Number of families up to the filter, which determine the retrieved passages and interact."""
 
 PAIRS = tuple(combinations(range(INTERACTING), 2))
 """Positions of families that interact."""
@@ -36,17 +36,22 @@ PLAIN: Labels = tuple(
 )
 """Naive RAG: the reference option of each family."""
 
-USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
+USUAL_OPTIONS = {"retrieval": "hybrid", "reranking": "cross_encoder"}
 """Options of the usual pipeline. Options are also evaluated in it, as gains are smaller in a better pipeline."""
 
-READING = "what is read"
+OTHER_FAMILIES = "other families"
 WITH_RETRIEVAL, OTHER_PAIRS = "pairs with retrieval", "other pairs"
 
-GROUPS: tuple[str, ...] = (*(family.name for family in FAMILIES[:INTERACTING]), READING, WITH_RETRIEVAL, OTHER_PAIRS)
+GROUPS: tuple[str, ...] = (
+    *(family.name for family in FAMILIES[:INTERACTING]),
+    OTHER_FAMILIES,
+    WITH_RETRIEVAL,
+    OTHER_PAIRS,
+)
 """Groups of terms whose effects share one distribution: each of the first families, all others, and pairs."""
 
 TOOL_ROLES = {"language_model": "controller", "embedder": "embedder", "cross_encoder": "cross_encoder"}
-"""Kind of tool of a technique to the role whose model it is."""
+"""Role of the model that a technique uses, by the kind of tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Term:
 
 @dataclass(frozen=True)
 class ModelClasses:
-    """Class of the model of each role: effects apply to options that use models of the same class."""
+    """Class of the model of each role; effects apply to options that use models of the same class."""
 
     generator: str = EXTRACTIVE
     controller: str = EXTRACTIVE
@@ -69,7 +74,7 @@ class ModelClasses:
     cross_encoder: str = "late_interaction"
 
     @classmethod
-    def of(cls, names: ModelNames) -> ModelClasses:
+    def from_names(cls, names: ModelNames) -> ModelClasses:
         """Return the classes of the models of a run."""
 
         def chat(role: str) -> str:
@@ -90,24 +95,24 @@ class ModelClasses:
         )
 
 
-def usual() -> Candidate:
+def usual_pipeline() -> Candidate:
     """Return the usual pipeline: hybrid search with a cross-encoder."""
-    names = (USUAL.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
+    names = (USUAL_OPTIONS.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
     return tuple(make_gene(family.name, name) for family, name in zip(FAMILIES, names, strict=True))
 
 
-def labels_of(candidate: Candidate) -> Labels:
+def option_labels(candidate: Candidate) -> Labels:
     """Return the options of a pipeline as text; settings have no learned effects."""
-    return tuple(str(gene) for gene in candidate[:GENES])
+    return tuple(str(gene) for gene in candidate[:N_FAMILIES])
 
 
-def technique_of(label: str) -> str:
+def technique_name(label: str) -> str:
     """Return the name of the technique of an option."""
     return label.partition("(")[0]
 
 
 @bounded_cache(1 << 16, key="the options of a pipeline")
-def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
+def pipeline_terms(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
     """Return the terms of a part of the fitness of a pipeline, those of options before those of pairs."""
     single = [term for place, label in enumerate(labels) for term in option_terms(place, label, part, models)]
     return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in PAIRS))
@@ -116,29 +121,32 @@ def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...
 @bounded_cache(1 << 12, key="a place and its option")
 def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tuple[Term, Term]:
     """Return the terms of an option of the family at ``place``: one of its technique, and its own."""
-    family, asked = FAMILIES[place].name, _asked({place: label}, part, models)
+    family, models_used = FAMILIES[place].name, _model_suffix({place: label}, part, models)
     group, weight = min(place, INTERACTING), sqrt(0.5)
-    technique = Term(f"{family}.{technique_of(label)}{asked}", group, weight)
-    return technique, Term(f"{family}.{label} as it is{asked}", group, weight)
+    technique = Term(f"{family}.{technique_name(label)}{models_used}", group, weight)
+    return technique, Term(f"{family}.{label} as it is{models_used}", group, weight)
 
 
 @bounded_cache(1 << 14, key="two places and their options")
 def pair_term(i: int, first: str, j: int, second: str, part: str, models: ModelClasses) -> Term:
     """Return the term of two options of the families at ``i`` and ``j``."""
     families = FAMILIES[i].name, FAMILIES[j].name
-    named = " × ".join(f"{f}.{technique_of(label)}" for f, label in zip(families, (first, second), strict=True))
+    named = " × ".join(f"{f}.{technique_name(label)}" for f, label in zip(families, (first, second), strict=True))
     group = GROUPS.index(WITH_RETRIEVAL if "retrieval" in families else OTHER_PAIRS)
-    return Term(named + _asked({i: first, j: second}, part, models), group, 1.0)
+    return Term(named + _model_suffix({i: first, j: second}, part, models), group, 1.0)
 
 
-def _asked(options: Mapping[int, str], part: str, models: ModelClasses) -> str:
-    """Return the classes of the models that ``options``, by place, use; G always uses the generator and the judge."""
-    asked = {TOOL_ROLES[kind] for place, label in options.items() for kind in _tools(place, label)}
+def _model_suffix(options: Mapping[int, str], part: str, models: ModelClasses) -> str:
+    """Return a suffix of names of terms: the classes of the models that ``options`` use, by place.
+
+    G always depends on the generator and the judge.
+    """
+    roles = {TOOL_ROLES[kind] for place, label in options.items() for kind in _tools(place, label)}
     if part == "generation":
-        asked |= {"generator", "judge"}
-    return "".join(f" @{role}={getattr(models, role)}" for role in sorted(asked))
+        roles |= {"generator", "judge"}
+    return "".join(f" @{role}={getattr(models, role)}" for role in sorted(roles))
 
 
 def _tools(place: int, label: str) -> list[str]:
-    known = FAMILIES[place].techniques.get(technique_of(label))
+    known = FAMILIES[place].techniques.get(technique_name(label))
     return [kind for kind in known.tools.values() if kind in TOOL_ROLES] if known else []

@@ -76,7 +76,7 @@ def list_probes(space: Space) -> list[Probe]:
 
     Options of naive RAG itself, and those that the constraints of the space forbid there, are left out.
     """
-    plain = space.settled(baseline("naive"))
+    plain = space.with_default_settings(baseline("naive"))
     found = []
     for place, options in enumerate(space.options):
         for gene in options:

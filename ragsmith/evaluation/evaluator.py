@@ -92,7 +92,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._get_runner)
         self._rows: dict[str, dict[str, ResultRow]] = {}
-        self._records = RecordCache(self._memory, store.results_again)
+        self._records = RecordCache(self._memory, store.results_reopened)
         self._requested: dict[str, set[str]] = {}
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the sets of questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}

@@ -36,7 +36,7 @@ from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import CHUNK_SETTINGS, GENES, ROLES, Candidate, Gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
@@ -107,7 +107,7 @@ class Experiment:
 
     def for_candidate(self, candidate: Candidate) -> Experiment:
         """Return the experiment with the settings of a candidate; this one if they are the same."""
-        return self._at(candidate[GENES:])
+        return self._at(candidate[N_FAMILIES:])
 
     def _at(self, settings: tuple[Gene, ...]) -> Experiment:
         if settings not in self._variants:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import StageFailed
 from ragsmith.evaluation.keys import pipeline_key
-from ragsmith.pipelines.engine import failing_as
-from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
+from ragsmith.pipelines.engine import stage_errors
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, question_digest
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.listwise import WeightPrior
 
@@ -51,7 +51,7 @@ def fit_gene(gene: Gene, observations: Observations, general: WeightPrior | None
     parameters: dict[str, Any] = {name: value for name, value in gene.parameters.items() if name in named}
     if general is not None:
         parameters["general"] = general
-    with failing_as(gene.technique.family, gene.technique.name):
+    with stage_errors(gene.technique.family, gene.technique.name):
         return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
 
 
@@ -133,7 +133,7 @@ class Fitter:
         """Load or compute a fit, or a failure, for every key."""
         new = [key for key in wanted if key not in self._known]
         for key, value in self._store.fits(new).items():
-            self._known[key] = Fit.read(value)
+            self._known[key] = Fit.from_dict(value)
         new = [key for key in new if key not in self._known]
         if not new:
             return
@@ -153,10 +153,13 @@ class Fitter:
             except StageFailed as failed:
                 self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
                 continue
-            marks = [sorted({mark(self._setup.examples[one].question) for one in part}) for part in self._setup.folds]
+            marks = [
+                sorted({question_digest(self._setup.examples[one].question) for one in part})
+                for part in self._setup.folds
+            ]
             held_out = tuple((tuple(questions), numbers[fold]) for fold, questions in enumerate(marks))
-            fit = Fit(numbers[None], held_out).plain()
-            self._known[key] = Fit.read(self._store.put_fit(key, self._setup.dataset.digest, fit))
+            fit = Fit(numbers[None], held_out).to_dict()
+            self._known[key] = Fit.from_dict(self._store.put_fit(key, self._setup.dataset.digest, fit))
 
     @cached_property
     def _parts(self) -> dict[int | None, list[str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.roles import MEASURES_EMBEDDER
-from ragsmith.pipelines.genes import GENES, Candidate
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate
 from ragsmith.techniques.families import FILTER_INDEX, post_generation
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ FINGERPRINTED_CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
     ("ragsmith.datasets.relevance", "ChunkMap"),
     ("ragsmith.pipelines.engine", "Engine"),
-    ("ragsmith.pipelines.genes", "facing"),
+    ("ragsmith.pipelines.genes", "out_of_fold"),
     ("ragsmith.evaluation.scoring", "score_answer"),
     ("ragsmith.evaluation.scoring", "score_ranking"),
     *(
@@ -46,8 +46,8 @@ FINGERPRINTED_CODE = (
 
 def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
     """Return the key of the records of ``candidate`` on the data set of ``setup``."""
-    further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
-    key = pipeline_key(setup.for_candidate(candidate), candidate[:GENES], setup.measures)
+    further = [[gene.identity for gene in candidate[N_FAMILIES:]]] if candidate[N_FAMILIES:] else []
+    key = pipeline_key(setup.for_candidate(candidate), candidate[:N_FAMILIES], setup.measures)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.gateway import Gateway, TimingGateway
-from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.types import Question
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def measure_seconds(
 def answer_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranking_only: bool) -> Trace:
     """Answer a question with a ``fresh`` engine that shares the indexes and graph of ``engine``."""
     fresh.share_collection(engine)
-    return (fresh.rank if ranking_only else fresh.answer)(facing(candidate, question), Question(question))
+    return (fresh.rank if ranking_only else fresh.answer)(out_of_fold(candidate, question), Question(question))
 
 
 def list_collection_texts(engine: Engine, candidate: Candidate) -> frozenset[str]:

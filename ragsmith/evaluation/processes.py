@@ -51,7 +51,7 @@ from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import GENES, Candidate, Gene
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene
 from ragsmith.plugins import LoadedFiles
 from ragsmith.techniques.registry import load_techniques
 
@@ -256,7 +256,7 @@ class ProcessRunner(Runner):
 
 def _list_executed_genes(candidate: Candidate, part: Part) -> Sequence[Gene]:
     """Return the genes that run for ``part``; see `Runner.run`."""
-    genes = candidate[:GENES]
+    genes = candidate[:N_FAMILIES]
     if part == ANSWER or (not isinstance(part, str) and part.answers):
         return genes
     families = [gene.technique.family for gene in genes]

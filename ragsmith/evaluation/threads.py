@@ -28,7 +28,7 @@ from ragsmith.evaluation.scoring import score_answer, score_ranking
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
@@ -97,7 +97,7 @@ def evaluate_job(
     example: Example = setup.examples[job[1]]
     question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
     try:
-        prepared = facing(candidate, example.question)
+        prepared = out_of_fold(candidate, example.question)
         if not isinstance(part, str):
             trace = (engine.answer if part.answers else engine.rank)(prepared, question, gold)
             return FinishedQuestion(job, True, part(engine, setup, prepared, trace, example))

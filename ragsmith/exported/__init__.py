@@ -1,1 +1,1 @@
-"""Exported pipelines: YAML files with every parameter resolved, and `Pipeline`, which is loaded from one."""
+"""Exported pipelines: YAML files with all parameters resolved, and `Pipeline`, the object loaded from such a file."""

@@ -1,8 +1,8 @@
-"""The documents of an index that `ragsmith index` builds, adds to, and removes from.
+"""The documents of an index, which `ragsmith index` builds, extends and reduces.
 
-The folder of the artifact cache has one file for each index (`ExportedFile.index`: pipelines that differ only in the
-stages after retrieval share one), with one document a line and a checksum in the last. A file is replaced as a whole,
-under a lock from reading to writing.
+Each index has a file in the folder of the artifact cache, with a document per line and a checksum in the last line.
+Pipelines that differ only in the stages after retrieval share an index (`ExportedFile.index_digest`). A file is
+replaced as a whole, under a lock that is held from reading to writing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ragsmith.text.writing import replace_file
 from ragsmith.types import Dataset, Document, Modality
 
 FOLDER = "collections"
-"""The name of the folder of collections, in that of the artifact cache."""
+"""Name of the folder of collections within that of the artifact cache."""
 
 _MAX_NAMED = 5
-"""The largest number of documents that a message names."""
+"""Maximum number of documents that a message names."""
 
 Documents = dict[str, Document]
 """Documents by identifier."""
@@ -48,56 +48,57 @@ class Collection:
     def __init__(self, winner: Path, cache: ArtifactCache) -> None:
         self._winner = winner
         self._folder = cache.folder / FOLDER
-        self._path = self._folder / f"{ExportedFile(winner).index()}.jsonl"
+        self._path = self._folder / f"{ExportedFile(winner).index_digest()}.jsonl"
 
     def start(self, documents: Iterable[Document], *, replace: bool = False) -> Dataset:
-        """Set the documents; others in the index are only removed with ``replace``.
+        """Store ``documents`` as those of the index; others in it are only removed with ``replace``.
 
         Raises:
             UsageError: other documents would be removed, or the file is damaged.
         """
         new = {document.id: document for document in documents}
 
-        def checked() -> Documents:
+        def validated() -> Documents:
             if (
                 not replace
                 and self._path.is_file()
-                and (lost := [name for name in self._read_all() if name not in new])
+                and (removed := [name for name in self._read_all() if name not in new])
             ):
-                named = ", ".join(sorted(lost)[:_MAX_NAMED]) + (", ..." if len(lost) > _MAX_NAMED else "")
+                names = ", ".join(sorted(removed)[:_MAX_NAMED]) + (", ..." if len(removed) > _MAX_NAMED else "")
                 raise UsageError(
-                    f"the index of {self._winner} holds documents that are not among these, {len(lost):,} in all "
-                    f"({named}): "
+                    f"the index of {self._winner} holds documents that are not among these, {len(removed):,} in all "
+                    f"({names}): "
                     "add these to it with  ragsmith index add , or replace them with  --replace"
                 )
             return new
 
-        return self._replace(checked)
+        return self._replace(validated)
 
     def add(self, paths: Sequence[str | Path]) -> Dataset:
-        """Add the documents in files and folders; one with a known identifier replaces the other.
+        """Add the documents in files and folders; a document replaces the one with the same identifier.
 
         Raises:
             DatasetError: a document cannot be read; all errors are listed.
             UsageError: there is no index yet.
         """
-        found: Documents = {}
+        added: Documents = {}
         mistakes: list[str] = []
         for path in map(Path, paths):
             try:
                 read = all_documents(load_documents(path)) if path.is_dir() else (read_document(path),)
-                found |= {document.id: document for document in read}
+                added |= {document.id: document for document in read}
             except DatasetError as error:
                 mistakes += error.mistakes
         if mistakes:
             raise DatasetError(mistakes)
-        return self._replace(lambda: self._read_all() | found)
+        return self._replace(lambda: self._read_all() | added)
 
     def remove(self, names: Sequence[str]) -> Dataset:
         """Remove the documents with these identifiers.
 
         Raises:
-            UsageError: some are not in the index, which are all named; or none would remain.
+            DatasetError: some are not in the index; the message names all of them.
+            UsageError: no document would remain.
         """
 
         def remaining() -> Documents:
@@ -108,7 +109,9 @@ class Collection:
             for name in set(names):
                 del documents[name]
             if not documents:
-                raise UsageError("these are all documents of the index: keep at least one, or build it on others")
+                raise UsageError(
+                    "these are all documents of the index: keep at least one, or build the index on other documents"
+                )
             return documents
 
         return self._replace(remaining)
@@ -126,7 +129,7 @@ class Collection:
         with (self._folder / ".lock").open("ab") as file, locked(file.fileno()):
             documents = change()
             data = self._dataset(documents)
-            # duplicates, which a data set drops, are kept here: one stays when the other is removed
+            # the file also has the duplicates that a data set drops: one remains if the other is removed
             lines = [json.dumps(asdict(documents[name])).encode() for name in sorted(documents)]
             replace_file(b"\n".join([*lines, _checksum(lines), b""]), self._path)
         return data
@@ -136,17 +139,17 @@ class Collection:
             raise UsageError(
                 f"there is no index of {self._winner} yet: build it with  ragsmith index build {self._winner}"
             )
-        again = (
+        remedy = (
             "restore a copy of the file, or replace its documents with  ragsmith index build "
             f"{self._winner} --documents FOLDER --replace"
         )
         *lines, checksum = self._path.read_bytes().split(b"\n")[:-1] or [b""]
         if checksum != _checksum(lines):
-            raise UsageError(f"{self._path} is damaged: {again}")
+            raise UsageError(f"{self._path} is damaged: {remedy}")
         try:
             return {document.id: document for document in map(_document, lines)}
         except (ValueError, KeyError, TypeError):  # written by another version
-            raise UsageError(f"{self._path} holds documents that this version cannot read: {again}") from None
+            raise UsageError(f"{self._path} holds documents that this version cannot read: {remedy}") from None
 
     def _dataset(self, documents: Documents) -> Dataset:
         languages = {document.id: document.language for document in documents.values()}

@@ -1,4 +1,4 @@
-"""Read the file of a pipeline, exported or written by hand; every error has file and line.
+"""Read the file of a pipeline, exported or written by hand; error messages have file and line.
 
 Only ``dataset`` and ``pipeline`` are required; all other keys and parameters have defaults. A pipeline without
 ``expected`` scores can be evaluated, but not verified.
@@ -40,7 +40,7 @@ KEYS = (
 
 
 class ExportedFile:
-    """The file of a pipeline; every error has file and line."""
+    """The content of the file of a pipeline; error messages have file and line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,23 +54,23 @@ class ExportedFile:
     def import_files(self) -> None:
         """Import the user's files that the pipeline needs, which may define its techniques, measures and models."""
         listed = self._data.get("imports", [])
-        known = isinstance(listed, list) and all(
+        is_valid = isinstance(listed, list) and all(
             isinstance(entry, dict)
             and set(entry) == {"file", "digest"}
             and all(isinstance(value, str) for value in entry.values())
             for entry in listed
         )
-        if not known:
+        if not is_valid:
             raise self._tree.error(("imports",), "imports must list files by 'file' and 'digest'")
         import_recorded_files(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
-        """Return the pipeline, with every technique and parameter checked."""
+        """Return the pipeline, with validated techniques and parameters."""
         pipeline = self._tree.mapping(("pipeline",))
         for family, gene in pipeline.items():
-            well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
-            known = well and not set(gene) - {"technique", "parameters", "fitted"}
-            if not known or not isinstance(gene.get("parameters", {}), dict):
+            has_technique = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
+            is_valid = has_technique and not set(gene) - {"technique", "parameters", "fitted"}
+            if not is_valid or not isinstance(gene.get("parameters", {}), dict):
                 raise self._tree.error(
                     ("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'"
                 )
@@ -79,11 +79,11 @@ class ExportedFile:
     def models(self) -> ModelNames:
         """Return the models by name, with the vector store and the options that shape results, without addresses."""
         given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
-        found = ModelNames().override(parse_models(self._tree, given, "models", affecting_results=True))
+        names = ModelNames().override(parse_models(self._tree, given, "models", affecting_results=True))
         if "vector_store" not in self._data:
-            return found
-        at = from_relative_address(self._path.parent, str(self._data["vector_store"]))
-        return replace(found, embedder=found.for_role("embedder").with_options(vector_store=at))
+            return names
+        address = from_relative_address(self._path.parent, str(self._data["vector_store"]))
+        return replace(names, embedder=names.for_role("embedder").with_options(vector_store=address))
 
     def model_ids(self) -> dict[str, str]:
         """Return the ids of the models at export, by role."""
@@ -95,7 +95,7 @@ class ExportedFile:
     def setup(
         self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]
     ) -> Experiment:
-        """Return the experiment of the pipeline with the models ``names`` and those for scoring in the file, if any."""
+        """Return the experiment of the pipeline with the models ``names``; the file may name others for scoring."""
         gap = self._characters((), "gap", MAX_GAP, 1)
         setup = Experiment(
             data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap
@@ -106,8 +106,8 @@ class ExportedFile:
         at = ("marked_by",)
         given_names = self._tree.mapping((*at, "models"), optional=True)
         marking = names.override(parse_models(self._tree, given_names, *at, "models", affecting_results=True))
-        by = replace(setup, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
-        return replace(setup, scored_by=by)
+        scoring = replace(setup, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
+        return replace(setup, scored_by=scoring)
 
     def _size(self, at: tuple[str, ...]) -> int:
         return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
@@ -128,7 +128,7 @@ class ExportedFile:
         return number
 
     def fitness(self) -> Fitness:
-        """Return the fitness that the pipeline was chosen by."""
+        """Return the fitness by which the pipeline was chosen."""
         if "fitness" not in self._data:
             return Fitness()
         try:
@@ -139,7 +139,7 @@ class ExportedFile:
     def expected(self) -> dict[str, Any]:
         """Return the mean scores at export, by part (``search`` and ``test``) and name.
 
-        ``questions`` is the number of questions, and ``failed`` lists those that had failed.
+        ``questions`` is the number of questions, and ``failed`` has the ids of those that had failed.
         """
         expected = self._tree.mapping(("expected",), optional=True)
         for part, scores in expected.items():
@@ -167,7 +167,7 @@ class ExportedFile:
             raise self._tree.error(("reference",), str(error)) from error
 
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
-        """Return ``other``, or the data set that the file names, which must not have changed since the search."""
+        """Return ``other``, or the data set of the file, which must be unchanged since the search."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         try:
@@ -184,7 +184,7 @@ class ExportedFile:
         return data
 
     def _ask_advice(self) -> Sequence[str]:
-        """Return advice if the questions of the data set cannot be read, but its documents can."""
+        """Return the advice to use `ragsmith ask`, if only the documents of the data set can be read, else nothing."""
         if self._location()[0] == "bundled":
             return ()
         try:
@@ -202,12 +202,12 @@ class ExportedFile:
         return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
     def source(self) -> str:
-        """Return the folder or name of the data set that the file names, as in `Dataset.source`."""
+        """Return the folder or bundled name of the data set, as in `Dataset.source`."""
         kind, name, folder = self._location()
         return name if kind == "bundled" else str(folder.resolve())
 
     def named_dataset(self) -> Dataset:
-        """Load the data set that the file names, in its current state."""
+        """Load the data set of the file in its current state."""
         kind, _, folder = self._location()
         return (load_documents if kind == "documents" else load_dataset)(folder)
 
@@ -216,35 +216,35 @@ class ExportedFile:
         return dict(self._tree.mapping())
 
     def folder(self) -> Path:
-        """Return the folder of the data set, or documents, that the file names."""
+        """Return the folder of the data set or of the documents."""
         return self._location()[2]
 
     def _location(self) -> tuple[str, str, Path]:
-        """Return the key by which the file names its data set, the name, and the folder."""
+        """Return the kind of location of the data set (a key of the file), its value, and the folder."""
         section = self._tree.mapping(("dataset",))
-        named = {"path", "bundled", "documents"} & set(section)
-        if not named:
+        kinds = {"path", "bundled", "documents"} & set(section)
+        if not kinds:
             raise self._tree.error(
                 ("dataset",),
                 f"the data set {section.get('name')!r} was an object in Python and is in no file: pass it as "
                 "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
             )
         form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
-        if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
+        if len(kinds) != 1 or not isinstance(section[kind := kinds.pop()], str):
             raise self._tree.error(("dataset",), form)
         name = section[kind]
         return kind, name, find_bundled("datasets", name) if kind == "bundled" else self._path.parent / name
 
     def space(self) -> str:
-        """Return the name of the space that the pipeline was found in; "" if it was not found by a search."""
+        """Return the name of the search space; "" if no search found the pipeline."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))
 
-    def saw_all(self, data: Dataset) -> bool:
+    def chosen_on_all(self, data: Dataset) -> bool:
         """Whether the pipeline is the winner of a crossfit on ``data``, even if questions were edited since."""
-        found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
-        return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
+        is_crossfit = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
+        return bool(is_crossfit) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
 
-    def index(self) -> str:
+    def index_digest(self) -> str:
         """Return the digest of the documents, the chunking, and the pre-embedding and retrieval techniques.
 
         Techniques are identified by name and parameters, not by their code, which another version may change.
@@ -258,7 +258,7 @@ class ExportedFile:
         techniques = [[gene.get("technique"), gene.get("parameters") or {}] for gene in genes]
         return digest("index", documents, self._size(()), self._overlap(()), techniques)
 
-    def digest(self) -> str:
+    def dataset_digest(self) -> str:
         """Return the digest of the data set that the pipeline was found on; "" if the file has none."""
         return str(self._tree.mapping(("dataset",)).get("digest", ""))
 

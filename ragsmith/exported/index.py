@@ -1,8 +1,8 @@
-"""Open a pipeline with its index from the artifact cache, and build and store what is missing.
+"""Open a pipeline with its index from the artifact cache; missing parts are built and stored.
 
-Entries that a pre-embedding makes with models, and relations extracted from chunks, are stored by corpus and models;
-`ragsmith.index.cached_index` stores words, vectors, chunk graphs and the entity graph. Chunks, keys made without a
-model, and scopes are rebuilt at each start.
+Index entries that a pre-embedding creates with models, and relations extracted from chunks, are stored by corpus and
+models; `ragsmith.index.cached_index` stores words, vectors, chunk graphs and the entity graph. Chunks, keys that need
+no model, and scopes are rebuilt at each start.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from ragsmith.index.entity_graph import EXTRACT_RELATIONS, format_passage
 from ragsmith.index.index import Corpus
 from ragsmith.index.relations import Triple
 from ragsmith.index.stores import open_vector_store
-from ragsmith.pipelines.engine import Engine, failing_as
+from ragsmith.pipelines.engine import Engine, stage_errors
 from ragsmith.pipelines.genes import Gene
 from ragsmith.types import Chunk, Chunks, Dataset, Entries, IndexEntry, Modality, Span
 
 FOLDER = ".indexes"
-"""The suffix of the folder of artifacts, after the name of the cache."""
+"""Suffix of the folder of artifacts, which is appended to the path of the cache."""
 
 _ANY_QUERY = "what"
 """The query that builds an index if the first document has no title."""
-_CHUNK_FIELDS = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
+
+_CHUNK_FIELDS = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # only summaries have sources
 
 
 def artifact_cache_for(cache: str | Path) -> ArtifactCache:
-    """Return the artifact cache of a cache: a folder next to its file; for a database server, one of the user's.
+    """Return the artifact cache of a cache: a folder next to its file, or in the user's cache folder for a server.
 
     Arrays are memory-mapped, so the files must be on this machine.
     """
@@ -57,16 +58,16 @@ def artifact_cache_for(cache: str | Path) -> ArtifactCache:
 def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: bool = False) -> None:
     """Build the index of ``pipeline``, reading its parts from ``artifacts`` if possible and storing the others.
 
-    Answers do not depend on it. Parts that only queries need are built by the first query, or at once if
+    Answers do not depend on the artifacts. Parts that only queries need are built by the first query, or now if
     ``complete``. A `Notice` names the parts that cannot be stored.
 
     Raises:
-        StageFailed: the pre-embedding, or retrieval's preparation of the index, fails.
+        StageFailed: the pre-embedding fails, or the retrieval technique fails to prepare the index.
     """
     engine, gene = pipeline.engine, pipeline.candidate[0]
     _store_documents(pipeline.setup.dataset, artifacts)
     entries = _build_entries(engine, gene, artifacts)
-    with failing_as(gene.technique.family, gene.technique.name):
+    with stage_errors(gene.technique.family, gene.technique.name):
         models = engine.models
         engine.install_index(
             gene, CachedIndex(entries, artifacts, partial(open_vector_store, models.vector_store_address))
@@ -80,10 +81,10 @@ def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: b
 
 
 def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactCache) -> DocumentChanges | None:
-    """Return the changes of the documents of ``pipeline`` since it was found, by its file ``path``.
+    """Return the changes of the documents of ``pipeline`` since it was found, or None if they are unknown.
 
-    If the documents that the file names have changed, their earlier contents are read from ``artifacts``. None if the
-    changes are unknown.
+    ``path`` is the file of the pipeline. The digests of the earlier documents are read from ``artifacts`` if they are
+    stored, otherwise the documents of the file must be unchanged.
     """
     now = content_digests(pipeline.setup.dataset.documents)
     stored = artifacts.read(_documents_key(pipeline.found_on)) if pipeline.found_on else None
@@ -118,7 +119,7 @@ def _store_documents(data: Dataset, artifacts: ArtifactCache) -> None:
 
 
 def _build_entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
-    """Return the entries that the pre-embedding makes of the corpus, and store them if it used a model."""
+    """Return the index entries of the corpus, and store them if the pre-embedding used a model."""
     chunks = engine.corpus.chunks
     models = engine.models
     models_by_tool = {
@@ -127,8 +128,8 @@ def _build_entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entr
         "cross_encoder": models.cross_encoder,
     }
     tools = sorted(set(gene.technique.tools.values()))
-    made_by = json.dumps([gene.identity, *(models_by_tool[tool].id for tool in tools if tool in models_by_tool)])
-    key = ArtifactKey("entries", made_by, _chunks_digest(engine.corpus)) if tools else None
+    creator = json.dumps([gene.identity, *(models_by_tool[tool].id for tool in tools if tool in models_by_tool)])
+    key = ArtifactKey("entries", creator, _chunks_digest(engine.corpus)) if tools else None
     stored = artifacts.read(key) if key else None
     if stored is not None:
         return _read_entries(stored.arrays, chunks)
@@ -140,22 +141,22 @@ def _build_entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entr
 
 
 def _chunks_digest(corpus: Corpus) -> str:
-    """Return the digest of chunks with their headings, which are in prompts, but not in the corpus id."""
+    """Return the digest of chunks with their headings, which prompts contain, but the corpus id does not."""
     return digest("chunks", corpus.id, [[getattr(chunk, name) for name in _CHUNK_FIELDS] for chunk in corpus.chunks])
 
 
 def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
     positions = {chunk.id: position for position, chunk in enumerate(chunks)}
-    own: list[str] = []
+    new_chunks: list[str] = []
     places = []
     for entry in entries:
         place = positions.get(entry.chunk.id, -1)
         if place < 0 or chunks[place] != entry.chunk:  # a summary, or a chunk changed by a technique
-            place = -1 - len(own)
-            own.append(json.dumps(asdict(entry.chunk)))
+            place = -1 - len(new_chunks)
+            new_chunks.append(json.dumps(asdict(entry.chunk)))
         places.append(place)
     keys, ends = pack_texts([key for entry in entries for key in entry.keys])
-    made, made_ends = pack_texts(own)
+    made, made_ends = pack_texts(new_chunks)
     counts = np.array([len(entry.keys) for entry in entries], dtype=np.int64)
     return {
         "keys": keys,
@@ -185,24 +186,24 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
 
 
 def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
-    """Install the stored entity graph, or build it from stored relations or from those that a model extracts."""
-    chunks, of = engine.corpus.chunks, _chunks_digest(engine.corpus)
+    """Install the stored entity graph, or build it from relations, which are stored or extracted by a model."""
+    chunks, chunks_digest = engine.corpus.chunks, _chunks_digest(engine.corpus)
     extractor = json.dumps(
         [fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.technique_model.id]
     )
-    with failing_as("collection", "entity_graph"):
+    with stage_errors("collection", "entity_graph"):
         graph = load_graph(
-            of,
+            chunks_digest,
             chunks,
             extractor,
             artifacts,
-            lambda: _extract_relations(engine, artifacts, ArtifactKey("relations", extractor, of)),
+            lambda: _extract_relations(engine, artifacts, ArtifactKey("relations", extractor, chunks_digest)),
         )
     engine.install_graph(graph)
 
 
 def _extract_relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKey) -> Sequence[Sequence[Triple]]:
-    """Return the stored relations of each chunk, or extract them."""
+    """Return the relations of each chunk, which are extracted and stored if they are missing."""
     stored = artifacts.read(key)
     if stored is not None:
         texts = unpack_texts(stored.arrays["content"], stored.arrays["ends"])

@@ -1,7 +1,7 @@
-"""A pipeline that is loaded from its file or written in Python, to answer questions, evaluate and verify.
+"""Pipelines, loaded from a file or created in Python, which answer questions and can be evaluated and verified.
 
-The file names its data set by bundled name, or by a path relative to the file, and by digest: changed documents are an
-error.
+A file identifies its data set by a bundled name, or a path relative to the file, and by digest: it is an error if
+documents have changed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_la
 from ragsmith.models.names import ModelNames, check_objects, model_name_from, partition_models
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, facing, read_configuration
-from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, Clock, StageTimes, Timed
+from ragsmith.pipelines.genes import Candidate, out_of_fold, read_configuration
+from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, Clock, StageTimes, TimedEngine
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
@@ -40,12 +40,12 @@ if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.store.store import Store
 
 COLD_STARTS = 3
-"""Questions that are also timed with a cold start, which includes building the index."""
+"""Number of questions that are also timed with a cold start, which includes building the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """A passage that the generator was shown, and its position; ``cited`` is whether the answer cites it."""
+    """A passage in the prompt of the generator, with its span; ``cited`` is whether the answer cites it."""
 
     doc: str
     title: str
@@ -57,7 +57,7 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer and the passages that the generator was shown, in order.
+    """An answer and the passages in the prompt of the generator, in order.
 
     ``declined`` is whether the pipeline abstained because the documents do not seem to answer the question. ``changes``
     are those of the documents since the pipeline was found, if known.
@@ -70,7 +70,7 @@ class Reply:
 
 
 class Pipeline:
-    """One configuration of all stages on one data set."""
+    """A configuration of all stages, with the data set or documents that it answers questions about."""
 
     def __init__(
         self,
@@ -82,23 +82,23 @@ class Pipeline:
         model_ids: Mapping[str, str] | None = None,
         space: str = "",
         reference: Reference | None = None,
-        saw_all: bool = False,
+        chosen_on_all: bool = False,
         found_on: str = "",
     ) -> None:
-        """``space`` is the name of its space, ``reference`` the scores of its test questions.
+        """Create a pipeline; ``space`` is the name of its space, ``reference`` has the scores of its test questions.
 
-        ``saw_all`` is whether it was chosen on all questions of its data set, so that none of them tests it;
-        ``found_on`` is the digest of the data set that it was chosen on, "" if unknown.
+        ``chosen_on_all`` is whether it was chosen on all questions of its data set, so that none is left to test it.
+        ``found_on`` is the digest of the data set on which it was chosen, "" if unknown.
         """
-        elsewhere = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
-        self.candidate = add_general_weights(setup, drop_general_weights(candidate) if elsewhere else candidate)
+        is_transferred = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
+        self.candidate = add_general_weights(setup, drop_general_weights(candidate) if is_transferred else candidate)
         self.setup = setup
         self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})
         self.model_ids = dict(model_ids or {})
         self.space = space
         self.reference = reference
-        self.saw_all = saw_all
+        self.chosen_on_all = chosen_on_all
         self.found_on = found_on
         self._engine: Engine | None = None
 
@@ -116,14 +116,14 @@ class Pipeline:
     ) -> Pipeline:
         """Read an exported pipeline, for its data set, another ``dataset``, or a folder of ``documents``.
 
-        ``models`` has, by role, options of models, other models, or the objects that the search was given, see
+        ``models`` has, by role, options of models, other models, or the model objects of the search, see
         `ragsmith.search`. ``base_url`` is the address of ``openai:`` models, and ``vector_store`` that of vectors.
-        ``imports`` are the user's files that define techniques, measures and models, by default at the paths in the
-        file.
+        ``imports`` are the user's files that define techniques, measures and models; by default, they are imported from
+        the paths in the file.
 
         Raises:
-            UsageError: the file is wrong, its documents are missing or have changed, or a model object or a user's file
-                is missing or has changed.
+            UsageError: the file is invalid, its documents are missing or have changed, or a model object or a user's
+                file is missing or has changed.
         """
         load_techniques()
         import_files(imports)
@@ -136,20 +136,20 @@ class Pipeline:
             raise UsageError("--documents and --dataset both name the documents: give one of them")
         data = exported.dataset(dataset if documents is None else load_documents_option(documents))
         expected = exported.expected() if exported.is_on(data) else {}
-        claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
+        with_faithfulness = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
-        setup = exported.setup(data, names, claims, given).for_fitness(fitness)
-        saw_all = exported.saw_all(data)
+        setup = exported.setup(data, names, with_faithfulness, given).for_fitness(fitness)
+        chosen_on_all = exported.chosen_on_all(data)
         return cls(
             exported.candidate(),
-            replace(setup, fixed_split=search_only_split(data)) if saw_all else setup,
+            replace(setup, fixed_split=search_only_split(data)) if chosen_on_all else setup,
             fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),
             space=exported.space(),
             reference=exported.reference(),
-            saw_all=saw_all,
-            found_on=exported.digest(),
+            chosen_on_all=chosen_on_all,
+            found_on=exported.dataset_digest(),
         )
 
     @classmethod
@@ -167,55 +167,56 @@ class Pipeline:
     ) -> Pipeline:
         """Create a pipeline in Python, on the documents in a folder, without expected scores.
 
-        ``families`` has for each of the nine ``{"technique": name, "parameters": {...}}``, as an exported file has
-        under ``pipeline``; parameters that are left out have their defaults. ``models`` are by role: a name, a mapping
-        of ``model`` and the options that shape results, or an object. Chunks have ``chunk_size`` characters at most,
-        and begin with up to ``chunk_overlap`` of the one before. The other arguments are those of `load`.
+        ``families`` has ``{"technique": name, "parameters": {...}}`` for each of the nine families, like ``pipeline``
+        in an exported file; omitted parameters have their defaults. ``models`` has, by role, a name, a mapping of
+        ``model`` and the options that affect results, or an object. Chunks have at most ``chunk_size`` characters and
+        begin with up to ``chunk_overlap`` characters of the previous chunk. The other arguments are those of `load`.
 
         >>> ragsmith.Pipeline.of("minutes", {"retrieval": {"technique": "hybrid"}, ...}).ask("Who pays?").answer
         'The buyer.'
 
         Raises:
-            UsageError: a family is missing, a technique, parameter or model is not known, or documents cannot be read.
+            UsageError: a family is missing, a technique, parameter or model is unknown, or documents cannot be read.
         """
         load_techniques()
         import_files(imports)
-        plain = {
-            role: model_name_from(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()
+        parsed = {
+            role: model_name_from(model) if isinstance(model, Mapping) else model
+            for role, model in (models or {}).items()
         }
-        named, given = partition_models(plain)
-        chosen = ModelNames().override(named, base_url, vector_store)
-        chosen.check()
+        named, given = partition_models(parsed)
+        names = ModelNames().override(named, base_url, vector_store)
+        names.check()
         if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
             raise UsageError(
                 f"chunks of {chunk_size} characters cannot overlap by {chunk_overlap}: give a chunk_size from 1 on, "
                 "and a chunk_overlap from 0 on that is less"
             )
         data = load_documents_option(documents)
-        setup = Experiment(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
+        setup = Experiment(data, names, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
         return cls(read_configuration(families), setup)
 
     @contextmanager
     def remembering(self, store: Store) -> Iterator[Pipeline]:
-        """Return the same pipeline, with paid model replies read from and written to ``store`` until the context ends.
+        """Provide a copy of the pipeline that reads paid model replies from ``store`` and writes them to it.
 
-        Both pipelines share what is built for the whole collection.
+        Both pipelines share the index and the entity graph.
 
         Raises:
             StoreError: at the end, replies could not be stored; the message says how many.
         """
         engine = self.setup.engine(store)
         engine.share_collection(self.engine)
-        same = copy(self)
-        same._engine = engine
+        cached = copy(self)
+        cached._engine = engine
         try:
-            yield same
+            yield cached
         finally:
             engine.gateway.write_pending()
 
     def refuse_test(self, name: str, *, instead: str = "test it") -> None:
-        """Raise `UsageError` with ``name`` and the advice ``instead`` if no question tests the pipeline."""
-        if self.saw_all:
+        """Raise `UsageError`, with ``name`` and the advice ``instead``, if no question is left to test the pipeline."""
+        if self.chosen_on_all:
             raise UsageError(
                 f"no question of {self.setup.dataset.name!r} tests {name}: it is the winner of a crossfit, which was "
                 f"chosen on all {len(self.setup.split.search)}, and the report has the verdict of the folds; {instead} "
@@ -265,45 +266,47 @@ class Pipeline:
             return evaluator.evaluate([self.candidate], examples)[0]
 
     def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
-        """Return the seconds of each question by stage, run sequentially and without caches between them.
+        """Return the latency of each question by stage; questions run sequentially and share no caches.
 
-        The index is built and models are warm. The first `COLD_STARTS` questions are also timed with a cold start,
-        which loads models and builds the index, unless only one process may open the vector store. Requests to paid
-        models are repeated, even if their replies are in the cache.
+        The index is built in advance and models are warm. The first `COLD_STARTS` questions are also timed with a cold
+        start, which loads models and builds the index, unless only one process may open the vector store. Requests to
+        paid models are repeated, even if their replies are in the cache.
         """
-        found = []
+        times = []
         in_order = sort_examples(examples)
         warm = self.setup.engine()
         warm.prepare(self.candidate)
         for example in in_order[:1]:
-            warm.answer(facing(self.candidate, example.question), Question(example.question))
+            warm.answer(out_of_fold(self.candidate, example.question), Question(example.question))
         for example in in_order:
-            engine = Timed(self.setup.engine(), clock)
+            engine = TimedEngine(self.setup.engine(), clock)
             engine.take_over(warm, self.candidate)
-            seconds = engine.ask(facing(self.candidate, example.question), Question(example.question))
-            found.append(StageTimes(example.id, WARM, seconds))
-        alone = serves_one_process(self.setup.loaded_models.vector_store_address)
-        return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
+            seconds = engine.ask(out_of_fold(self.candidate, example.question), Question(example.question))
+            times.append(StageTimes(example.id, WARM, seconds))
+        cold = [] if serves_one_process(self.setup.loaded_models.vector_store_address) else in_order[:COLD_STARTS]
+        return times + [self._time_cold_start(example, clock) for example in cold]
 
-    def _cold(self, example: Example, clock: Clock) -> StageTimes:
+    def _time_cold_start(self, example: Example, clock: Clock) -> StageTimes:
         """Time a question with a cold start."""
-        candidate = facing(self.candidate, example.question)
+        candidate = out_of_fold(self.candidate, example.question)
         started = clock()
-        engine = Timed(replace(self.setup).engine(), clock)
+        engine = TimedEngine(replace(self.setup).engine(), clock)
         engine.prepare(candidate)
         start = clock() - started
         seconds = engine.ask(candidate, Question(example.question))
-        return StageTimes(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
+        return StageTimes(example.id, COLD, {START: start, **seconds, TOTAL: start + seconds[TOTAL]})
 
     def verify(self) -> list[ScoreDifference]:
-        """Run the pipeline again and compare with its scores at export; questions that had failed are left out.
+        """Evaluate the pipeline again and return the scores that differ from those at export.
+
+        Questions that failed at export are left out.
 
         Raises:
             RagsmithError: a question fails now.
         """
         if not self.expected:
             now = ", ".join(f"{role.replace('_', ' ')} {id_} now" for role, (_, id_) in self.changed_models().items())
-            checked = f"its models are others: {now}" if now else "its techniques, models and documents are available"
+            checked = f"its models have changed: {now}" if now else "its techniques, models and documents are available"
             raise UsageError(
                 "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
                 f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"

@@ -1,7 +1,7 @@
-"""The scores in the file of an exported pipeline: verify them, and compare later runs with single test questions.
+"""The scores in the file of an exported pipeline: verification, and a reference for later runs by test question.
 
-Runs are comparable as long as the documents, the questions and the scoring are the same; the pipeline itself, with its
-options, models and code, may change.
+Runs are comparable if the documents, the questions and the scoring are the same; the pipeline may have other options,
+models and code.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.types import Dataset, Example
 
 DIGITS = 6
-"""Decimals of a stored score."""
+"""Number of decimals of a stored score."""
 
 MAX_QUESTIONS = 10_000
-"""The largest number of questions of a reference; with more, the file would be too large to read."""
+"""Maximum number of questions of a reference; with more, the file would be too large for readers."""
 
 SCORING_CODE = (("ragsmith.evaluation.scoring", "score_answer"), ("ragsmith.datasets.relevance", "ChunkMap"))
-"""The functions that score answers, besides measures."""
+"""The code that scores answers, besides measures."""
 
 DIGEST_DIGITS = 16
-"""The number of hexadecimal digits of a stored digest."""
+"""Number of hexadecimal digits of a stored digest."""
 
 QuestionScores = tuple[float | None, float | None, float | None]
 """F, R and G of a question; None if undefined."""
@@ -43,7 +43,7 @@ QuestionScores = tuple[float | None, float | None, float | None]
 class Reference:
     """The scores of test questions by id, with digests of the documents, the questions and the scoring.
 
-    ``marks`` has digests of the measures, the marking models and the fitness by a name for messages.
+    ``marks`` has digests of the measures, the models for scoring and the fitness, by the name used in messages.
     """
 
     documents: str
@@ -91,11 +91,11 @@ class Reference:
                 "reference must have 'documents', 'questions', 'marks' and 'test', as a search writes them"
             ) from error
 
-    def why_incomparable(self, setup: Experiment, fitness: Fitness) -> str:
+    def incomparability(self, setup: Experiment, fitness: Fitness) -> str:
         """Return why scores on the data set of ``setup`` cannot be compared with these, or "" if they can."""
         data = setup.dataset
         if gone := sorted(self.scores.keys() - {example.id for example in data.examples}):
-            return f"{len(gone)} of its {len(self.scores)} questions no longer exist, {gone[0]} the first of them"
+            return f"{len(gone)} of its {len(self.scores)} questions no longer exist, the first is {gone[0]}"
         if questions_digest(data, self.scores) != self.questions:
             return "its questions have changed: the text, the answer or the evidence of at least one"
         if documents_digest(data) != self.documents:
@@ -111,17 +111,20 @@ def rounded_scores(evaluation: Evaluation, fitness: Fitness) -> dict[str, Questi
 
 
 def scoring_digests(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the digests of all that determines scores, by a name for messages; ``ids`` are those of models."""
+    """Return the digests of everything that determines scores, by the name used in messages.
+
+    ``ids`` are those of the models by role.
+    """
     wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranking_only else (*COMPOSITES["generation"], REFUSAL))}
     measured = [known for known in setup.measures if fitness.is_custom or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
     tools = {role for known in measured for role in known.tools.values()}
-    asked = {
+    model_ids = {
         role: ids.get(MEASURES_EMBEDDER, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()
     }
     return {
         **{f"the measure {known.name}": _short(*known.identity) for known in measured},
-        **{f"the {role.replace('_', ' ')} that marks": _short(id_) for role, id_ in sorted(asked.items())},
+        **{f"the {role.replace('_', ' ')} that marks": _short(id_) for role, id_ in sorted(model_ids.items())},
         "the fitness": _short(fitness.identity),
         "the way answers are scored": _short([fingerprint(*part) for part in SCORING_CODE]),
     }
@@ -145,8 +148,8 @@ def documents_digest(data: Dataset) -> str:
 def questions_digest(data: Dataset, ids: Iterable[str]) -> str:
     """Return the digest of some questions with their answers and evidence."""
     wanted = set(ids)
-    asked = sorted((example for example in data.examples if example.id in wanted), key=lambda example: example.id)
-    return digest("questions", [[e.id, e.question, e.answer, e.answerable, e.evidence] for e in asked])
+    examples = sorted((example for example in data.examples if example.id in wanted), key=lambda example: example.id)
+    return digest("questions", [[e.id, e.question, e.answer, e.answerable, e.evidence] for e in examples])
 
 
 def _short(*parts: Any) -> str:
@@ -170,19 +173,19 @@ def _parse_line(line: str) -> tuple[str, QuestionScores]:
 
 
 def _parse(value: str) -> float | None:
-    found = None if value == "-" else float(value)
-    if found is not None and not math.isfinite(found):
+    score = None if value == "-" else float(value)
+    if score is not None and not math.isfinite(score):
         raise ValueError(f"{value} is no score")
-    return found
+    return score
 
 
 TOLERANCE = 1e-9
-"""The largest absolute difference of a reproduced score."""
+"""Maximum absolute difference of a reproduced score."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreDifference:
-    """A score that verification did not reproduce."""
+    """A score that verification did not reproduce; ``found`` is the score now."""
 
     part: str
     metric: str
@@ -191,8 +194,11 @@ class ScoreDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """Scores that were not reproduced, changed models (ids then and now by role), and numbers of questions by part."""
+class Verification:
+    """The result of a verification: scores that were not reproduced, changed models, and numbers of questions by part.
+
+    ``changed_models`` has the ids at export and now, by role.
+    """
 
     differences: tuple[ScoreDifference, ...]
     changed_models: Mapping[str, tuple[str, str]]

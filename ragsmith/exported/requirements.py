@@ -1,4 +1,4 @@
-"""Refuse options whose requirements a run lacks, before anything is computed."""
+"""Refuse options whose requirements a run does not meet, before anything is computed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ MODEL_REMEDIES: dict[str, str] = {
 def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
     """Return the part of ``space`` that a search on ``setup`` covers, without options that cannot be fitted.
 
-    If ``ranks``, only the stages up to the ranking are searched.
-
-    If some questions have no answer in the documents, an option to abstain is added.
+    If ``ranks``, only the stages up to the filter are searched. If some questions have no answer in the documents, the
+    option to abstain is added.
 
     Raises:
         UsageError: an option needs a model that this run lacks, or a package that is not installed, or allows fewer
@@ -34,11 +33,11 @@ def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
         space = space.without(lambda gene: gene.learns)
     space = space.without(lambda gene: setup.lacks_weights(gene) and not gene.learns)
     if ranks:
-        space = space.of_rankings()
+        space = space.restricted_to_rankings()
     else:
         refuse_missing_answers(setup.dataset.examples)
         if any(not example.answerable for example in setup.dataset.examples):
-            space = space.adding("post_generation", "abstain")
+            space = space.with_technique("post_generation", "abstain")
     genes = list(chain.from_iterable(space.options))
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)

@@ -1,4 +1,4 @@
-"""Write the winner of a finished run, or another of its pipelines, as YAML with every parameter and its scores."""
+"""Write the winner of a finished run, or another of its pipelines, as YAML with all parameters and scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
-from ragsmith.pipelines.genes import GENES, configuration, label
+from ragsmith.pipelines.genes import N_FAMILIES, configuration, label
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import load_latencies
 from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, load_record
@@ -47,9 +47,9 @@ def export_yaml(
     fitness: Fitness,
     ids: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the YAML of a pipeline, which except for latency does not depend on time and machine.
+    """Return the YAML of a pipeline; apart from latencies, it does not depend on time and machine.
 
-    Paths are relative to ``folder``. ``ids`` are those of its models by role; if given, no model is loaded and no
+    Paths are relative to ``folder``. ``ids`` are those of the models by role; if given, no model is loaded and no API
     key is needed.
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
@@ -69,13 +69,15 @@ def export_yaml(
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
         **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.scored_by) else {}),
         "fitness": fitness.to_dict(folder),
-        "pipeline": configuration(evaluation.candidate[:GENES]),
+        "pipeline": configuration(evaluation.candidate[:N_FAMILIES]),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
         **({"reference": reference.to_dict()} if reference else {}),
     }
-    how = "found" if evaluation.records else "recommended"
-    head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    origin = "found" if evaluation.records else "recommended"
+    head = (
+        f'# A pipeline {origin} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    )
     if fitness.ranking_only:
         head += (
             "# Only retrieval was tuned: the stages after passage_filter were not searched, and no answer was scored.\n"
@@ -89,26 +91,26 @@ def dump_yaml(content: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as literal blocks."""
+    """A YAML dumper that writes text of several lines as literal blocks."""
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def _chunking(setup: Experiment) -> dict[str, int]:
-    """Return the chunking, for the file."""
+    """Return the entries of the file about chunking."""
     overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
     return {"chunk_size": setup.chunk_size, **overlap}
 
 
 def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
-    """Return the scores to verify a pipeline by: means over the search and test questions that it finished.
+    """Return the mean scores over the search and test questions that a pipeline finished, for verification.
 
-    ``questions`` is their number, and ``failed`` has the ids of the others, if any.
+    ``questions`` is their number, and ``failed`` has the ids of the other questions, if any.
     """
     expected: dict[str, dict[str, Any]] = {}
     for part, whole in (("search", search), ("test", test)):
@@ -133,11 +135,11 @@ def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedPipeline:
     """A pipeline of a run that was written to ``path``.
 
-    ``pick`` is how it was picked, ``is_winner`` whether it is the run's winner. ``fitness`` and model ``calls`` are
-    means over the search ``questions`` that it finished.
+    ``pick`` is the criterion by which it was picked, ``is_winner`` whether it is the winner of the run. ``fitness`` and
+    model ``calls`` are means over the search ``questions`` that it finished.
     """
 
     path: Path
@@ -183,12 +185,12 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
 def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
     """Describe the state of an unfinished search, and how to finish it."""
     state, count = record.state(row.state), len(store.proposals(row.key))
-    done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
+    progress = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
     if state == "running":
         return f"the search {row.key[:12]} on {data.name!r} is still running and has no winner yet: wait until it ends"
     return (
-        f"the search {row.key[:12]} on {data.name!r} was stopped {done} and has no winner yet: the same search command "
-        "resumes it, and `ragsmith report` shows the results so far"
+        f"the search {row.key[:12]} on {data.name!r} was stopped {progress} and has no winner yet: the same search "
+        "command resumes it, and `ragsmith report` shows the results so far"
     )
 
 
@@ -216,7 +218,7 @@ def _pipeline_yaml(
     """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
     test = load_evaluation(store, winner.key, split.test) if split.test else None
-    about = {
+    run = {
         "key": run_key,
         "space": record.space.name,
         "strategy": settings.strategy,
@@ -226,25 +228,25 @@ def _pipeline_yaml(
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
     if (seconds := load_latencies(store, record, [winner]).get(winner.key)) is not None:
-        asked = len(select_timed_questions(split.order, winner.records))
-        about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
+        timed = len(select_timed_questions(split.order, winner.records))
+        run |= {"latency_seconds": seconds, "latency_questions": timed, "machine": settings.machine}
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
-        about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
+        run["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
     if record.failed:
         excluded = {question: str(why) for question, why in record.excluded.items()}
-        about |= {
+        run |= {
             "failed_answers": record.failed,
             "max_failure_rate": settings.max_failure_rate,
             "excluded_questions": excluded,
         }
     ids = record.models
-    if winner.candidate[GENES:] and (described := store.evaluation(winner.key)):
+    if winner.candidate[N_FAMILIES:] and (described := store.evaluation(winner.key)):
         ids = described.configuration["models"]
     return export_yaml(
         winner,
         test,
         setup.for_candidate(winner.candidate),
-        about,
+        run,
         location=dataset_location(setup.dataset, folder),
         folder=folder,
         fitness=settings.fitness,
@@ -257,17 +259,19 @@ def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
-def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
+def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> ExportedPipeline:
     """Write a run's winner, or the pipeline that ``pick`` names, and return its description.
 
-    A `Notice` says if a file is replaced.
+    A `Notice` warns if a file is replaced.
 
     Raises:
         UsageError: as for `winner_yaml`, or ``path`` is a folder.
     """
     record = _read_finished(store, run_key)
-    found = pick_pipeline(store, run_key, record, pick)
-    write_file(_pipeline_yaml(store, run_key, record, found, setup, path.parent, pick), path, warn=True)
-    fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
+    picked = pick_pipeline(store, run_key, record, pick)
+    write_file(_pipeline_yaml(store, run_key, record, picked, setup, path.parent, pick), path, warn=True)
+    fitness, calls = picked.values("fitness", record.settings.fitness), picked.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
-    return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))
+    return ExportedPipeline(
+        path, run_key, pick, label(picked.candidate), picked.key == record.winner, *means, len(calls)
+    )

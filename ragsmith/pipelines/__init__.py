@@ -1,1 +1,1 @@
-"""Pipelines, which have one technique of each family: search spaces, genes, and the engine that runs them."""
+"""Search spaces, the genes of candidates, and the engine that runs pipelines."""

@@ -1,7 +1,7 @@
 """The engine that runs candidates on questions, with memoised stages.
 
 The cache key of a stage consists of the technique, its code, parameters and tools, and the values of its inputs.
-Candidates therefore share stages even if different earlier stages produce equal values.
+Candidates therefore share the results of a stage if its inputs are equal, even if the earlier stages differ.
 """
 
 from __future__ import annotations
@@ -88,48 +88,48 @@ class _Search:
             rankings, usage = self._engine.call(gene, (index, [query for *_, query in missing]))
             return list(zip(rankings, usage.shares(len(missing)), strict=True))
 
-        found = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
-        for query, (_, usage) in zip(queries, found, strict=True):
+        results = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
+        for query, (_, usage) in zip(queries, results, strict=True):
             if query not in self._billed:
                 self._billed.add(query)
                 self.meter.add(usage)
-        return tuple(ranking for ranking, _ in found)
+        return tuple(ranking for ranking, _ in results)
 
 
 class Engine:
-    """Runs candidates over a corpus with a set of models; ``open_store`` opens the vector stores of indexes."""
+    """Runs candidates on a corpus with a set of models; ``open_store`` opens the vector stores of indexes."""
 
     def __init__(self, corpus: Corpus, models: Models, gateway: Gateway, open_store: OpenStore = ExactVectors) -> None:
         self.corpus = corpus
         self.models = models
         self.gateway = gateway
         self._open_store = open_store
-        self.stages: Memo[tuple[StageOutput, Usage]] = Memo(gateway.eviction, lambda _, kept: (kept[0].value,))
-        self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.eviction, lambda _, kept: (kept[0],))
+        self.stages: Memo[tuple[StageOutput, Usage]] = Memo(gateway.eviction, lambda _, entry: (entry[0].value,))
+        self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.eviction, lambda _, entry: (entry[0],))
         self.requested = 0
         self.collection_usage = Meter()
         self._companions: dict[type, Any] = {}
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
-        self._warm: Memo[object] = Memo()
-        self._held: WeakValueDictionary[_HashedKey, StageOutput] = WeakValueDictionary()
+        self._warmed_up: Memo[object] = Memo()
+        self._interned: WeakValueDictionary[_HashedKey, StageOutput] = WeakValueDictionary()
         self._numbers = count(1)
-        self._ways: dict[Candidate, _RunPlan] = {}
+        self._run_plans: dict[Candidate, _RunPlan] = {}
         self._corpus = StageOutput(corpus, 0)
         self._lock = threading.Lock()
 
     @not_fingerprinted
     def companion(self, kind: type[T]) -> T:
-        """Return the single instance of ``kind`` that caches values by the numbers of outputs of this engine."""
+        """Return the instance of ``kind`` of this engine, a cache whose keys contain the numbers of stage outputs."""
         with self._lock:
             if kind not in self._companions:
                 self._companions[kind] = kind()
-            found: T = self._companions[kind]
-            return found
+            companion: T = self._companions[kind]
+            return companion
 
     @not_fingerprinted
     def share_companions(self, other: Engine) -> None:
-        """Share the companions of another engine with the same outputs."""
+        """Use the companions of another engine that shares its stage outputs."""
         self._companions = other._companions
 
     def index(self, gene: Gene) -> Index:
@@ -138,7 +138,7 @@ class Engine:
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
-            with failing_as(gene.technique.family, gene.technique.name):
+            with stage_errors(gene.technique.family, gene.technique.name):
                 return Index(value, self._open_store)
 
         return self._indexes.get(gene.identity, build)
@@ -148,47 +148,47 @@ class Engine:
 
         def build() -> EntityGraph:
             model = self.gateway.language_model(self.models.technique_model, self.collection_usage)
-            with failing_as("collection", "entity_graph"):
+            with stage_errors("collection", "entity_graph"):
                 return build_graph(self.corpus.chunks, model)
 
         return self._graph.get("graph", build)
 
     def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
-        """Build the index and entity graph that ``candidate`` needs.
+        """Return the index of ``candidate`` and its entity graph, if any, and build them if necessary.
 
         Retrieval is called without queries, so that the values it derives from the index are computed in advance.
         """
         index = self.index(candidate[0])
         for gene in candidate:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
-                with failing_as(gene.technique.family, gene.technique.name):
+                with stage_errors(gene.technique.family, gene.technique.name):
                     index.vector_store(self.gateway.embedder(self.models.embedder, self.collection_usage))
                 if not gene.unfitted:
-                    self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
+                    self._warmed_up.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
 
     def install_index(self, gene: Gene, index: Index) -> None:
-        """Install an index of another process, or one with vectors that this one lacks."""
+        """Install an index; if there is one already, only add the vectors that it lacks."""
         self._indexes.get(gene.identity, lambda: index).copy_cached_from(index)
 
     def install_graph(self, graph: EntityGraph) -> None:
-        """Install a graph of another process."""
+        """Install an entity graph unless there is one already."""
         self._graph.get("graph", lambda: graph)
 
     def share_collection(self, other: Engine) -> None:
-        """Share indexes and graphs with another engine on the same corpus and models."""
-        self._indexes, self._graph, self._warm = other._indexes, other._graph, other._warm
+        """Use the indexes and the entity graph of another engine on the same corpus and models."""
+        self._indexes, self._graph, self._warmed_up = other._indexes, other._graph, other._warmed_up
 
     def take_over(self, other: Engine, candidate: Candidate) -> None:
-        """Install the index and graph of another engine on the same corpus."""
+        """Install the index and entity graph that another engine on the same corpus has for ``candidate``."""
         index, graph = other.prepare(candidate)
         self.install_index(candidate[0], index)
         if graph is not None:
             self.install_graph(graph)
 
     def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
-        """Run ``candidate`` on ``question``; ``gold`` is for techniques of analysis only.
+        """Run ``candidate`` on ``question``; only techniques for analysis use ``gold``.
 
         Raises:
             StageFailed: a technique raised an exception, which is the cause.
@@ -241,8 +241,8 @@ class Engine:
         fitting = gene.technique.fitting
         if fitting is None or fitting.signals is None:
             return {}
-        found: Signals = self._call_observer(fitting.signals, candidate, gene, question, None)
-        return found
+        signals: Signals = self._call_observer(fitting.signals, candidate, gene, question, None)
+        return signals
 
     def _call_observer(
         self, function: Callable[..., Any], candidate: Candidate, gene: Gene, question: Question, gold: Gold | None
@@ -251,13 +251,13 @@ class Engine:
         family = gene.technique.family
         arguments = self._inputs(candidate, family, question)
         tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(function, TOOLS).items()}
-        named = inspect.signature(function).parameters
-        parameters = {name: value for name, value in gene.parameters.items() if name in named}
-        with failing_as(family, gene.technique.name):
+        accepted = inspect.signature(function).parameters
+        parameters = {name: value for name, value in gene.parameters.items() if name in accepted}
+        with stage_errors(family, gene.technique.name):
             return function(*arguments, **tools, **parameters)
 
     def _inputs(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
-        """Return the inputs of the gene of ``family``; those of retrieval have the original question as query."""
+        """Return the inputs of the gene of ``family``; the only query of retrieval is the question itself."""
         if family == "retrieval":
             return [self.prepare(candidate)[0], (question.text,)]
         _, reads = self._run(candidate, question, None, before=family)
@@ -266,41 +266,41 @@ class Engine:
     def _run(
         self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
     ) -> tuple[Trace, list[StageOutput]]:
-        """Run the stages before the family ``before``, or all; also return the inputs of the next one."""
-        way = self._way(candidate)
-        held = {"question": StageOutput(question, question.text), "corpus": self._corpus, "search": way.search}
+        """Run all stages, or those before the family ``before``; also return the inputs of that family."""
+        plan = self._run_plan(candidate)
+        outputs = {"question": StageOutput(question, question.text), "corpus": self._corpus, "search": plan.search}
         trace = Trace()
-        for family, gene in way.stages:
-            reads = [held[name] for name in family.reads]
+        for family, gene in plan.stages:
+            reads = [outputs[name] for name in family.reads]
             if family.name == before:
                 return trace, reads
             output, trace.usage[family.name] = self._technique(gene, reads, gold)
-            held[family.writes] = trace.outputs[family.name] = output
+            outputs[family.writes] = trace.outputs[family.name] = output
             if family.writes == "prompt":
-                held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
-                trace.outputs["generation"] = held["answer"]
+                outputs["answer"], trace.usage["generation"] = self._generation([outputs["question"], output])
+                trace.outputs["generation"] = outputs["answer"]
         return trace, []
 
-    def _way(self, candidate: Candidate) -> _RunPlan:
-        """Return the plan of a candidate for any question, after building its index and graph."""
-        way = self._ways.get(candidate)
-        if way is None:
+    def _run_plan(self, candidate: Candidate) -> _RunPlan:
+        """Return the run plan of a candidate, after building its index and entity graph."""
+        plan = self._run_plans.get(candidate)
+        if plan is None:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
             bound = _Binding(genes["retrieval"], index)
             search = StageOutput(bound, ("search", bound.gene.identity, index.id))
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
-            way = self._ways[candidate] = _RunPlan(search, stages)
-        return way
+            plan = self._run_plans[candidate] = _RunPlan(search, stages)
+        return plan
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools."""
         meter = Meter()
-        with failing_as(gene.technique.family, gene.technique.name):
+        with stage_errors(gene.technique.family, gene.technique.name):
             tools = {name: self._tool(kind, meter, gene, gold) for name, kind in gene.technique.tools.items()}
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
             if isinstance(value, list):
-                raise TypeError("it returned a list: return a tuple, which can be remembered")
+                raise TypeError("it returned a list: return a tuple, which can be cached")
         return value, meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
@@ -310,7 +310,7 @@ class Engine:
             for search in arguments:
                 if isinstance(search, _Search):
                     usage += search.meter.total()
-            return self._hold(value), usage
+            return self._intern(value), usage
 
         if gene.technique.analysis_only:
             return self._remember(gene.identity, [*reads, StageOutput(gold, ("gold", gold))], run)
@@ -323,9 +323,9 @@ class Engine:
         def run() -> tuple[StageOutput, Usage]:
             meter = Meter()
             model = self.gateway.language_model(self.models.language_model, meter, "language_model")
-            with failing_as("generation", "generate"):
+            with stage_errors("generation", "generate"):
                 answer = generate(*(read.value for read in reads), language_model=model)
-            return self._hold(answer), meter.total()
+            return self._intern(answer), meter.total()
 
         return self._remember("generation", reads, run)
 
@@ -334,14 +334,14 @@ class Engine:
     ) -> tuple[StageOutput, Usage]:
         return self.stages.get((identity, *[read.number for read in reads]), run)
 
-    def _hold(self, value: Any) -> StageOutput:
-        """Return the output of an equal value that is alive, or a new one; numbers are never reused."""
-        known = _HashedKey(_content(value))
+    def _intern(self, value: Any) -> StageOutput:
+        """Return the output of an equal value that is still referenced, or a new one; numbers are never reused."""
+        key = _HashedKey(_value_key(value))
         with self._lock:
-            held = self._held.get(known)
-            if held is None:
-                held = self._held[known] = StageOutput(value, next(self._numbers))
-            return held
+            output = self._interned.get(key)
+            if output is None:
+                output = self._interned[key] = StageOutput(value, next(self._numbers))
+            return output
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
@@ -358,13 +358,13 @@ class Engine:
             return Fitted(gene.fit.numbers if gene.fit else {})
         if kind == "gold" and gold is not None:
             return gold
-        raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} has not been given its {kind}")
+        raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} lacks its {kind}")
 
 
-def _content(value: Any) -> Any:
+def _value_key(value: Any) -> Any:
     """Return the cache key of a stage value; rankings are compared by their columns, without creating hits.
 
-    Chunks are hashed by their ids and compared as a whole.
+    The hash of a chunk is that of its id; equality compares all fields.
     """
     if isinstance(value, LazyHits):
         return (value.scale, value.found, value.scores) if value else ()
@@ -376,8 +376,8 @@ def _content(value: Any) -> Any:
 
 
 @contextmanager
-def failing_as(family: str, technique: str) -> Iterator[None]:
-    """Convert exceptions into the `StageFailed` of this stage, except those of inner stages."""
+def stage_errors(family: str, technique: str) -> Iterator[None]:
+    """Convert exceptions into `StageFailed` of this stage; a `StageFailed` of an inner stage is raised unchanged."""
     try:
         yield
     except StageFailed:

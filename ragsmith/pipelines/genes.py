@@ -1,4 +1,4 @@
-"""Genes, which are techniques with parameters and fitted numbers, and candidates, which have one gene per family."""
+"""Genes (techniques with parameters and fitted numbers) and candidates (one gene per family)."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ ROLES = ("embedder", "cross_encoder", "language_model")
 """Settings of models by role."""
 
 SETTINGS = (*CHUNK_SETTINGS, *ROLES)
-"""The settings that a space may search over, in the order of their genes."""
+"""Settings that a space may search over, in the order of their genes."""
 
-GENES = len(FAMILIES)
-"""Number of genes of families; hyperparameter genes follow."""
+N_FAMILIES = len(FAMILIES)
+"""Number of families; the genes of hyperparameters follow those of the families."""
 
 Value = int | str | Mapping[str, Any]
 """A number of characters, or a model as a name or as a name with options."""
 
 
-def _nothing() -> None:
-    """Do nothing: the function of a hyperparameter gene."""
+def _no_operation() -> None:
+    """Do nothing (the function of a hyperparameter gene)."""
 
 
 @dataclass(frozen=True)
 class HyperparameterGene(Technique):
-    """An option of a hyperparameter gene; its only parameter is the ``value``."""
+    """A value of a hyperparameter, as a technique whose only parameter is ``value``."""
 
     value: Value = 0
 
     @classmethod
-    def of(cls, name: str, value: Value) -> HyperparameterGene:
-        """Create the gene option of the setting ``name``."""
-        return cls(name, _nothing, "", value=value)
+    def from_value(cls, name: str, value: Value) -> HyperparameterGene:
+        """Create the option with ``value`` of the setting ``name``."""
+        return cls(name, _no_operation, "", value=value)
 
     @property
     def name(self) -> str:
@@ -57,16 +57,16 @@ class HyperparameterGene(Technique):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The only parameter, which cannot be changed."""
+        """The fixed ``value``."""
         return {"value": self.value}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The numbers of a gene fitted on calibration questions, with cross-fitting.
+    """The fitted numbers of a gene, with cross-fitting.
 
-    ``numbers`` were fitted on all questions. For each fold, ``held_out`` has the digests of its questions and the
-    numbers fitted without them, which are used to answer these questions in any data set.
+    ``numbers`` were fitted on all calibration questions. For each fold, ``held_out`` has the digests of its questions
+    and the numbers fitted without them, which are used to answer these questions in any data set.
     """
 
     numbers: Mapping[str, Any]
@@ -74,20 +74,20 @@ class Fit:
 
     def fold(self, question: str) -> int | None:
         """Return the index of the fold of ``held_out`` that contains a question, or None."""
-        return self._folds.get(mark(question))
+        return self._folds.get(question_digest(question))
 
     @cached_property
     def _folds(self) -> dict[str, int]:
         return {question: i for i, (questions, _) in enumerate(self.held_out) for question in questions}
 
-    def plain(self) -> dict[str, Any]:
-        """Return the fit as in an exported file."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fit as it is stored in exported files."""
         folds = [{"questions": list(questions), "numbers": dict(numbers)} for questions, numbers in self.held_out]
         return {"numbers": dict(self.numbers), "held_out": folds}
 
     @classmethod
-    def read(cls, value: Any) -> Fit:
-        """Create a fit from the output of `plain`.
+    def from_dict(cls, value: Any) -> Fit:
+        """Create a fit from the output of `to_dict`.
 
         Raises:
             ValueError: the structure is invalid.
@@ -100,22 +100,22 @@ class Fit:
 
 
 @bounded_cache(1 << 14, key="a question")
-def mark(question: str) -> str:
-    """Return a digest of the text of a question, ignoring case and spacing: 12 hexadecimal digits."""
+def question_digest(question: str) -> str:
+    """Return the digest of a question, ignoring case and spacing, as 12 hexadecimal digits."""
     return digest("question", " ".join(question.casefold().split()))[:12]
 
 
 @dataclass(frozen=True)
 class Gene:
-    """A technique with all its parameters; ``fit`` is None for a gene that is not fitted."""
+    """A technique with all its parameters; ``fit`` is None if it is not fitted."""
 
     technique: Technique
     parameters: Mapping[str, Parameter]
     fit: Fit | None = None
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{name}={value}" for name, value in self.changed.items())
-        return f"{self.technique.name}({inside})" if inside else self.technique.name
+        arguments = ", ".join(f"{name}={value}" for name, value in self.changed.items())
+        return f"{self.technique.name}({arguments})" if arguments else self.technique.name
 
     @property
     def changed(self) -> dict[str, Parameter]:
@@ -125,7 +125,7 @@ class Gene:
     @cached_property
     def identity(self) -> str:
         """The digest of technique, code, parameters and fitted numbers."""
-        fitted = [self.fit.plain()] if self.fit else []
+        fitted = [self.fit.to_dict()] if self.fit else []
         technique = self.technique
         return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *fitted)
 
@@ -139,27 +139,28 @@ class Gene:
         """Whether the gene requires fitted or general numbers that it does not have."""
         return self.fit is None and (self.learns or bool(self.technique.signals))
 
-    def facing(self, question: str) -> Gene:
-        """Return the gene with numbers fitted without ``question``."""
+    def out_of_fold(self, question: str) -> Gene:
+        """Return the gene with numbers fitted without ``question``, or on all questions if it is in no fold."""
         return self if self.fit is None else self.without(self.fit.fold(question))
 
     def without(self, fold: int | None) -> Gene:
         """Return the gene with only the numbers fitted without ``fold``, or on all questions for None."""
         if self.fit is None:
             return self
-        if fold not in self._parts:
+        if fold not in self._by_fold:
             # general numbers have no folds
-            whole = fold is None or not self.fit.held_out
-            self._parts[fold] = replace(self, fit=Fit(self.fit.numbers if whole else self.fit.held_out[fold or 0][1]))
-        return self._parts[fold]
+            on_all = fold is None or not self.fit.held_out
+            numbers = self.fit.numbers if on_all else self.fit.held_out[fold or 0][1]
+            self._by_fold[fold] = replace(self, fit=Fit(numbers))
+        return self._by_fold[fold]
 
     @cached_property
-    def _parts(self) -> dict[int | None, Gene]:
+    def _by_fold(self) -> dict[int | None, Gene]:
         return {}
 
     @not_fingerprinted
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._pickled,)
+        return _unpickle_gene, (self._pickled,)
 
     @cached_property
     def _pickled(self) -> bytes:
@@ -176,11 +177,11 @@ Candidate = tuple[Gene, ...]
 """One gene per family in the order of `FAMILIES`, followed by those of `SETTINGS` in the space."""
 
 
-def facing(candidate: Candidate, question: str) -> Candidate:
-    """Return the candidate with all genes fitted without ``question``."""
+def out_of_fold(candidate: Candidate, question: str) -> Candidate:
+    """Return the candidate for answering ``question``: with numbers fitted without it (see `Gene.out_of_fold`)."""
     if not any(gene.fit for gene in candidate):
         return candidate
-    return tuple(gene.facing(question) for gene in candidate)
+    return tuple(gene.out_of_fold(question) for gene in candidate)
 
 
 def configuration(candidate: Candidate) -> dict[str, Any]:
@@ -189,17 +190,17 @@ def configuration(candidate: Candidate) -> dict[str, Any]:
         gene.technique.family: {
             "technique": gene.technique.name,
             "parameters": dict(gene.parameters),
-            **({"fitted": gene.fit.plain()} if gene.fit else {}),
+            **({"fitted": gene.fit.to_dict()} if gene.fit else {}),
         }
         for gene in candidate
     }
 
 
 def label(candidate: Candidate) -> str:
-    """Return a label of a candidate: its differences from plain vector search.
+    """Return a label of a candidate, which names its differences from plain vector search.
 
-    Names of techniques of several families are qualified: ``retrieval hybrid``, ``reranking hybrid``. Settings in the
-    space are always included.
+    Names of techniques of several families are qualified: ``retrieval hybrid``, ``reranking hybrid``. Settings
+    are always included.
     """
     plain = {"none", "top_k", "listing"}
     parts = []
@@ -221,9 +222,9 @@ def make_gene(
     where: str = "",
     fit: Fit | None = None,
 ) -> Gene:
-    """Create a gene by name with validated parameters and defaults; the parameter of a setting is its value."""
+    """Create a gene by name with validated parameters and defaults; a setting has the parameter ``value``."""
     if family_name in SETTINGS:
-        setting = HyperparameterGene.of(family_name, (parameters or {})["value"])
+        setting = HyperparameterGene.from_value(family_name, (parameters or {})["value"])
         return Gene(setting, setting.defaults)
     family = get_family(family_name, where)
     try:
@@ -234,7 +235,7 @@ def make_gene(
 
 
 @bounded_cache(1 << 14, key="a pickled gene")
-def _unpickled(pickled: bytes) -> Gene:
+def _unpickle_gene(pickled: bytes) -> Gene:
     """Restore a pickled gene; cached, so that its identity and folds are computed once."""
     return make_gene(*pickle.loads(pickled))
 
@@ -256,75 +257,78 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
     return tuple(_read_gene(name, gene, where) for name, gene in genes)
 
 
-def _problem_of_weights(numbers: Mapping[str, Any], gene: Gene) -> str:
-    """Return the problem of the fitted weights of a gene with signals, or ""."""
+def _weights_problem(numbers: Mapping[str, Any], gene: Gene) -> str:
+    """Return a description of the error in the fitted weights of a gene with signals, or ""."""
     weights = numbers.get("weights")
-    wanted = [name for name in gene.technique.signals if name != gene.parameters.get("without")]
+    signals = [name for name in gene.technique.signals if name != gene.parameters.get("without")]
     if not isinstance(weights, Mapping):
         return "'fitted' has no 'weights' by signal: give a number for each, or drop 'fitted' for general weights"
     for name, value in weights.items():
-        if name not in wanted:
-            return f"'weights' has {name!r}, and there is no such signal: {did_you_mean(str(name), wanted)}"
+        if name not in signals:
+            return f"'weights' has {name!r}, and there is no such signal: {did_you_mean(str(name), signals)}"
         if not is_instance_of(float, value):
             return f"the weight of {name!r} is {value!r}: give a number"
-    missing = [name for name in wanted if name not in weights]
+    missing = [name for name in signals if name not in weights]
     return f"'weights' lacks {', '.join(missing)}: give a number for each signal" if missing else ""
 
 
 def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     try:
-        fit = Fit.read(gene["fitted"]) if "fitted" in gene else None
+        fit = Fit.from_dict(gene["fitted"]) if "fitted" in gene else None
     except ValueError as error:
         raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
     read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
     if read.technique.analysis_only:
-        raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
+        raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: remove it")
     if fit and read.technique.signals:
-        for numbers in (fit.numbers, *(its for _, its in fit.held_out)):
-            if problem := _problem_of_weights(numbers, read):
+        for numbers in (fit.numbers, *(fold_numbers for _, fold_numbers in fit.held_out)):
+            if problem := _weights_problem(numbers, read):
                 raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name}: {problem}")
     if fit and not (read.learns or read.technique.signals):
-        raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
+        raise SpaceError(
+            f"{where + ': ' if where else ''}{family}.{read.technique.name} has nothing to fit: drop 'fitted'"
+        )
     return read
 
 
-NOTHING = "none"
+NONE = "none"
 """The technique of a family that changes nothing."""
 
-SAME = "changes nothing"
+NO_CHANGE = "changes nothing"
+"""The description of equal candidates."""
 
 
-def difference(candidate: Candidate, reference: Candidate) -> str:
+def describe_changes(candidate: Candidate, reference: Candidate) -> str:
     """Describe the changes from ``reference`` to ``candidate`` by family: ``removes reranking cross_encoder``.
 
     If only parameters differ: ``changes nest: aggregate mean_all → mean_present``.
     """
     pairs = zip(candidate, reference, strict=True)
-    return "; ".join(_change(gene, before) for gene, before in pairs if gene != before) or SAME
+    return "; ".join(_describe_change(gene, before) for gene, before in pairs if gene != before) or NO_CHANGE
 
 
-def _change(gene: Gene, before: Gene) -> str:
+def _describe_change(gene: Gene, before: Gene) -> str:
     family = gene.technique.family
     if gene.technique == before.technique:
-        return f"changes {_name(gene)}: {_values(gene, before)}"
-    if before.technique.name == NOTHING:
+        return f"changes {_qualified_name(gene)}: {_changed_parameters(gene, before)}"
+    if before.technique.name == NONE:
         return f"adds {family} {gene}"
-    if gene.technique.name == NOTHING:
+    if gene.technique.name == NONE:
         return f"removes {family} {before}"
     return f"replaces {family} {before} by {gene}"
 
 
-def _values(gene: Gene, before: Gene) -> str:
+def _changed_parameters(gene: Gene, before: Gene) -> str:
     changed = [
         f"{key} {before.parameters[key]} → {value}"
         for key, value in gene.parameters.items()
         if value != before.parameters[key]
     ]
-    return ", ".join(changed) or "the numbers that were fitted"
+    return ", ".join(changed) or "the fitted numbers"
 
 
-def _name(gene: Gene) -> str:
+def _qualified_name(gene: Gene) -> str:
     """Return the name of the technique, qualified by its family if it is ambiguous."""
     name = gene.technique.name
-    alone = sum(name in family.techniques for family in FAMILIES) == 1
-    return name if alone else f"{gene.technique.family} {name}"
+    is_unique = sum(name in family.techniques for family in FAMILIES) == 1
+    return name if is_unique else f"{gene.technique.family} {name}"

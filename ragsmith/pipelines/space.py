@@ -1,8 +1,8 @@
-"""Search spaces: YAML to options, genome to candidate and back, feasibility and size.
+"""Search spaces: options, constraints, and the conversion between genomes and candidates. An example of a file:
 
     name: mine
     description: one sentence
-    imports: [my_techniques.py]                          # if any: Python files, relative to this one
+    imports: [my_techniques.py]                          # optional: Python files, relative to this one
     families:
       pre_embedding: [none, hype]
       retrieval:
@@ -12,8 +12,8 @@
     constraints:
       - forbid: {pre_embedding: hype, retrieval: bm25}
 
-A genome has the index of an option for each family. Every family must be listed. A space may also
-search over chunking and models; these genes follow those of the families:
+A genome has the index of an option for each family. Every family must be listed. A space may also search over chunking
+and models, whose genes follow those of the families:
 
     corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
     models: {embedder: [wordllama, "openai:text-embedding-3-small"]}
@@ -29,7 +29,7 @@ from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.genes import GENES, Candidate, Gene, label, make_gene
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_gene
 from ragsmith.techniques.families import FAMILIES, FILTER_INDEX, get_family
 from ragsmith.text.suggest import did_you_mean
 
@@ -37,7 +37,7 @@ Genome = tuple[int, ...]
 Constraint = Mapping[str, frozenset[str]]
 """Technique names by family; a candidate that matches all of them is infeasible."""
 
-ENUMERABLE = 2_000_000
+MAX_ENUMERATED = 2_000_000
 """Maximum number of combinations of constrained families that are enumerated to count feasible genomes."""
 
 
@@ -63,16 +63,16 @@ class Space:
     @property
     def settings(self) -> tuple[tuple[Gene, ...], ...]:
         """The options of settings that are part of the space."""
-        return self.options[GENES:]
+        return self.options[N_FAMILIES:]
 
-    def settled(self, candidate: Candidate) -> Candidate:
-        """Return ``candidate`` with the first option of each missing setting."""
+    def with_default_settings(self, candidate: Candidate) -> Candidate:
+        """Return ``candidate`` with the first option of each setting that it lacks."""
         present = {gene.technique.family for gene in candidate}
         return (*candidate, *(genes[0] for genes in self.settings if genes[0].technique.family not in present))
 
-    def of_families(self) -> Space:
+    def without_settings(self) -> Space:
         """Return the space without settings."""
-        return replace(self, options=self.options[:GENES]) if self.settings else self
+        return replace(self, options=self.options[:N_FAMILIES]) if self.settings else self
 
     @property
     def size(self) -> int:
@@ -85,7 +85,7 @@ class Space:
         if not self.forbidden:
             return self.size
         named = [i for i, f in enumerate(FAMILIES) if any(f.name in c for c in self.forbidden)]
-        if math.prod(self.sizes[i] for i in named) > ENUMERABLE:
+        if math.prod(self.sizes[i] for i in named) > MAX_ENUMERATED:
             raise SpaceError(f"space {self.name!r}: the constraints span too many combinations to count")
         free = math.prod(size for i, size in enumerate(self.sizes) if i not in named)
         ranges = [range(size) if i in named else range(1) for i, size in enumerate(self.sizes)]
@@ -123,21 +123,21 @@ class Space:
             return False
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
 
-    def without(self, unable: Callable[[Gene], bool]) -> Space:
-        """Return the space without the options for which ``unable`` returns True; the same space if there are none.
+    def without(self, is_excluded: Callable[[Gene], bool]) -> Space:
+        """Return the space without the options for which ``is_excluded`` is true; the same space if there are none.
 
         Raises:
             SpaceError: a family has no option left.
         """
-        left = tuple(tuple(gene for gene in genes if not unable(gene)) for genes in self.options)
-        if left == self.options:
+        remaining = tuple(tuple(gene for gene in genes if not is_excluded(gene)) for genes in self.options)
+        if remaining == self.options:
             return self
-        for name, genes, before in zip(self.names, left, self.options, strict=True):
+        for name, genes, before in zip(self.names, remaining, self.options, strict=True):
             if not genes:
                 raise SpaceError(f"space {self.name!r}: no option of {name} can be used, not even {before[0]}")
-        return replace(self, options=left)
+        return replace(self, options=remaining)
 
-    def adding(self, family: str, technique: str) -> Space:
+    def with_technique(self, family: str, technique: str) -> Space:
         """Return the space with all options of a technique; the same space if it has any of them."""
         place = FAMILIES.index(get_family(family, "options"))
         if any(gene.technique.name == technique for gene in self.options[place]):
@@ -148,47 +148,49 @@ class Space:
         options = (*self.options[:place], (*self.options[place], *genes), *self.options[place + 1 :])
         return replace(self, options=options)
 
-    def leaving_out(self, names: Sequence[str]) -> Space:
+    def without_options(self, names: Sequence[str]) -> Space:
         """Return the space without ``names``: ``FAMILY``, which leaves ``none``, or ``FAMILY.OPTION``.
 
         Raises:
-            SpaceError: an option is unknown, or no candidate would be left.
+            SpaceError: an option is unknown, or no candidate would remain.
         """
         space = self
         for name in names:
-            space = space._leaving_out(name)
+            space = space._without_option(name)
         return replace(space, name=f"{self.name} without {', '.join(names)}") if names else space
 
-    def _leaving_out(self, name: str) -> Space:
+    def _without_option(self, name: str) -> Space:
         family, dot, option = name.partition(".")
         options = self.options[FAMILIES.index(get_family(family, "--without"))]
         known = {gene.technique.name for gene in options}
         if not dot and "none" not in known:
-            raise SpaceError(f"--without {family}: a pipeline needs one; leave single options out, as {family}.OPTION")
+            raise SpaceError(f"--without {family}: a pipeline needs one; remove single options with {family}.OPTION")
         if dot and option not in known:
             raise SpaceError(
                 f"--without {name}: the space {self.name!r} has no such option: {did_you_mean(option, known)}"
             )
 
-        def goes(gene: Gene) -> bool:
+        def is_excluded(gene: Gene) -> bool:
             technique = gene.technique
             return technique.family == family and (technique.name == option if dot else technique.name != "none")
 
-        left = self.without(goes)
-        if left.feasible_size == 0:
-            raise SpaceError(f"--without {name}: the constraints of the space {self.name!r} forbid all that is left")
-        return left
+        space = self.without(is_excluded)
+        if space.feasible_size == 0:
+            raise SpaceError(
+                f"--without {name}: the constraints of the space {self.name!r} forbid all remaining pipelines"
+            )
+        return space
 
-    def of_rankings(self) -> Space:
-        """Return the space of rankings, with a single minimal option for each family after the filter.
+    def restricted_to_rankings(self) -> Space:
+        """Return the space for tuning retrieval alone, with a single minimal option for each family after the filter.
 
         Constraints on those families are removed, as they do not affect rankings.
         """
-        behind = FAMILIES[FILTER_INDEX + 1 :]
-        least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
-        named = {family.name for family in behind}
-        forbidden = tuple(constraint for constraint in self.forbidden if not named & set(constraint))
-        options = (*self.options[: FILTER_INDEX + 1], *((gene,) for gene in least), *self.settings)
+        later = FAMILIES[FILTER_INDEX + 1 :]
+        minimal = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in later)
+        names = {family.name for family in later}
+        forbidden = tuple(constraint for constraint in self.forbidden if not names & set(constraint))
+        options = (*self.options[: FILTER_INDEX + 1], *((gene,) for gene in minimal), *self.settings)
         return replace(self, options=options, forbidden=forbidden)
 
     def genomes(self) -> Iterator[Genome]:

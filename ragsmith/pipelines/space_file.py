@@ -34,10 +34,10 @@ def load_space(name_or_path: str | Path) -> Space:
 
 
 SECTIONS = {"corpus": CHUNK_SETTINGS, "models": ROLES}
-"""Sections that list values of settings."""
+"""Settings by the section that lists their values."""
 
 MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
-"""Minimum values in characters; shorter chunks are hardly a sentence."""
+"""Minimum values in characters; a shorter chunk would hardly hold a sentence."""
 
 
 class _SpaceReader:
@@ -97,7 +97,7 @@ class _SpaceReader:
             self._refuse_if(
                 not isinstance(values, list) or not values,
                 (section, name),
-                f"{name} must be a list of values, the one in use first",
+                f"{name} must be a list of values, the default first",
             )
             genes: list[Gene] = []
             for i, value in enumerate(values):
@@ -107,7 +107,7 @@ class _SpaceReader:
             yield tuple(genes)
 
     def _refuse_long_overlaps(self) -> None:
-        """Reject overlaps as long as the shortest chunks; without a listed size, these are not known here."""
+        """Reject overlaps as long as the shortest chunks, if the chunk sizes are listed."""
         listed = self._tree.mapping(("corpus",), optional=True)
         if "chunk_size" not in listed:
             return
@@ -120,21 +120,21 @@ class _SpaceReader:
             )
 
     def _value(self, name: str, value: Any, path: tuple[Any, ...]) -> Value:
-        """Return a value of a setting."""
+        """Return a validated value of a setting."""
         self._refuse_if(
             value == NONE and name in ROLES,
             path,
             f"{NONE} is no model to search over: leave out the techniques that need one",
         )
         if name in ROLES:
-            found = parse_models(self._tree, {name: value}, *path[:-1], affecting_results=True)[name]
-            if found.kind == OBJECT_KIND:
-                problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
+            model = parse_models(self._tree, {name: value}, *path[:-1], affecting_results=True)[name]
+            if model.kind == OBJECT_KIND:
+                problem = f"{model.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)
-            return found.to_record()
+            return model.to_record()
         if not is_instance_of(int, value) or value < MINIMUM_CHARACTERS[name]:
-            least = MINIMUM_CHARACTERS[name]
-            raise self._tree.error(path, f"{name} must be a whole number of characters from {least}, not {value!r}")
+            minimum = MINIMUM_CHARACTERS[name]
+            raise self._tree.error(path, f"{name} must be a whole number of characters from {minimum}, not {value!r}")
         return int(value)
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
@@ -152,22 +152,26 @@ class _SpaceReader:
                 if gene.technique.analysis_only:
                     name = gene.technique.name
                     raise self._tree.error(
-                        (*path, i), f"{name} reads the gold labels: `ragsmith audit` tries it by itself"
+                        (*path, i),
+                        f"{name} reads the gold labels, so no pipeline may contain it: `ragsmith audit` evaluates it",
                     )
                 genes.append(gene)
         return tuple(genes)
 
     def _is_possible(self, technique: Technique) -> bool:
-        """Whether ``all`` includes a technique: not if it reads gold labels or lacks a required predecessor."""
+        """Whether ``all`` includes a technique.
+
+        It leaves out techniques that read gold labels, and those whose required predecessors are not listed.
+        """
         tree: Any = self._tree.data
         families = tree["families"]
 
-        def lists(family: str, needed: Sequence[str]) -> bool:
+        def has_any(family: str, needed: Sequence[str]) -> bool:
             listed = families.get(family)
             names = (next(iter(item)) if isinstance(item, dict) and item else item for item in listed or ())
             return listed == "all" or (isinstance(listed, list) and any(name in needed for name in names))
 
-        return not technique.analysis_only and all(lists(*pair) for pair in technique.after.items())
+        return not technique.analysis_only and all(has_any(*pair) for pair in technique.after.items())
 
     def _expand(self, family: str, item: Any, path: tuple[Any, ...]) -> Iterator[Gene]:
         where = self._tree.where(*path)
@@ -179,15 +183,15 @@ class _SpaceReader:
             path,
             f"an option is a name or 'name: {{parameters}}', not {item!r}",
         )
-        name, given = next(iter(item.items()))
+        name, listed = next(iter(item.items()))
         self._refuse_if(
-            not isinstance(given, dict), path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}"
+            not isinstance(listed, dict), path, f"the parameters of {name} must be 'name: value' pairs, not {listed!r}"
         )
-        grid = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        grid = {key: value if isinstance(value, list) else [value] for key, value in listed.items()}
         for key, values in grid.items():
             self._refuse_if(not values, path, f"{name}: {key} has no values")
-        for chosen in itertools.product(*grid.values()):
-            yield make_gene(family, str(name), dict(zip(grid, chosen, strict=True)), where)
+        for combination in itertools.product(*grid.values()):
+            yield make_gene(family, str(name), dict(zip(grid, combination, strict=True)), where)
 
     def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
         self._refuse_if(
@@ -196,7 +200,7 @@ class _SpaceReader:
             "constraints must be a list of 'forbid: {family: technique, ...}'",
         )
         known = {f.name: {g.technique.name for g in genes} for f, genes in zip(FAMILIES, options, strict=True)}
-        found = []
+        constraints = []
         for i, item in enumerate(listed):
             path = ("constraints", i)
             self._refuse_if(
@@ -224,8 +228,8 @@ class _SpaceReader:
                 path,
                 "a constraint names at least two families; to drop one option, do not list it",
             )
-            found.append(constraint)
-        return tuple(found)
+            constraints.append(constraint)
+        return tuple(constraints)
 
     def _technique_constraints(self, options: Sequence[tuple[Gene, ...]]) -> Iterator[Constraint]:
         """Yield the constraints of techniques that only work after certain techniques of another family."""

@@ -1,4 +1,4 @@
-"""An engine that measures the time of each stage of a pipeline."""
+"""An engine that measures the latency of each stage of a pipeline."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Gold, Question
 
 START = "start"
-"""Loading of models, chunking and indexing, once before the first question."""
+"""The stage before the first question: loading of models, chunking and indexing."""
 
-WHOLE = "in all"
-"""The time from the question to the answer; includes the start for a cold pipeline."""
+TOTAL = "in all"
+"""The time from the question to the answer, which for a cold pipeline includes `START`."""
 
 _QUESTION_FAMILIES = [family.name for family in FAMILIES if family.tier != "collection"]
 STAGES = (START, *_QUESTION_FAMILIES[:-1], "generation", _QUESTION_FAMILIES[-1])
-"""The timed stages in order; retrieval is timed separately from the expansion that calls it."""
+"""The timed stages in order; retrieval is timed separately from the query expansion that calls it."""
 
 WARM, COLD = "warm", "cold"
-"""Whether models and index are loaded when a question arrives."""
+"""The state of a pipeline: whether its models and index are loaded when a question arrives."""
 
 Clock = Callable[[], float]
 """Returns seconds since a fixed time."""
@@ -33,14 +33,14 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """The time of a question in seconds, by stage and in total, on a ``warm`` or ``cold`` pipeline."""
+    """The latency of a question in seconds, by stage and in total; ``state`` is `WARM` or `COLD`."""
 
     question: str
     state: str
     seconds: Mapping[str, float]
 
 
-class Timed(Engine):
+class TimedEngine(Engine):
     """A copy of ``engine`` with empty caches; ``seconds`` sums the time of each stage."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
@@ -50,15 +50,15 @@ class Timed(Engine):
 
     def ask(self, candidate: Candidate, question: Question) -> dict[str, float]:
         """Return the seconds that ``candidate`` takes for ``question``, by stage and in total."""
-        self._way(candidate)  # building the collection is not timed
+        self._run_plan(candidate)  # building the collection is not timed
         self.seconds.clear()
         started = self._clock()
         self.answer(candidate, question)
-        took = self._clock() - started
-        return {**self.seconds, WHOLE: took}
+        total = self._clock() - started
+        return {**self.seconds, TOTAL: total}
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
-        """See `Engine.call`: retrieval is called from within another stage."""
+        """Call a technique, see `Engine.call`; retrieval is timed here, as it is called within another stage."""
         if gene.technique.family != "retrieval":
             return super().call(gene, arguments, gold)
         started = self._clock()
@@ -68,14 +68,14 @@ class Timed(Engine):
             self.seconds["retrieval"] += self._clock() - started
 
     def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
-        started, searched = self._clock(), self.seconds["retrieval"]
-        found = super()._technique(gene, reads, gold)
-        within = self.seconds["retrieval"] - searched
-        self.seconds[gene.technique.family] += self._clock() - started - within
-        return found
+        started, retrieval_before = self._clock(), self.seconds["retrieval"]
+        result = super()._technique(gene, reads, gold)
+        retrieval = self.seconds["retrieval"] - retrieval_before
+        self.seconds[gene.technique.family] += self._clock() - started - retrieval
+        return result
 
     def _generation(self, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
         started = self._clock()
-        found = super()._generation(reads)
+        result = super()._generation(reads)
         self.seconds["generation"] += self._clock() - started
-        return found
+        return result

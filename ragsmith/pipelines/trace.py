@@ -12,7 +12,7 @@ from ragsmith.types import Answer, Hits, LazyHits, Passage, Prompt
 
 
 class StageOutput:
-    """The output of a stage, numbered so that equal values have equal numbers while one of them is alive."""
+    """The output of a stage; equal values have equal numbers as long as one of them is referenced."""
 
     __slots__ = ("__weakref__", "_fingerprint", "number", "value")
 
@@ -31,7 +31,7 @@ class StageOutput:
 
 @dataclass(slots=True)
 class Trace:
-    """The outputs and usage of a candidate for a question by stage."""
+    """The outputs and the usage of a candidate for a question, by stage."""
 
     outputs: dict[str, StageOutput] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import SETTINGS, label
-from ragsmith.pipelines.stages import COLD, STAGES, WARM, WHOLE, StageTimes
+from ragsmith.pipelines.stages import COLD, STAGES, TOTAL, WARM, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
@@ -222,23 +222,23 @@ def latency_percentiles(
     found = []
     for state in (WARM, COLD):
         of_state = [timing for timing in timings if timing.state == state]
-        present = {station for timing in of_state for station in timing.seconds}
-        for station in (*(one for one in STAGES if one in present), *([WHOLE] if of_state else [])):
+        present = {stage for timing in of_state for stage in timing.seconds}
+        for stage in (*(one for one in STAGES if one in present), *([TOTAL] if of_state else [])):
             found.append(
-                _percentiles(ALL_QUESTIONS, state, station, [timing.seconds.get(station, 0.0) for timing in of_state])
+                _percentiles(ALL_QUESTIONS, state, stage, [timing.seconds.get(stage, 0.0) for timing in of_state])
             )
     by_group: defaultdict[str, list[float]] = defaultdict(list)
     for timing in timings:
         if timing.state == WARM:
             for group in groups(timing.question):
-                by_group[group].append(timing.seconds[WHOLE])
-    return (*found, *(_percentiles(group, WARM, WHOLE, by_group[group]) for group in sorted(by_group)))
+                by_group[group].append(timing.seconds[TOTAL])
+    return (*found, *(_percentiles(group, WARM, TOTAL, by_group[group]) for group in sorted(by_group)))
 
 
-def _percentiles(questions: str, state: str, station: str, seconds: Sequence[float]) -> Latency:
+def _percentiles(questions: str, state: str, stage: str, seconds: Sequence[float]) -> Latency:
     """Return percentiles over questions; a stage that did not run took 0 seconds."""
     p50, p90, p99 = (float(1000 * value) for value in np.quantile(seconds, [0.5, 0.9, 0.99]))
-    return Latency(questions, state, station, len(seconds), p50, p90, p99)
+    return Latency(questions, state, stage, len(seconds), p50, p90, p99)
 
 
 DIAGNOSED_PIPELINES = ("naive", "bm25", "recommended", "winner")

@@ -450,7 +450,7 @@ def history_table(report: RunReport) -> Table:
 def latencies_table(report: RunReport) -> Table:
     """Return latency percentiles by pipeline and stage."""
     rows = [
-        (TITLES.get(timed.name, timed.name), its.state, its.station, its.n, its.p50_ms, its.p90_ms, its.p99_ms)
+        (TITLES.get(timed.name, timed.name), its.state, its.stage, its.n, its.p50_ms, its.p90_ms, its.p99_ms)
         for timed in report.timed
         for its in timed.latencies
     ]

@@ -409,12 +409,12 @@ class Latency:
     """Percentiles in milliseconds of the latency of ``n`` questions, measured one at a time without cached replies.
 
     ``questions`` is the group: all, those of a type, or those with evidence in one kind of document. ``state`` is
-    ``warm`` if models and index were loaded, else ``cold``. ``station`` is a stage of the pipeline, or ``in all``.
+    ``warm`` if models and index were loaded, else ``cold``. ``stage`` is a stage of the pipeline, or ``in all``.
     """
 
     questions: str
     state: str
-    station: str
+    stage: str
     n: int
     p50_ms: float
     p90_ms: float

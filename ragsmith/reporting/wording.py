@@ -302,11 +302,11 @@ def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     return tuple(text.format(join_names(names, last)) for (last, text), names in said.items())
 
 
-def describe_winner(changed: int, stations: int) -> str:
+def describe_winner(changed: int, stages: int) -> str:
     """Describe how many stages of the winner differ from naive RAG."""
     if not changed:
         return "The winner is naive RAG: no change of a stage was an improvement."
-    return f"The {stations} stages of the winner; {changed} differ from naive RAG, whose options are above them."
+    return f"The {stages} stages of the winner; {changed} differ from naive RAG, whose options are above them."
 
 
 def explain_scores(report: RunReport) -> str:

@@ -26,7 +26,7 @@ from ragsmith.exported.requirements import (
     refuse_missing_packages,
     refuse_too_large,
 )
-from ragsmith.pipelines.genes import Candidate, difference, make_gene
+from ragsmith.pipelines.genes import Candidate, describe_changes, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.store.store import Store
@@ -110,7 +110,7 @@ def _compare_option(probe: Probe, alone: Evaluation, without: Evaluation, terms:
     return OptionFinding(
         family,
         str(probe.gene),
-        difference(probe.candidate, probe.reference),
+        describe_changes(probe.candidate, probe.reference),
         activity.compared,
         len({*alone.failures, *without.failures}),
         activity.share,
@@ -156,7 +156,7 @@ def option_pairs(space: Space) -> list[OptionPair]:
 
     Pairs that the constraints of the space forbid are left out.
     """
-    naive = space.settled(baseline("naive"))
+    naive = space.with_default_settings(baseline("naive"))
     pairs = []
     for place, options in enumerate(space.options):
         for genes in combinations(dict.fromkeys(options), 2):

@@ -35,7 +35,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import OBJECT_KIND, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import NO_USAGE, Meter, Usage
-from ragsmith.pipelines.engine import failing_as
+from ragsmith.pipelines.engine import stage_errors
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
 from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
@@ -287,7 +287,7 @@ class _ModelChecker:
         replies: list[Completion] = []
         problem = ""
         try:
-            with failing_as("task", task.name):
+            with stage_errors("task", task.name):
                 if is_chat_model(model):
                     problem = self._complete(model, task, inputs, replies)
                 else:

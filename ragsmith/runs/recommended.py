@@ -18,11 +18,11 @@ from ragsmith.effects import (
     ModelClasses,
     Prior,
     Recommendation,
-    corpus_of,
     prior_for,
-    read,
-    recommendations,
-    recommended,
+    profile_corpus,
+    read_effects,
+    recommend_pipeline,
+    recommend_pipelines,
 )
 from ragsmith.effects.knowledge import MIN_DATASETS, SHIPPED
 from ragsmith.errors import SpaceError
@@ -105,16 +105,16 @@ def recommend(
     sample = sample_shingles(data.documents)
     usable = knowledge.without(sample)
     setup = replace(setup, weights=knowledge.ranking)
-    corpus = corpus_of(data.documents)
+    corpus = profile_corpus(data.documents)
     feasible = _restrict_space(space, setup)
     weights = fitness.weights if fitness else Weights()
-    models = ModelClasses.of(setup.models)
-    chosen = recommended(feasible, usable, corpus, models, most_calls=most_calls, weights=weights)
+    models = ModelClasses.from_names(setup.models)
+    chosen = recommend_pipeline(feasible, usable, corpus, models, most_calls=most_calls, weights=weights)
     chosen = replace(chosen, candidate=add_general_weights(setup, chosen.candidate))
     return RecommendationResult(
         setup,
         corpus,
-        recommendations(feasible, usable, corpus, models, weights=weights),
+        recommend_pipelines(feasible, usable, corpus, models, weights=weights),
         chosen,
         tuple(one.name for one in usable.observed),
         tuple(one.name for one in knowledge.observed if one.overlaps(sample)),
@@ -132,13 +132,15 @@ def recommend_candidate(setup: Experiment, space: Space, fitness: Fitness) -> Ca
     knowledge = _select_knowledge(setup)
     if knowledge is None:
         return None
-    models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
+    models, corpus = ModelClasses.from_names(setup.models), profile_corpus(setup.dataset.documents)
     try:
         feasible = _restrict_space(space, setup)
-        recommendation = recommended(feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
+        recommendation = recommend_pipeline(
+            feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights
+        )
     except SpaceError:
         return None
-    return space.settled(recommendation.candidate)
+    return space.with_default_settings(recommendation.candidate)
 
 
 def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
@@ -149,9 +151,9 @@ def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learn
     """
     if fitness.is_custom:
         return None
-    knowledge = (_select_knowledge(setup) if learned else None) or replace(read(), observed=())
-    corpus = corpus_of(setup.dataset.documents, setup.split.search)
-    return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
+    knowledge = (_select_knowledge(setup) if learned else None) or replace(read_effects(), observed=())
+    corpus = profile_corpus(setup.dataset.documents, setup.split.search)
+    return prior_for(space, knowledge, corpus, ModelClasses.from_names(setup.models), fitness.weights)
 
 
 def _select_knowledge(setup: Experiment) -> Knowledge | None:
@@ -163,7 +165,7 @@ def _select_knowledge(setup: Experiment) -> Knowledge | None:
 @bounded_cache(1, key="the corpora left out")
 def _drop_overlapping(sample: tuple[int, ...]) -> Knowledge:
     """Return the effects learned on data sets whose documents do not overlap with ``sample``."""
-    return read().without(sample)
+    return read_effects().without(sample)
 
 
 @cache

@@ -255,7 +255,7 @@ class Run:
             ended = state in ("finished", "running")
             if not finished_before or (ended and self._differs_from(before)):
                 if ended:
-                    self._store.put_proposals(self.key, context.proposals, whole=True)
+                    self._store.put_proposals(self.key, context.proposals, replace_all=True)
                 finished = timestamp(context.now())
                 self._store.update_run(self.key, state, context.record.to_dict(), finished=finished)
         return RunOutcome(

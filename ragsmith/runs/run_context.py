@@ -144,9 +144,9 @@ DECIDING_CODE = (
     ("ragsmith.runs.choice", "simplify"),
     ("ragsmith.records.objectives", "compute_evaluation_costs"),
     ("ragsmith.records.front", "find_cheapest"),
-    ("ragsmith.effects.recommending", "recommended"),
+    ("ragsmith.effects.recommending", "recommend_pipeline"),
     ("ragsmith.effects.recommending", "prior_for"),
-    ("ragsmith.effects.corpus", "corpus_of"),
+    ("ragsmith.effects.corpus", "profile_corpus"),
     ("ragsmith.datasets.splits", "split"),
     ("ragsmith.datasets.splits", "stratify"),
 )

@@ -16,7 +16,7 @@ from ragsmith.evaluation.baselines import BASELINES, baseline, list_probes
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.pipelines.genes import Candidate, difference
+from ragsmith.pipelines.genes import Candidate, describe_changes
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import ProbeRecord
 from ragsmith.strategies.strategy import Costs, Genome, Observation, Pruned, SteppedSearch
@@ -165,7 +165,9 @@ def warm_start(
     probes: bool,
 ) -> WarmStart:
     """Evaluate the baselines and the ``recommended`` pipeline, and race the ``probes``, each option in naive RAG."""
-    rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
+    rivals = [space.with_default_settings(baseline(name)) for name in BASELINES] + (
+        [recommended] if recommended else []
+    )
     evaluations = evaluator.evaluate(rivals, questions)
     races.add_finished(evaluations)
     single = list_probes(space) if probes else []
@@ -185,7 +187,7 @@ def warm_start(
                 str(probe.gene),
                 key_of(probe.candidate),
                 key_of(probe.reference),
-                difference(probe.candidate, probe.reference),
+                describe_changes(probe.candidate, probe.reference),
             )
             for probe in single
         ),

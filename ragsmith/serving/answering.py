@@ -18,7 +18,7 @@ from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import release_free_memory
 from ragsmith.models.usage import Meter, Usage
-from ragsmith.pipelines.engine import Engine, failing_as
+from ragsmith.pipelines.engine import Engine, stage_errors
 from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, rewrite_question
 from ragsmith.serving.workers import CancellationToken
@@ -177,7 +177,7 @@ class PipelineService:
         meter = Meter()
         if turns:
             model = engine.gateway.language_model(engine.models.technique_model, meter)
-            with failing_as("conversation", "self_contained"):
+            with stage_errors("conversation", "self_contained"):
                 question = rewrite_question(model, turns, question)
         trace = engine.answer(self.pipeline.candidate, Question(question))
         usage = sum(trace.usage.values(), meter.total())

@@ -215,7 +215,7 @@ def make_tool_server(service: PipelineService, limits: ServingLimits, version: s
         explanation = await run(question, "explain", service.explain)
         return {
             "answer": explanation.answer,
-            "stages": to_json(explanation.stations),
+            "stages": to_json(explanation.stages),
             "passages": to_json(explanation.passages),
         }
 

@@ -1,1 +1,1 @@
-"""The store: paid replies, results and runs in an SQLite file or a PostgreSQL database."""
+"""The store of paid replies, results and runs: an SQLite file or a PostgreSQL database."""

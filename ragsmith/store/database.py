@@ -1,4 +1,4 @@
-"""Transactions on rows with checksums."""
+"""A database connection with transactions and checksummed rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ragsmith.store.engine import (
     create_file,
     enter_wal,
     file_engine,
-    is_unused,
     lacks_log,
     leave_wal,
-    log_of,
+    leave_wal_if_unused,
+    log_path,
     parse_location,
     refuse_foreign,
     server_engine,
@@ -56,8 +56,8 @@ class _ThreadConnection(threading.local):
 class Database:
     """An open database of the store; messages refer to it by ``name``.
 
-    ``path`` is None for a server; ``damaged`` contains the labels of the damaged rows read so far. ``is_log_missing``
-    is whether the file was not closed properly and its log was missing when it was opened.
+    ``path`` is None for a server; the keys of ``damaged`` are the labels of the damaged rows read so far.
+    ``is_log_missing`` is whether the file was not closed properly and its log was missing when it was opened.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Database:
         self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
         self._lock = threading.Lock()
         # connections of a server are limited, so the threads of a process share one
-        self._turn = self._lock if server else nullcontext()
+        self._connection_lock = self._lock if server else nullcontext()
         self._current = _ThreadConnection()
         self.closed = False
 
@@ -132,7 +132,7 @@ class Database:
         with translate_errors(self.name):
             if self.is_log_missing:  # unless another process has created one meanwhile
                 self._engine.dispose()
-                self.is_log_missing = is_unused(path)
+                self.is_log_missing = leave_wal_if_unused(path)
             enter_wal(path, timeout=timeout)
         with self.reading() as connection:
             stored_format(connection)  # a read creates the log, which marks the file as in use
@@ -149,13 +149,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Provide a connection with a consistent snapshot, or that of the transaction of this thread, if any."""
+        """Provide a connection with a consistent snapshot, or the connection of this thread's open transaction."""
         self._check_open()
         if self._current.connection is not None:
             yield self._current.connection
             return
         with (
-            self._turn,
+            self._connection_lock,
             translate_errors(self.name),
             self._reader.connect() as connection,
             self._current.using(connection),
@@ -166,16 +166,16 @@ class Database:
     def writing(self, *, urgent: bool = False) -> Iterator[Connection]:
         """Begin a transaction that is committed on exit and rolled back on an exception.
 
-        Other writers of a file wait; on a server only transactions of `writing_exclusively` with the same name do. An
-        ``urgent`` transaction waits at most `URGENT_SECONDS` for other threads of this process and then, on a server,
-        opens a second connection, as a transaction within `reading` does.
+        Other writers of a file wait; on a server, only transactions of `writing_exclusively` with the same name do.
+        An ``urgent`` transaction waits at most `URGENT_SECONDS` for other threads of this process and then, on a
+        server, opens a second connection, as a transaction within `reading` does.
         """
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
-        has_turn = self._current.connection is not None and self._turn is self._lock
+        holds_lock = self._current.connection is not None and self._connection_lock is self._lock
         with (
-            nullcontext() if has_turn else self._write_lock(URGENT_SECONDS if urgent else None),
+            nullcontext() if holds_lock else self._write_lock(URGENT_SECONDS if urgent else None),
             translate_errors(self.name),
             self._writer.begin() as connection,
             self._current.using(connection),
@@ -193,14 +193,14 @@ class Database:
                 self._lock.release()
 
     @contextmanager
-    def writing_exclusively(self, *what: str) -> Iterator[Connection]:
-        """Begin a transaction that excludes other transactions with the same name."""
+    def writing_exclusively(self, *name: str) -> Iterator[Connection]:
+        """Begin a transaction that excludes other transactions with the same ``name``."""
         with self.writing() as connection:
-            take_advisory_lock(connection, *what)
+            take_advisory_lock(connection, *name)
             yield connection
 
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
-        """Yield the decoded columns of the intact rows and add the labels of the others to ``damaged``."""
+        """Yield the decoded columns of intact rows, and add the labels of damaged ones to ``damaged``."""
         for row in connection.execute(statement).all():
             values = self.intact(table, tuple(row))
             if values is None:
@@ -253,7 +253,7 @@ class Database:
         """Return the size of the file and its log in bytes, or None for a server."""
         if self.path is None:
             return None
-        return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
+        return sum(file.stat().st_size for file in (self.path, log_path(self.path)) if file.exists())
 
     def close(self) -> None:
         """Close all connections; the last process to close a file checkpoints its log."""
@@ -279,7 +279,7 @@ def _read_only_engine(path: Path, timeout: float) -> Engine:
             stored_format(connection)
     except OperationalError:
         engine.dispose()
-        log = log_of(path)
+        log = log_path(path)
         if log.exists() and log.stat().st_size > 0:
             raise StoreError(
                 f"{path} has rows in its log {log.name} that cannot be read from a read-only folder: copy both files "

@@ -30,16 +30,16 @@ from ragsmith.text.redaction import redacted, remember_secret
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.01
-"""Seconds between attempts to change the journal mode of a file, to which the busy timeout does not apply."""
+"""Seconds between attempts to change the journal mode of a file; the busy timeout does not apply to them."""
 
 SERVER_TIMEOUT_FACTOR = 10
-"""Factor of the timeout for locks and connections on a server, whose queues may be long.
+"""Factor by which timeouts for locks and connections are longer on a server, whose queues may be long.
 
-Locks are always released: a server aborts the transaction of a process that has ended.
+A server releases the locks of a process that has ended, as it aborts its transaction.
 """
 
 WARN_SECONDS = 5.0
-"""Seconds of waiting for a connection before a warning."""
+"""Seconds of waiting for a connection after which a warning is issued."""
 
 CONNECTION_LIMIT_ERRORS = (
     "too many clients",
@@ -51,7 +51,7 @@ CONNECTION_LIMIT_ERRORS = (
 
 
 def parse_location(location: str | Path | URL) -> Path | URL:
-    """Return the path or server URL that ``location`` denotes; ``sqlite:///path`` is a path.
+    """Parse ``location`` to a path or a server URL; ``sqlite:///path`` is a path.
 
     Raises:
         WrongStore: ``location`` is neither.
@@ -101,10 +101,10 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     _mute_interruptions(engine)
 
     @event.listens_for(engine, "do_connect")
-    def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
+    def connect(dialect: Any, _record: object, arguments: Any, options: Any) -> Any:
         refused = dialect.loaded_dbapi.OperationalError
         patience = SERVER_TIMEOUT_FACTOR * timeout
-        return _connect_when_free(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
+        return _connect_when_free(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **options))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
@@ -116,7 +116,7 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
 
 
 def _mute_interruptions(engine: Engine) -> None:
-    """Keep the pool from logging a KeyboardInterrupt during the return of a connection, which it also raises."""
+    """Suppress the log message of a KeyboardInterrupt during the return of a connection; it is raised anyway."""
     pool = type(engine.pool)
     logging.getLogger(f"{pool.__module__}.{pool.__qualname__}").addFilter(_is_error)
 
@@ -149,14 +149,14 @@ def _connect_when_free(name: str, patience: float, refused: type[Exception], con
         pause = min(2 * pause, 2.0)
 
 
-def take_advisory_lock(connection: Connection, *what: str) -> None:
-    """Take the advisory lock named ``what`` until the end of the transaction.
+def take_advisory_lock(connection: Connection, *name: str) -> None:
+    """Take the advisory lock ``name`` until the end of the transaction.
 
-    On a server, row locks would not prevent two transactions from both inserting the first row. A file has a single
-    writer.
+    On a server, row locks would not prevent two transactions from inserting the same row. Files need no lock, as they
+    have a single writer.
     """
     if connection.dialect.name == "postgresql":
-        number = int.from_bytes(blake2b("\0".join(what).encode(), digest_size=8).digest(), signed=True)
+        number = int.from_bytes(blake2b("\0".join(name).encode(), digest_size=8).digest(), signed=True)
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
 
@@ -191,12 +191,12 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
 
 PAGE_BYTES = 16384
-"""Page size of files in bytes. Tables without row ids store at most a quarter of a page of a row in the B-tree: with
-pages of 4 KB, most results, of 1.4 KB, would need an overflow page, two thirds empty (99 MB instead of 42 MB)."""
+"""Page size of files in bytes. A table without row ids stores rows of up to a quarter of a page in the B-tree: with
+pages of 4 KB, most results, of 1.4 KB, would each need an overflow page, two thirds empty (99 MB instead of 42 MB)."""
 
 
 def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
-    """Open a connection in autocommit mode; invalid UTF-8 is replaced and then detected by the checksum of its row."""
+    """Open a connection in autocommit mode; invalid UTF-8 is replaced, which the checksum of the row then detects."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
@@ -209,7 +209,7 @@ def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
 
 
 def create_file(path: Path) -> None:
-    """Create an empty file that is only readable by its owner, unless it exists."""
+    """Create an empty file that only its owner can read, unless it exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -243,7 +243,7 @@ def refuse_foreign(path: Path) -> None:
         raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache")
 
 
-def log_of(path: Path) -> Path:
+def log_path(path: Path) -> Path:
     """Return the path of the write-ahead log of a file."""
     return path.with_name(path.name + "-wal")
 
@@ -270,13 +270,13 @@ def leave_wal(path: Path) -> None:
 
 def lacks_log(path: Path, *, timeout: float) -> bool:
     """Return whether a file that is not yet open is in WAL mode without its log."""
-    if log_of(path).exists():
+    if log_path(path).exists():
         return False
     with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
         return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
-def is_unused(path: Path) -> bool:
+def leave_wal_if_unused(path: Path) -> bool:
     """Leave WAL mode and return True if a file has no other open connection, otherwise return False."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
         return _execute_unless_busy(connection, "PRAGMA journal_mode = DELETE")
@@ -299,17 +299,17 @@ def translate_errors(name: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise StoreError(explain(name, str(error.orig))) from error
+        raise StoreError(explain_error(name, str(error.orig))) from error
     except NoConnection as error:  # the pool is exhausted
-        raise StoreError(explain(name, "lock timeout")) from error
+        raise StoreError(explain_error(name, "lock timeout")) from error
     except sqlite3.Error as error:
-        raise StoreError(explain(name, str(error))) from error
+        raise StoreError(explain_error(name, str(error))) from error
     except UnicodeDecodeError as error:  # raised by the driver for a damaged schema
-        raise StoreError(explain(name, "malformed")) from error
+        raise StoreError(explain_error(name, "malformed")) from error
 
 
-def explain(name: str, message: str) -> str:
-    """Return a sentence that explains the error message of a driver and its remedy."""
+def explain_error(name: str, message: str) -> str:
+    """Explain the error message of a driver and its remedy in a sentence about the database ``name``."""
     reasons = {
         "database is locked": "is held by another process: wait for it to end, then run the same command again",
         "lock timeout": "is held by another process: wait for it to end, then run the same command again",

@@ -45,7 +45,7 @@ def statistics(database: Database) -> Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged row: its ``table:key``, a description (``what``), and the consequence of its loss (``cost``)."""
+    """A damaged row: its label ``table:key``, its description ``what``, and ``cost``, the consequence of its loss."""
 
     row: str
     what: str
@@ -71,7 +71,7 @@ ROW_DESCRIPTIONS = {
     "claim": "claim on a call that is being made",
     "lease": "a process that makes calls",
 }
-"""Templates of descriptions of rows by table; ``dataset`` is the name of the data set."""
+"""Templates of row descriptions by table; ``dataset`` is the name of the data set."""
 
 LOSS_CONSEQUENCES = {
     "model_call": "requested again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
@@ -81,12 +81,12 @@ LOSS_CONSEQUENCES = {
     "run": "no report of it before the same search runs again",
     "proposal": "missing in reports before the same search runs again",
     "fit": "learned again where it is needed",
-    "spending": "that run asks before it sends anything more",
-    "latency": "measured again by the same search, which may then go another way",
+    "spending": "that run requires confirmation before it sends further requests",
+    "latency": "measured again by the same search, which may then propose other pipelines",
     "finding": "not shown before the same command computes it again",
     "diagnosis": "missing in reports before the same search runs again",
-    "look": "numbered anew when it is repeated",
-    "looked": "no longer counted here, only in the ledger of the user",
+    "look": "given a new number when it is repeated",
+    "looked": "counted only in the ledger of the user, not here",
     "traits": "learned again with the next requests",
     "failed_call": "requested once more where it is needed",
 }

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """A data set with evaluations, and its last name."""
+    """A data set with stored evaluations, and its latest name."""
 
     digest: str
     name: str
@@ -43,7 +43,7 @@ class DatasetRow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """The configuration of a candidate that is evaluated on a data set, given by its digest."""
+    """The configuration of a candidate that is evaluated on a data set; ``dataset`` is its digest."""
 
     key: str
     dataset: str
@@ -52,7 +52,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """The result of a question of an evaluation; ``attempts`` includes earlier attempts once the row is stored."""
+    """The result of a question of an evaluation; a stored row counts all ``attempts``, a new one only its own."""
 
     evaluation: str
     question: str
@@ -63,7 +63,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """The latency of a pipeline for a question on a kind of machine; ``value`` is seconds or a failure."""
+    """The latency of a pipeline for a question on a kind of machine; ``value`` is in seconds, or a failure."""
 
     evaluation: str
     machine: str
@@ -83,7 +83,10 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, slots=True)
 class LookRow:
-    """A use of test questions: its number, the number of questions not used before, the day, and all digests."""
+    """A use of test questions for a verdict.
+
+    ``fresh`` is the number of questions not used before, and ``questions`` are the digests of all.
+    """
 
     look: str
     number: int
@@ -166,7 +169,7 @@ def row_label(table: Table, row: Sequence[object]) -> str:
     return f"{table.name}:{'/'.join(map(str, row[: len(table.primary_key)]))}"
 
 
-def columns_of(row: object) -> tuple[object, ...]:
+def column_values(row: object) -> tuple[object, ...]:
     """Return the fields of a row dataclass in order."""
     row_type: Any = type(row)
     return tuple([getattr(row, name) for name in _fields(row_type)])
@@ -201,7 +204,7 @@ def _insert_into_server(table: Table) -> postgresql.Insert:
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Return consecutive slices of ``size`` items, as databases limit the parameters of a statement."""
+    """Yield consecutive slices of ``size`` items, as databases limit the number of parameters of a statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 

@@ -1,7 +1,7 @@
 """The tables of the store and the validation of their rows.
 
-A row with a valid checksum may still not have the structure that readers expect, for example if another program wrote
-it. Such a row counts as damaged: it is reported and computed again. Only the fields that readers use are validated.
+A row with a valid checksum may still lack the structure that readers expect, for example if another program wrote it.
+Such a row counts as damaged: it is reported and computed again. Only the fields that readers use are validated.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ FAILED_CALL = _table(
 )
 """Failed requests, under the key of the reply: see `ragsmith.gateway.failures`."""
 CLAIM = _table("claim", _key("key"), _text("owner"))
-"""Calls that a process is making, so that other processes wait for them."""
+"""Calls that a process is making, for which other processes wait instead of repeating them."""
 LEASE = _table("lease", _key("owner"), _text("process"), _integer("heartbeat"))
 """Leases of the processes with claims; ``heartbeat`` changes while they run."""
 
@@ -149,7 +149,7 @@ DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("val
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
 """Uses of test questions for a verdict: see `ragsmith.comparison.questions`."""
 LOOKED = _table("looked", _key("question"), _key("look"))
-"""Uses of test questions by question, so that a new use reads only the rows of its questions."""
+"""Uses of test questions by question; a new use reads only the rows of its questions."""
 
 TABLES = tuple(METADATA.sorted_tables)
 

@@ -1,8 +1,8 @@
 """The spending of runs: a row per run, increased before a request is sent and corrected with its reply.
 
-A row is durable when `SpendLedger.spend` returns, so that it never understates the spending, even if the process is
-killed. Damaged or missing rows and a lost log are detected; the run then continues only after the user confirms the
-amount spent.
+A row is durable when `SpendLedger.spend` returns, so it never understates the spending, even if the process is killed.
+Damaged or missing rows and a lost log are detected; the run then continues only after the user confirms the amount
+spent.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from sqlalchemy import Connection, select
 from ragsmith.errors import SpendingDamaged
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spending, Spent
 from ragsmith.store.database import Database
-from ragsmith.store.engine import log_of, take_advisory_lock
-from ragsmith.store.rows import columns_of
+from ragsmith.store.engine import log_path, take_advisory_lock
+from ragsmith.store.rows import column_values
 from ragsmith.store.schema import RUN, SPENDING
 
-LOST_RUNS = ""
-"""The key of a row that stands for the runs of a lost log."""
+LOST_LOG_KEY = ""
+"""The key of the row that is written if a log was lost: runs without a row may have been in it."""
 
-IN_DOUBT = "was damaged before, or lacks what was in a log of its cache that is gone"
-DAMAGED = "is not what was written"
-GONE = "is gone"
+IN_DOUBT = "was damaged before, or lacks the rows of a missing log of its cache"
+DAMAGED = "is damaged"
+MISSING = "is missing"
+"""The predicates of messages about the record of a run; the subject is the spending record."""
 
 
 class SpendLedger:
@@ -33,19 +34,19 @@ class SpendLedger:
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """Add to the spending of a run, or return None if a limit would be exceeded; atomic between processes."""
         with self._database.writing_exclusively("spending", key) as connection:
-            known = self._read_intact(connection, key)
-            after = known.spent + amount
+            current = self._read_intact(connection, key)
+            after = current.spent + amount
             if limits.exceeded(after):
                 return None
             if amount != NOTHING_SPENT:
-                self._write(connection, key, after, in_doubt=bool(known.damage))
+                self._write(connection, key, after, in_doubt=bool(current.damage))
         return after
 
     def settle(self, connection: Connection, key: str, amount: Spent) -> None:
         """Add the cost of replies in the transaction that stores them, without checking limits."""
         take_advisory_lock(connection, "spending", key)
-        known = self._read_intact(connection, key)
-        self._write(connection, key, known.spent + amount, in_doubt=bool(known.damage))
+        current = self._read_intact(connection, key)
+        self._write(connection, key, current.spent + amount, in_doubt=bool(current.damage))
 
     def spending(self, key: str) -> Spending:
         """Return the spending of a run, after inserting a row for a new run."""
@@ -54,17 +55,17 @@ class SpendLedger:
             if stored is not None:
                 return stored
             if connection.execute(select(RUN.c.key).where(RUN.c.key == key)).first() is not None:
-                return Spending(NOTHING_SPENT, GONE)
-            if self._read(connection, LOST_RUNS) is not None:
+                return Spending(NOTHING_SPENT, MISSING)
+            if self._read(connection, LOST_LOG_KEY) is not None:
                 return Spending(NOTHING_SPENT, IN_DOUBT)
             self._write(connection, key, NOTHING_SPENT)
         return Spending(NOTHING_SPENT)
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
-        """Replace a damaged row by the amount that the user states."""
+        """Replace a damaged row by ``spent``, the amount that the user states; None keeps it in doubt."""
         with self._database.writing_exclusively("spending", key) as connection:
-            stored = self._read(connection, key) or Spending(NOTHING_SPENT, GONE)
-            if not stored.damage:  # another process has replaced it
+            stored = self._read(connection, key) or Spending(NOTHING_SPENT, MISSING)
+            if not stored.damage:  # another process has replaced the row
                 return stored.spent
             accepted = stored.spent.maximum(spent or NOTHING_SPENT)
             self._write(connection, key, accepted, in_doubt=spent is None)
@@ -76,28 +77,28 @@ class SpendLedger:
         if path is None or not self._database.is_log_missing:
             return ""
         with self._database.writing() as connection:
-            for run in (LOST_RUNS, *connection.execute(select(SPENDING.c.run)).scalars().all()):
-                known = self._read(connection, run) or Spending(NOTHING_SPENT)
-                if known.damage != DAMAGED:
-                    self._write(connection, run, known.spent, in_doubt=True)
+            for run in (LOST_LOG_KEY, *connection.execute(select(SPENDING.c.run)).scalars().all()):
+                current = self._read(connection, run) or Spending(NOTHING_SPENT)
+                if current.damage != DAMAGED:
+                    self._write(connection, run, current.spent, in_doubt=True)
         return (
-            f"{path} was not closed by its last user, and its log {log_of(path).name} is gone: what it may have held "
-            "is lost and is computed again where it is needed, and what was paid for it is not counted"
+            f"{path} was not closed by its last user, and its log {log_path(path).name} is missing: the rows in it, "
+            "if any, are lost and are computed again when needed, and their cost is not counted"
         )
 
     def _read_intact(self, connection: Connection, run: str) -> Spending:
-        """Return the row of a run that this process has started.
+        """Return the spending of a run that this process has started.
 
         Raises:
             SpendingDamaged: the row was damaged after the start.
         """
-        known = self._read(connection, run)
-        if known is None or known.damage == DAMAGED:
+        current = self._read(connection, run)
+        if current is None or current.damage == DAMAGED:
             raise SpendingDamaged(
-                f"the record of what this run has spent was damaged in {self._database.name} while it went on: "
-                "run the same command again to see what is left of it"
+                f"the spending record of this run was damaged in {self._database.name} during the run: "
+                "run the same command again to see what remains of it"
             )
-        return known
+        return current
 
     def _read(self, connection: Connection, run: str) -> Spending | None:
         row = connection.execute(select(SPENDING).where(SPENDING.c.run == run)).first()
@@ -110,5 +111,5 @@ class SpendLedger:
         return Spending(Spent(*amounts), "" if state == "known" else IN_DOUBT)
 
     def _write(self, connection: Connection, run: str, spent: Spent, *, in_doubt: bool = False) -> None:
-        row = (run, *columns_of(spent), "in doubt" if in_doubt else "known")
+        row = (run, *column_values(spent), "in doubt" if in_doubt else "known")
         self._database.put(connection, SPENDING, [row], replacing=True)

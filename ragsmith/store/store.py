@@ -39,7 +39,7 @@ from ragsmith.store.rows import (
     RunState,
     add_checksum,
     batches,
-    columns_of,
+    column_values,
     newer_result,
     upsert,
 )
@@ -88,7 +88,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Looks:
-    """The uses of test questions (looks), within a transaction."""
+    """The uses of test questions (looks), in an open transaction."""
 
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
@@ -108,7 +108,7 @@ class Looks:
 
     def put(self, row: LookRow) -> None:
         """Store a look, replacing the one with the same key."""
-        self._database.put(self._connection, LOOK, [columns_of(row)], replacing=True)
+        self._database.put(self._connection, LOOK, [column_values(row)], replacing=True)
         self._database.put(self._connection, LOOKED, [(question, row.look) for question in row.questions])
 
 
@@ -117,12 +117,12 @@ MAX_LISTED = 10
 
 
 class _KeyExists(Exception):
-    """Rolls back an insert of results of which some are already stored."""
+    """Raised to roll back an insert of results if some are already stored."""
 
 
 @contextmanager
 def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
-    """Open ``cache`` as a context manager; a `Store` is yielded as it is and stays open.
+    """Provide the store at ``cache``, which is closed on exit; an open `Store` is provided unchanged and stays open.
 
     With ``read_only``, a `DamagedRows` warning at the end lists the damaged rows that were read.
 
@@ -140,7 +140,7 @@ def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterato
                 more = f" and {len(store.damaged) - MAX_LISTED:,} more" if len(store.damaged) > MAX_LISTED else ""
                 warnings.warn(
                     f"damaged in {store.place}, and left out: {', '.join(store.damaged[:MAX_LISTED])}{more}; "
-                    "the same search again computes what was there",
+                    "run the same search again to compute these rows anew",
                     DamagedRows,
                     stacklevel=3,
                 )
@@ -222,20 +222,20 @@ class Store(SpendLedger):
         if model not in self._vector_lengths:
             length = func.length(MODEL_CALL.c.value)
             of_model = select(length).where(MODEL_CALL.c.model == model)
-            usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
-            self._vector_lengths[model] = connection.execute(usual).scalar_one()
+            most_frequent = of_model.group_by(length).order_by(func.count().desc()).limit(1)
+            self._vector_lengths[model] = connection.execute(most_frequent).scalar_one()
         return self._vector_lengths[model]
 
-    def sample_calls(self, model: str, most: int) -> list[StoredCall]:
-        """Return up to ``most`` calls of a model in the order of their keys, which are digests: a random sample."""
-        rows = self._all(MODEL_CALL, MODEL_CALL.c.model == model, order=(MODEL_CALL.c.key,), most=most)
+    def sample_calls(self, model: str, limit: int) -> list[StoredCall]:
+        """Return up to ``limit`` calls of a model in the order of their keys, which as digests are a random sample."""
+        rows = self._all(MODEL_CALL, MODEL_CALL.c.model == model, order=(MODEL_CALL.c.key,), limit=limit)
         return [StoredCall(*row) for row in rows]
 
     def put_calls(
         self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
     ) -> None:
         """Store calls and the payment of a run in one transaction."""
-        rows = [columns_of(call) for call in calls]
+        rows = [column_values(call) for call in calls]
         with self._database.writing() as connection:
             if payment is not None and payment.amount != NOTHING_SPENT:
                 with suppress(SpendingDamaged):  # replies are paid and stored; the next reservation raises
@@ -263,7 +263,7 @@ class Store(SpendLedger):
         with self._database.writing_exclusively("failed_call") as connection:
             stored = self.failed_calls(call.key for call in failed)
             summed = [call.after(stored[call.key]) if call.key in stored else call for call in failed]
-            self._database.put(connection, FAILED_CALL, map(columns_of, summed), replacing=True)
+            self._database.put(connection, FAILED_CALL, map(column_values, summed), replacing=True)
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
@@ -276,21 +276,21 @@ class Store(SpendLedger):
         database = self._database
         with database.writing() as connection:
             if lease is not None:
-                database.put(connection, LEASE, [columns_of(lease)], replacing=True)
+                database.put(connection, LEASE, [column_values(lease)], replacing=True)
             calls = self.get_calls(keys)
             wanted = [key for key in sorted(set(keys)) if key not in calls]  # a fixed order prevents deadlocks
             holders = self._holders(connection, wanted)
-            gone = self._ended_owners(
+            ended = self._ended_owners(
                 connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone
             )
-            if gone or None in holders.values():
+            if ended or None in holders.values():
                 # of two processes that take over claims, the second reads the changes of the first
                 take_advisory_lock(connection, "claim")
                 holders = self._holders(connection, wanted)
                 damaged = [key for key, holder in holders.items() if holder is None]
-                expired = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
+                expired = CLAIM.c.owner.in_(ended) | CLAIM.c.key.in_(damaged)
                 connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(wanted), expired))
-            free = [key for key in wanted if holders.get(key) in {None, *gone}]
+            free = [key for key in wanted if holders.get(key) in {None, *ended}]
             claimed = {key for key, holder in holders.items() if holder == owner}
             if free:  # as late as possible, as other claimants of these keys wait until the transaction ends
                 statement = upsert(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
@@ -303,7 +303,7 @@ class Store(SpendLedger):
             return claimed - calls.keys(), calls
 
     def _holders(self, connection: Connection, keys: Sequence[str]) -> dict[str, str | None]:
-        """Return the owners of the claims on ``keys``; None for a damaged row."""
+        """Return the owners of the claims on ``keys``, by key; None for a damaged row."""
         rows = connection.execute(select(CLAIM).where(CLAIM.c.key.in_(keys)))
         return {row.key: row.owner if self._database.intact(CLAIM, tuple(row)) else None for row in rows}
 
@@ -322,7 +322,7 @@ class Store(SpendLedger):
     def renew(self, lease: Lease) -> None:
         """Write the heartbeat of a lease as an urgent transaction."""
         with self._database.writing(urgent=True) as connection:
-            self._database.put(connection, LEASE, [columns_of(lease)], replacing=True)
+            self._database.put(connection, LEASE, [column_values(lease)], replacing=True)
 
     def release(self, owner: str, key: str | None = None) -> None:
         """Delete a claim, or without ``key`` all claims and the lease of ``owner``."""
@@ -331,22 +331,21 @@ class Store(SpendLedger):
                 connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
                 return
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
-        with (
-            self._database.writing() as connection
-        ):  # a separate transaction, as a writer of a lease may wait for these claims
+        # a separate transaction, as a writer of a lease may wait for these claims
+        with self._database.writing() as connection:
             # includes leases of killed processes; a running one writes its row again with its next heartbeat
             connection.execute(delete(LEASE).where(LEASE.c.owner.not_in(select(CLAIM.c.owner))))
 
     # Capabilities of models
 
     def capabilities(self, model: str) -> ModelCapabilities | None:
-        """Return the known capabilities of a model."""
+        """Return the stored capabilities of a model, or None."""
         return next(
             (ModelCapabilities.from_dict(value) for _, value in self._keyed(TRAITS, [model], column="model")), None
         )
 
     def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
-        """Merge capabilities into those of a model."""
+        """Add capabilities to the stored ones of a model."""
         with self._database.writing_exclusively("traits", model) as connection:
             known = self.capabilities(model) or ModelCapabilities()
             self._database.put(connection, TRAITS, [(model, (known | capabilities).to_dict())], replacing=True)
@@ -363,7 +362,7 @@ class Store(SpendLedger):
 
     def put_evaluations(self, rows: Iterable[EvaluationRow]) -> None:
         """Store the configurations of evaluations in one transaction; existing rows are kept."""
-        self._put(EVALUATION, map(columns_of, rows), replacing=False)
+        self._put(EVALUATION, map(column_values, rows), replacing=False)
 
     def evaluation(self, key: str) -> EvaluationRow | None:
         """Return the evaluation with this key, or None."""
@@ -377,7 +376,7 @@ class Store(SpendLedger):
     # Fitted parameters
 
     def put_fit(self, key: str, dataset: str, value: Json) -> Json:
-        """Store fitted parameters; return those stored first under the key, which are kept."""
+        """Store fitted parameters unless the key has some; return the stored ones."""
         self._put(FIT, [(key, dataset, value)], replacing=False)
         return self.fits([key]).get(key, value)
 
@@ -395,7 +394,7 @@ class Store(SpendLedger):
         database = self._database
         # rows are nearly always new; stored rows are only read and merged otherwise
         with suppress(_KeyExists), database.writing() as connection:
-            if database.put(connection, RESULT, map(columns_of, rows)) < len(rows):
+            if database.put(connection, RESULT, map(column_values, rows)) < len(rows):
                 raise _KeyExists  # rolls back the transaction
             return list(rows)
         with database.writing() as connection:
@@ -410,7 +409,9 @@ class Store(SpendLedger):
                 new = newer_result(changed.get(key) or stored.get(key), row)
                 if new is not None:
                     changed[key] = new
-            database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))
+            database.put(
+                connection, RESULT, map(column_values, changed.values()), replacing=True, final=("state", "ok")
+            )
         return list({**stored, **changed}.values())
 
     def _stored_results(self, connection: Connection, rows: Sequence[ResultRow]) -> dict[tuple[str, str], ResultRow]:
@@ -426,8 +427,8 @@ class Store(SpendLedger):
         """Return the results of an evaluation by question."""
         return self.results_many([evaluation])[evaluation]
 
-    def results_again(self, evaluation: str) -> dict[str, ResultRow]:
-        """Return `results`; if the store is closed, open its location read-only."""
+    def results_reopened(self, evaluation: str) -> dict[str, ResultRow]:
+        """Return `results`, reopening the store read-only if it is closed."""
         if not self._database.closed:
             return self.results(evaluation)
         with Store.open(self.location, read_only=True) as store:
@@ -455,7 +456,7 @@ class Store(SpendLedger):
             stored = self.latencies([row.evaluation], row.machine)[row.evaluation].get(row.question)
             if stored is not None and stored.state == "ok":
                 return stored
-            self._database.put(connection, LATENCY, [columns_of(row)], replacing=True)
+            self._database.put(connection, LATENCY, [column_values(row)], replacing=True)
         return row
 
     def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, dict[str, LatencyRow]]:
@@ -469,7 +470,7 @@ class Store(SpendLedger):
     def put_diagnoses(self, rows: Sequence[DiagnosisRow]) -> None:
         """Store diagnoses, replacing existing ones."""
         if rows:
-            self._put(DIAGNOSIS, map(columns_of, rows))
+            self._put(DIAGNOSIS, map(column_values, rows))
 
     def diagnoses(self, evaluations: Iterable[str]) -> dict[str, dict[str, Json]]:
         """Return the diagnoses by evaluation and question; every evaluation has an entry."""
@@ -516,12 +517,12 @@ class Store(SpendLedger):
         rows = [RunRow(*row) for row in self._all(RUN)]
         return sorted(rows, key=lambda row: (row.started or "", row.key))
 
-    def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, whole: bool = False) -> None:
-        """Store proposals of a run, replacing those at the same positions or, with ``whole``, all of them."""
+    def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, replace_all: bool = False) -> None:
+        """Store proposals of a run, replacing those at the same positions or, with ``replace_all``, all of them."""
         with self._database.writing_exclusively("run", run) as connection:
-            if whole:
+            if replace_all:
                 connection.execute(delete(PROPOSAL).where(PROPOSAL.c.run == run))
-            self._database.put(connection, PROPOSAL, ((run, *columns_of(row)) for row in rows), replacing=True)
+            self._database.put(connection, PROPOSAL, ((run, *column_values(row)) for row in rows), replacing=True)
 
     def proposals(self, run: str) -> list[ProposalRow]:
         """Return the proposals of a run, sorted by position."""
@@ -565,8 +566,8 @@ class Store(SpendLedger):
         table: Table,
         *conditions: ColumnElement[bool],
         order: Sequence[Column[Any]] = (),
-        most: int | None = None,
+        limit: int | None = None,
     ) -> list[list[Json]]:
-        statement = select(table).where(*conditions).order_by(*order).limit(most)
+        statement = select(table).where(*conditions).order_by(*order).limit(limit)
         with self._database.reading() as connection:
             return list(self._database.fetch(connection, table, statement))

@@ -26,7 +26,7 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames, partition_models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
+from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, StageTimes
 from ragsmith.records.objectives import load_timings, store_timings
 from ragsmith.reporting.results import latency_percentiles
 from ragsmith.store.store import LatencyRow, Store
@@ -85,13 +85,13 @@ def test_each_station_has_the_time_that_passed_there(tiny_folder: Path, pipeline
     warm = {timing.question: timing.seconds for timing in timings if timing.state == WARM}
     assert warm.keys() == {example.id for example in examples}
     for seconds in warm.values():
-        spent = {station: took for station, took in seconds.items() if took}
-        assert spent == {"retrieval": EMBEDDED, "reranking": RERANKED, WHOLE: EMBEDDED + RERANKED}
+        spent = {stage: took for stage, took in seconds.items() if took}
+        assert spent == {"retrieval": EMBEDDED, "reranking": RERANKED, TOTAL: EMBEDDED + RERANKED}
     cold = [timing.seconds for timing in timings if timing.state == COLD]
     assert len(cold) == COLD_STARTS
     for seconds in cold:
         assert seconds[START] >= EMBEDDED  # the collection has to be embedded first
-        assert seconds[WHOLE] == seconds[START] + EMBEDDED + RERANKED
+        assert seconds[TOTAL] == seconds[START] + EMBEDDED + RERANKED
 
 
 def test_nothing_is_remembered_between_questions(tiny_folder: Path, pipeline: Build) -> None:
@@ -108,8 +108,8 @@ def test_nothing_is_remembered_between_questions(tiny_folder: Path, pipeline: Bu
     st.lists(st.floats(0, 9)),
 )
 def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]], cold: list[float]) -> None:
-    timings = [StageTimes(f"q{i}", WARM, {**its, WHOLE: sum(its.values())}) for i, its in enumerate(warm)]
-    timings += [StageTimes(f"q{i}", COLD, {START: took, WHOLE: took}) for i, took in enumerate(cold)]
+    timings = [StageTimes(f"q{i}", WARM, {**its, TOTAL: sum(its.values())}) for i, its in enumerate(warm)]
+    timings += [StageTimes(f"q{i}", COLD, {START: took, TOTAL: took}) for i, took in enumerate(cold)]
     found = latency_percentiles(timings, lambda question: ["type even"] if int(question[1:]) % 2 == 0 else [])
     assert {one.state for one in found} == {WARM, *([COLD] if cold else [])}
     for one in found:
@@ -117,7 +117,7 @@ def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]],
             seconds = cold
         else:
             chosen = timings[: len(warm)][:: 2 if one.questions == "type even" else 1]
-            seconds = [timing.seconds.get(one.station, 0.0) for timing in chosen]
+            seconds = [timing.seconds.get(one.stage, 0.0) for timing in chosen]
         assert one.n == len(seconds)
         expected = [1000 * value for value in np.percentile(seconds, [50, 90, 99])]
         assert [one.p50_ms, one.p90_ms, one.p99_ms] == pytest.approx(expected)
@@ -127,9 +127,9 @@ def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]],
 def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Store) -> None:
     weighed = store.put_latency(LatencyRow("key", "machine", "a", "ok", 0.5))
     first = [
-        StageTimes("a", WARM, {WHOLE: 1.0}),
-        StageTimes("b", WARM, {WHOLE: 2.0}),
-        StageTimes("b", COLD, {WHOLE: 3.0}),
+        StageTimes("a", WARM, {TOTAL: 1.0}),
+        StageTimes("b", WARM, {TOTAL: 2.0}),
+        StageTimes("b", COLD, {TOTAL: 3.0}),
     ]
     store_timings(store, "key", "digest", "machine", first)
     assert load_timings(store, ["key", "other"]) == {"key": {"machine": first}}

@@ -297,7 +297,7 @@ def test_more_questions_and_another_split_leave_the_kept_scores_comparable(home:
     [
         ("document", "the documents have changed"),
         ("question", "its questions have changed"),
-        ("gone", "1 of its 18 questions no longer exist, q00 the first of them"),
+        ("gone", "1 of its 18 questions no longer exist, the first is q00"),
         ("embedder", "the embedder that marks"),
     ],
 )

@@ -299,9 +299,9 @@ def test_what_is_printed_has_whole_words_alone(winner: Path, ragsmith: Command, 
 
 def test_the_same_as_json_is_consistent(winner: Path, ragsmith: Command) -> None:
     told = json.loads(ragsmith("explain", winner, "market-1", "--json").out)
-    stations = {station["family"]: station for station in told["stations"]}
-    before, after = stations["query_expansion"]["hits"], stations["reranking"]["hits"]
-    kept = stations["passage_filter"]
+    stages = {stage["family"]: stage for stage in told["stages"]}
+    before, after = stages["query_expansion"]["hits"], stages["reranking"]["hits"]
+    kept = stages["passage_filter"]
     assert {hit["chunk"] for hit in after} <= {hit["chunk"] for hit in before}
     assert [hit["place"] for hit in kept["hits"]] == [1, 2]
     assert len(kept["hits"]) + len(kept["dropped"]) == len(after)
@@ -310,7 +310,7 @@ def test_the_same_as_json_is_consistent(winner: Path, ragsmith: Command) -> None
     assert told["cause"] in [cause.value for cause in Cause]
     assert told["prompt"].startswith("[1] ")
     assert told["scores"].keys() == {"fitness", "retrieval", "generation", "judge"}
-    assert stations["query_expansion"]["queries"] == [told["question"]]
+    assert stages["query_expansion"]["queries"] == [told["question"]]
 
 
 def test_a_question_is_known_by_its_text_too(winner: Path, ragsmith: Command) -> None:

@@ -17,7 +17,7 @@ from ragsmith.cli import run as command
 from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.effects.knowledge import SHIPPED
-from ragsmith.effects.recommending import Recommendation, alike
+from ragsmith.effects.recommending import Recommendation, merge_equal_classes
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.exported.collection import Collection
@@ -52,7 +52,7 @@ def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, fol
         "a pipeline that was recommended has none; its techniques, models and documents are available" in verified.err
     )
     file.write_text(file.read_text().replace("embedder: wordllama:", "embedder: before:"))
-    assert "recommended has none; its models are others: embedder wordllama:" in ragsmith("verify", file).err
+    assert "recommended has none; its models have changed: embedder wordllama:" in ragsmith("verify", file).err
     ragsmith("recommend", folder, "-o", file, "--calls", 1)
     assert ragsmith("recommend", folder, "-o", file, "--calls", 1).err == ""
     file.write_text("something of mine")
@@ -64,10 +64,10 @@ def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, fol
 def test_classes_of_costs_are_together_where_the_same_is_recommended() -> None:
     one = Recommendation(baseline("naive"), 1, 1.0, 0.01, 0.02, -0.03, 0.05, (), 7, ())
     two, most, other = (replace(one, most_calls=2), replace(one, most_calls=None), replace(one, most_calls=2, gain=0.3))
-    assert alike([one, two, most]) == [[one, two, most]]
-    assert alike([one, other, most]) == [[one], [other], [most]]
-    assert alike([one, two, replace(most, gain=0.3)]) == [[one, two], [replace(most, gain=0.3)]]
-    assert alike([]) == []
+    assert merge_equal_classes([one, two, most]) == [[one, two, most]]
+    assert merge_equal_classes([one, other, most]) == [[one], [other], [most]]
+    assert merge_equal_classes([one, two, replace(most, gain=0.3)]) == [[one, two], [replace(most, gain=0.3)]]
+    assert merge_equal_classes([]) == []
 
 
 def test_for_programs(ragsmith: Command, folder: Path, tmp_path: Path) -> None:

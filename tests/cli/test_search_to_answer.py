@@ -342,13 +342,13 @@ def test_a_damaged_row_is_named_wherever_it_is_met(
 ) -> None:
     cache = damage("update result set value = replace(value, 'answer', 'another')")
     shown = ragsmith("report", "--cache", cache, "-o", tmp_path / "out")
-    assert re.search(r"warning: damaged in .*, and left out: result:.* and [\d,]+ more; the same search", shown.err)
+    assert re.search(r"warning: damaged in .*, and left out: result:.* and [\d,]+ more; run the same search", shown.err)
     cache = damage("update evaluation set configuration = replace(configuration, 'bm25', 'vector')")
     shown = ragsmith("export", "--cache", cache, "--dataset", tiny_folder, "-o", tmp_path / "winner.yaml")
     assert (shown.code != 0) == ("and left out: evaluation:" in shown.err)
     cache = damage("update run set value = replace(value, 'genetic', 'random')")
     shown = ragsmith("runs", "--cache", cache)
-    assert re.search(r"and left out: run:\w+; the same search again computes what was there\n", shown.err)
+    assert re.search(r"and left out: run:\w+; run the same search again to compute these rows anew\n", shown.err)
 
 
 def test_verifying_a_damaged_cache_fails_and_names_every_row(

@@ -10,7 +10,7 @@ from learning import sample_of
 
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge, ObservedDataset
-from ragsmith.effects.terms import GROUPS, Labels, ModelClasses, labels_of
+from ragsmith.effects.terms import GROUPS, Labels, ModelClasses, option_labels
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 
@@ -38,7 +38,7 @@ def documents_of(name: str) -> tuple[int, ...]:
 
 def made_up(name: str, seed: int, space: Space, corpus: CorpusProfile) -> ObservedDataset:
     draw = Random(seed)
-    sample = tuple(labels_of(candidate) for candidate in sample_of(space, SAMPLE, name))
+    sample = tuple(option_labels(candidate) for candidate in sample_of(space, SAMPLE, name))
     level = draw.uniform(0.3, 0.6)
     own = {option: draw.gauss(0, 0.006) for option in WORTH}
 

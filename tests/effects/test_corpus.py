@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.effects.corpus import CorpusProfile, corpus_of
+from ragsmith.effects.corpus import CorpusProfile, profile_corpus
 from ragsmith.types import Document, Example, Modality, Span
 
 PROSE = "The tenant pays the rent on the first day of the month, and the landlord gives a receipt for it.\n"
@@ -18,7 +18,7 @@ GERMAN = "Der Mieter zahlt die Miete am ersten Tag des Monats, und der Vermieter
 
 def corpus(*texts: str, modality: Modality = Modality.PROSE, questions: tuple[Example, ...] = ()) -> CorpusProfile:
     documents = [Document(str(place), "", text, modality) for place, text in enumerate(texts)]
-    return corpus_of(documents, questions)
+    return profile_corpus(documents, questions)
 
 
 def question(*documents: str) -> Example:
@@ -58,14 +58,14 @@ def test_what_sets_documents_apart_is_said() -> None:
     known = [corpus(PROSE * 5), corpus(ROWS * 5)]
     assert corpus(PROSE * 4).unlike(known) == ()
     kind, size = replace(corpus(TALK * 5), characters=10**9, length=500.0).unlike(known)
-    assert kind == "these documents are of the kind conversation, and what is known was learned from prose, tables"
+    assert kind == "these documents are of the kind conversation, and the effects were learned from prose, tables"
     kind, language = corpus(GERMAN * 5).unlike(known)
-    assert kind == "these documents are of the kind not English, and what is known was learned from prose, tables"
-    assert language == "these documents are in de, and what is known was learned from en"
+    assert kind == "these documents are of the kind not English, and the effects were learned from prose, tables"
+    assert language == "these documents are in de, and the effects were learned from en"
     assert size.startswith("there are 1,000,000,000 characters, and ")
     assert corpus(PROSE).unlike([])
 
 
 def test_bundled_data_sets() -> None:
-    kinds = {name: corpus_of(load_dataset(name).documents).kind for name in ("law", "workshop")}
+    kinds = {name: profile_corpus(load_dataset(name).documents).kind for name in ("law", "workshop")}
     assert kinds == {"law": "prose", "workshop": "mixed"}

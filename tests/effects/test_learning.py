@@ -13,9 +13,9 @@ from learning import deviations, groups_of, learn, sample_of
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.datasets.splits import split
-from ragsmith.effects.knowledge import Knowledge, read
+from ragsmith.effects.knowledge import Knowledge, read_effects
 from ragsmith.effects.recommending import COST_CLASSES
-from ragsmith.effects.terms import labels_of
+from ragsmith.effects.terms import option_labels
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
@@ -59,9 +59,9 @@ def learned(
 
 
 def test_the_sample_has_every_option_alone_and_in_what_most_would_build(space: Space) -> None:
-    sample = [labels_of(candidate) for candidate in sample_of(space, 200, "seed")]
+    sample = [option_labels(candidate) for candidate in sample_of(space, 200, "seed")]
     assert len(sample) == len(set(sample)) == 200
-    assert sample[:2] == [labels_of(baseline("naive")), labels_of(baseline("bm25"))]
+    assert sample[:2] == [option_labels(baseline("naive")), option_labels(baseline("bm25"))]
     for place, options in enumerate(space.options):
         for option in map(str, options):
             assert sum(labels[place] == option for labels in sample) >= 2
@@ -104,7 +104,7 @@ def test_what_is_in_the_cache_is_not_computed_again(
 def test_how_it_was_made_is_kept(learned: tuple[Knowledge, Path], tmp_path: Path) -> None:
     knowledge, _ = learned
     write(knowledge, tmp_path / "effects.json")
-    assert read(tmp_path / "effects.json").made == {"space": "tiny", "pipelines": 16, "seed": 0}
+    assert read_effects(tmp_path / "effects.json").made == {"space": "tiny", "pipelines": 16, "seed": 0}
 
 
 def test_without_answers_only_retrieval_is_learned(learned: tuple[Knowledge, Path]) -> None:

@@ -12,8 +12,8 @@ from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.prior import Prior
-from ragsmith.effects.recommending import prior_for, recommended
-from ragsmith.effects.terms import PLAIN, ModelClasses, labels_of
+from ragsmith.effects.recommending import prior_for, recommend_pipeline
+from ragsmith.effects.terms import PLAIN, ModelClasses, option_labels
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
@@ -36,7 +36,7 @@ def test_many_at_once_are_as_one_by_one(
     """What is known, and with chat models also what is not."""
     means, deviations = prior_for(space, knowledge, prose, models).predict(drawn)
     beliefs = knowledge.beliefs(prose, models)
-    one_by_one = [beliefs.gain(labels_of(candidate), BM25) for candidate in drawn]
+    one_by_one = [beliefs.gain(option_labels(candidate), BM25) for candidate in drawn]
     assert np.column_stack([means, deviations]) == pytest.approx(np.array(one_by_one), abs=1e-9)
     assert (means[0], deviations[0]) == (0, 0)
 
@@ -52,7 +52,7 @@ def test_the_covariance_is_that_of_differences(
     (_, ours), (_, theirs) = prior.predict_genomes(first), prior.predict_genomes(second)
     joint = prior.covariance(first, second)
     for i, j in ((0, 0), (3, 7), (18, 9)):
-        _, apart = alone.gain(labels_of(drawn[1 + i]), labels_of(drawn[20 + j]))
+        _, apart = alone.gain(option_labels(drawn[1 + i]), option_labels(drawn[20 + j]))
         assert apart**2 == pytest.approx(ours[i] ** 2 + theirs[j] ** 2 - 2 * joint[i, j])
 
 
@@ -69,7 +69,7 @@ def test_the_covariance_agrees_with_the_deviations_and_is_one(
 
 def test_genomes_of_the_space_are_those_of_the_prior(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
-    named = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
+    named = recommend_pipeline(space, knowledge, prose, ModelClasses(), most_calls=None)
     (mean,), (deviation,) = prior.predict_genomes([space.genome(named.candidate)])
     assert (mean, deviation) == (pytest.approx(named.gain), pytest.approx(named.sd))
 

@@ -10,7 +10,7 @@ from weights import learn_weights, observations
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.effects.knowledge import Knowledge
-from ragsmith.effects.showing import weights_of
+from ragsmith.effects.showing import signal_weights
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import SHIPPED_FILES, GeneralWeights, load_shipped_weights
@@ -121,7 +121,7 @@ def test_it_is_noted_with_which_code_weights_were_learned(learned: GeneralWeight
 
 def test_every_signal_is_listed_with_what_it_weighs_without_each_data_set(learned: GeneralWeights) -> None:
     knowledge = Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=learned)
-    found = weights_of(knowledge)
+    found = signal_weights(knowledge)
     assert sorted((one.technique, one.signal) for one in found) == sorted(
         (technique, signal) for technique, its in learned.signals.items() for signal in its
     )
@@ -138,7 +138,7 @@ def test_every_signal_is_listed_with_what_it_weighs_without_each_data_set(learne
 
 
 def test_without_weights_of_its_own_knowledge_has_those_that_ship() -> None:
-    found = weights_of(Knowledge((), {"retrieval": START, "generation": START}, {}))
+    found = signal_weights(Knowledge((), {"retrieval": START, "generation": START}, {}))
     assert {(one.technique, one.signal): one.weight for one in found} == pytest.approx(
         {
             (f"{technique} (embedder: {embedder})", signal): weight

@@ -12,8 +12,8 @@ import pytest
 from effect_model import learned_from, write
 
 from ragsmith.effects.corpus import CorpusProfile
-from ragsmith.effects.knowledge import SHIPPED, Knowledge, read
-from ragsmith.effects.recommending import Recommendation, recommendations, recommended
+from ragsmith.effects.knowledge import SHIPPED, Knowledge, read_effects
+from ragsmith.effects.recommending import Recommendation, recommend_pipeline, recommend_pipelines
 from ragsmith.effects.terms import GROUPS, ModelClasses
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Weights
@@ -32,7 +32,7 @@ def named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> Named:
 
     def recommend(**changed: Any) -> Recommendation:
         given = {"space": space, "knowledge": knowledge, "corpus": prose, "models": ModelClasses(), "most_calls": 1}
-        return recommended(**{**given, **changed})
+        return recommend_pipeline(**{**given, **changed})
 
     return recommend
 
@@ -172,7 +172,7 @@ def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_s
     assert strange.gain == pytest.approx(known.gain)
     assert strange.sd > known.sd
     assert strange.unlike == (
-        "the embedder is of the class transformer, and what is known was learned with those of the class static",
+        "the embedder is of the class transformer, and the effects were learned with those of the class static",
     )
 
 
@@ -181,21 +181,21 @@ def test_a_space_that_only_dear_pipelines_are_in_is_refused(
 ) -> None:
     dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "srr")
     with pytest.raises(SpaceError, match="has no pipeline of at most 1 calls a question"):
-        recommended(dear, knowledge, prose, ModelClasses(), most_calls=1)
-    assert [one.most_calls for one in recommendations(dear, knowledge, prose, ModelClasses())] == [None]
+        recommend_pipeline(dear, knowledge, prose, ModelClasses(), most_calls=1)
+    assert [one.most_calls for one in recommend_pipelines(dear, knowledge, prose, ModelClasses())] == [None]
 
 
 def test_with_nothing_learned_nothing_is_known(named: Named, knowledge: Knowledge) -> None:
     found = named(knowledge=replace(knowledge, observed=()), most_calls=None)
     assert (found.gain, found.calls) == (0, 1)
     assert names(found) == {"bm25"}  # which is as good as anything else, and no risk
-    assert found.unlike == ("nothing was learned from any documents",)
+    assert found.unlike == ("no effects were learned from any documents",)
 
 
 def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     write(knowledge, first)
-    again = read(first)
+    again = read_effects(first)
     write(again, second)
     assert first.read_bytes() == second.read_bytes()
     assert again.observed[0].pipelines == knowledge.observed[0].pipelines
@@ -218,11 +218,11 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "effects.json"
     file.write_text(text)
     with pytest.raises(UsageError) as refused:
-        read(file)
+        read_effects(file)
     assert str(refused.value).startswith(f"{file}{said}")
     assert str(refused.value).endswith("`tools/effects.py` makes one")
     with pytest.raises(UsageError, match="there is no such file"):
-        read(tmp_path / "none.json")
+        read_effects(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(
     file = tmp_path / "effects.json"
     file.write_text(json.dumps(plain))
     with pytest.raises(UsageError) as refused:
-        read(file)
-    said = f"{file}: {place} is not what a file of learned effects has there: `tools/effects.py` makes one"
+        read_effects(file)
+    said = f"{file}: {place} is not valid in a file of learned effects: `tools/effects.py` makes one"
     assert str(refused.value) == said
 
 
@@ -270,6 +270,6 @@ def test_one_data_set_cannot_tell_what_is_general(knowledge: Knowledge) -> None:
 
 
 def test_classes_of_models() -> None:
-    assert ModelClasses.of(ModelNames()) == ModelClasses()
+    assert ModelClasses.from_names(ModelNames()) == ModelClasses()
     named = ModelNames("openai:gpt", "sentence-transformers:all", "rerank:some")
-    assert ModelClasses.of(named) == ModelClasses("chat", "chat", "chat", "transformer", "served")
+    assert ModelClasses.from_names(named) == ModelClasses("chat", "chat", "chat", "transformer", "served")

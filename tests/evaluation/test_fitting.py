@@ -12,7 +12,15 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.index import Index
-from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
+from ragsmith.pipelines.genes import (
+    Candidate,
+    Fit,
+    Gene,
+    configuration,
+    out_of_fold,
+    question_digest,
+    read_configuration,
+)
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter, query_expansion, retrieval
 from ragsmith.techniques.registry import Fitting, Technique
@@ -96,7 +104,7 @@ def test_questions_that_share_gold_are_held_out_together(tiny_setup: Experiment,
     fit = evaluation.candidate[4].fit
     assert fit is not None
     held = [set(questions) for questions, _ in fit.held_out]
-    gold = {mark(example.question): set(example.evidence) for example in tiny_setup.calibration}
+    gold = {question_digest(example.question): set(example.evidence) for example in tiny_setup.calibration}
     assert sorted(q for part in held for q in part) == sorted(gold)
     for one in held:
         for other in held:
@@ -148,11 +156,11 @@ def test_a_technique_that_cannot_learn_fails_and_says_why(
 
 
 def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> None:
-    fit = Fit({"n": 0}, (((mark("Who?"),), {"n": 1}), ((mark("When is it?"),), {"n": 2})))
+    fit = Fit({"n": 0}, (((question_digest("Who?"),), {"n": 1}), ((question_digest("When is it?"),), {"n": 2})))
     gene = Gene(passage_filter["top_k"], {"k": 3}, fit)
 
     def numbers(question: str) -> Mapping[str, Any]:
-        (faced,) = facing((gene,), question)
+        (faced,) = out_of_fold((gene,), question)
         assert faced.fit is not None
         return faced.fit.numbers
 
@@ -202,7 +210,7 @@ def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_befor
 @pytest.mark.parametrize("value", [None, 3, {}, {"numbers": {}}, {"numbers": {}, "held_out": [1]}])
 def test_numbers_that_were_not_exported_by_us_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="'fitted' must have"):
-        Fit.read(value)
+        Fit.from_dict(value)
 
 
 def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_with_others(
@@ -235,7 +243,7 @@ def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_wi
     assert {numbers["k"] for numbers in handed} == {2}
     plain = configuration(second.candidate)
     plain["passage_filter"]["parameters"]["how"] = "given"
-    with pytest.raises(SpaceError, match="learns nothing: drop 'fitted'"):
+    with pytest.raises(SpaceError, match="has nothing to fit: drop 'fitted'"):
         read_configuration(plain)
 
 

@@ -18,7 +18,7 @@ from weights import learned_weights
 from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import sample_shingles
-from ragsmith.effects.knowledge import Knowledge, read
+from ragsmith.effects.knowledge import Knowledge, read_effects
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import (
@@ -282,14 +282,14 @@ def test_a_damaged_file_is_refused_and_says_where(
 ) -> None:
     path = tmp_path / "learned.json"
     write(Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=known), path)
-    found = read(path).ranking
+    found = read_effects(path).ranking
     assert found is not None
     assert found.to_dict() == known.to_dict()
     plain = json.loads(path.read_text())
     changed(plain["ranking"], *damage[:-1], to=damage[-1])
     path.write_text(json.dumps(plain))
-    with pytest.raises(UsageError, match="'ranking' is not what a file of learned effects has there"):
-        read(path)
+    with pytest.raises(UsageError, match="'ranking' is not valid in a file of learned effects"):
+        read_effects(path)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

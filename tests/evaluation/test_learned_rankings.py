@@ -20,7 +20,7 @@ from ragsmith.evaluation.general_weights import GeneralWeights, load_shipped_wei
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import export_yaml
-from ragsmith.pipelines.genes import Candidate, Fit, configuration, facing, mark, read_configuration
+from ragsmith.pipelines.genes import Candidate, Fit, configuration, out_of_fold, question_digest, read_configuration
 from ragsmith.store.store import Store
 from ragsmith.techniques.listwise import solve
 from ragsmith.testing import example_documents
@@ -93,11 +93,11 @@ def test_a_search_question_is_answered_with_weights_learned_without_its_fold(
         without = learned_from(wrong, store, candidate, family, everyone - set(part))
         assert without["weights"] != whole["weights"]
         for question in (wrong.examples[one].question for one in part):
-            assert fit_of(facing(evaluation.candidate, question), family).numbers == without
+            assert fit_of(out_of_fold(evaluation.candidate, question), family).numbers == without
     for example in wrong.split.test:
-        assert fit_of(facing(evaluation.candidate, example.question), family).numbers == whole
+        assert fit_of(out_of_fold(evaluation.candidate, example.question), family).numbers == whole
     held = {question for questions, _ in fit.held_out for question in questions}
-    assert held == {mark(one.question) for one in wrong.calibration}
+    assert held == {question_digest(one.question) for one in wrong.calibration}
 
 
 def test_fitted_weights_are_kept_and_read_back(wrong: Experiment, store: Store, pipeline: Build) -> None:

@@ -100,7 +100,7 @@ def test_the_file_has_the_scores_of_its_test_questions(winner: Path, tiny_setup:
         mean = sum(scores[place] or 0.0 for scores in kept.scores.values()) / len(kept.scores)
         assert mean == pytest.approx(loaded.expected["test"][name], abs=1e-6)
     assert Reference.from_dict(kept.to_dict()) == kept
-    assert kept.why_incomparable(loaded.setup, loaded.fitness) == ""
+    assert kept.incomparability(loaded.setup, loaded.fitness) == ""
 
 
 def test_an_older_file_keeps_none_and_a_wrong_one_is_refused(changed: Callable[..., Path]) -> None:

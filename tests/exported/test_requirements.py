@@ -106,7 +106,8 @@ def test_a_space_that_lacks_what_an_option_needs_is_refused(tmp_path: Path) -> N
 
 def test_a_technique_that_reads_the_gold_is_in_no_space(tmp_path: Path) -> None:
     with pytest.raises(
-        SpaceError, match=r"space.yaml:\d+: oracle_router reads the gold labels: `ragsmith audit` tries"
+        SpaceError,
+        match=r"space.yaml:\d+: oracle_router reads the gold labels, so no pipeline may contain it: `ragsmith audit`",
     ):
         load_space(written(tmp_path, query_expansion="[none, oracle_router]"))
     everything = load_space(written(tmp_path, query_expansion="all"))

@@ -197,7 +197,7 @@ def test_what_changed_is_replaced_and_what_is_gone_goes(cache: Path, key: str) -
     with Store.open(cache) as store:
         rows = store.proposals(key)
         failed = ProposalRow(1, rows[1].step, rows[1].genome, "nowhere", {"fitness": None})
-        store.put_proposals(key, [rows[0], failed, *rows[2:]], whole=True)
+        store.put_proposals(key, [rows[0], failed, *rows[2:]], replace_all=True)
         mirror = mirror_run(store)
         found = trials(cache, mirror.study)
         assert (found[1].state, found[1].value) == (TrialState.FAIL, None)
@@ -206,7 +206,7 @@ def test_what_changed_is_replaced_and_what_is_gone_goes(cache: Path, key: str) -
             **{"questions scored": 0, "questions failed": 0},
         }
         assert mirror_run(store).written == 0
-        store.put_proposals(key, rows[:3], whole=True)
+        store.put_proposals(key, rows[:3], replace_all=True)
         assert mirror_run(store) == Mirror(key, mirror.study, 3, 1)
     after = trials(cache, mirror.study)
     assert [(t.number, t.value) for t in after] == [(row.position, row.fitness) for row in rows[:3]]
@@ -333,7 +333,7 @@ def test_a_dashboard_that_closes_last_has_taken_nothing_away(cache: Path) -> Non
     dashboard.engine.dispose()
     assert list(path.parent.glob("cache.sqlite*")) == [path]
     assert path.read_bytes()[18:20] == b"\2\2"  # still in WAL mode, as if its log were missing
-    with pytest.warns(Notice, match="what it may have held is lost"):
+    with pytest.warns(Notice, match="the rows in it, if any, are lost"):
         store = Store.open(path)
     with store:
         assert store.get_call("call") is not None
@@ -398,7 +398,7 @@ def test_a_search_that_writes_meanwhile_is_not_disturbed(cache: Path, key: str) 
         rows = store.proposals(key)
         try:
             for count in (1, 2, len(rows)):
-                store.put_proposals(key, rows[:count], whole=True)
+                store.put_proposals(key, rows[:count], replace_all=True)
                 assert mirror_run(store).trials == count
         finally:
             done.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.pipelines.genes import Candidate, Fit, difference
+from ragsmith.pipelines.genes import Candidate, Fit, describe_changes
 from ragsmith.techniques.families import FAMILIES
 
 Build = Callable[..., Candidate]
@@ -51,11 +51,11 @@ NAMED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 def test_a_difference_is_said_by_family(
     pipeline: Build, candidate: dict[str, Any], reference: dict[str, Any], said: str
 ) -> None:
-    assert difference(pipeline(**candidate), pipeline(**reference)) == said
+    assert describe_changes(pipeline(**candidate), pipeline(**reference)) == said
 
 
 def test_what_was_fitted_differently_is_a_difference(pipeline: Build) -> None:
     plain = pipeline()
     place = [family.name for family in FAMILIES].index("passage_filter")
     fitted = tuple(replace(g, fit=Fit({"a": 1})) if i == place else g for i, g in enumerate(plain))
-    assert difference(fitted, plain) == "changes top_k: the numbers that were fitted"
+    assert describe_changes(fitted, plain) == "changes top_k: the fitted numbers"

@@ -68,28 +68,28 @@ def test_a_bundled_space_can_be_loaded_and_says_what_it_is(name: str) -> None:
 
 def test_a_space_without_a_family_or_an_option_is_another_space() -> None:
     space = load_space("paper")
-    left = space.leaving_out(["passage_compress", "query_expansion.hyde"])
+    left = space.without_options(["passage_compress", "query_expansion.hyde"])
     options = dict(zip(FAMILY_NAMES, left.options, strict=True))
     assert [gene.technique.name for gene in options["passage_compress"]] == ["none"]
     assert "hyde" not in {gene.technique.name for gene in options["query_expansion"]}
     assert left.size == space.size // 3 * 7 // 8
     assert left.digest != space.digest
     assert left.name == "paper without passage_compress, query_expansion.hyde"
-    assert space.leaving_out([]) is space
+    assert space.without_options([]) is space
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("passage_compression", "--without: unknown family 'passage_compression': did you mean 'passage_compress'?"),
-        ("retrieval", "--without retrieval: a pipeline needs one; leave single options out, as retrieval.OPTION"),
+        ("retrieval", "--without retrieval: a pipeline needs one; remove single options with retrieval.OPTION"),
         ("retrieval.bm52", "--without retrieval.bm52: the space 'quick' has no such option: did you mean 'bm25'?"),
         ("passage_filter.top_k", "space 'quick': no option of passage_filter can be used, not even top_k"),
     ],
 )
 def test_what_cannot_be_left_out_is_said(name: str, said: str) -> None:
     with pytest.raises(SpaceError) as error:
-        load_space("quick").leaving_out([name])
+        load_space("quick").without_options([name])
     assert str(error.value).startswith(said)
 
 

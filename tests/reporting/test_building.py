@@ -217,7 +217,7 @@ def test_what_was_fitted_is_shown_with_its_pipeline(store: Store, registered: Ca
     put_toy(store)
     kept = dict(store.evaluation("toy: hybrid").configuration["pipeline"])  # type: ignore[union-attr]
     fit = Fit({"keep": 0.123456789})
-    kept["passage_filter"] = {"technique": "kept_share", "parameters": {}, "fitted": fit.plain()}
+    kept["passage_filter"] = {"technique": "kept_share", "parameters": {}, "fitted": fit.to_dict()}
     store.put_evaluations([EvaluationRow("toy: fitted", "digest of toy", {"pipeline": kept})])
     store.put_results([replace(row, evaluation="toy: fitted") for row in store.results("toy: hybrid").values()])
     value = dict(store.run("run").value)  # type: ignore[union-attr]

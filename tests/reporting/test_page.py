@@ -79,7 +79,7 @@ EXAMPLE = QuestionExample(
 )
 
 
-def test_the_picture_has_all_stations_and_marks_those_that_naive_rag_has_not(report: RunReport) -> None:
+def test_the_pipeline_diagram_has_all_stages_and_marks_those_that_differ_from_naive_rag(report: RunReport) -> None:
     found = pipeline_diagram(report)
     assert found is not None
     assert len(found.stages) == 9

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsmith.effects import CorpusProfile, ModelClasses, Prior, prior_for, read
+from ragsmith.effects import CorpusProfile, ModelClasses, Prior, prior_for, read_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
@@ -193,7 +193,7 @@ def replace_gene(candidate: Candidate, *genes: Gene) -> Candidate:
 def expecting() -> Prior:
     """Nothing but how much options may be worth is known."""
     return prior_for(
-        SPACE, replace(read(), observed=()), CorpusProfile(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses()
+        SPACE, replace(read_effects(), observed=()), CorpusProfile(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses()
     )
 
 

@@ -24,7 +24,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.measures.registry import REGISTERED_MEASURES, Measure
 from ragsmith.models.names import ModelNames
-from ragsmith.pipelines.genes import GENES
+from ragsmith.pipelines.genes import N_FAMILIES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
@@ -126,9 +126,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, t
 
 def test_settings_multiply_the_space(searched: Searched) -> None:
     space = searched.space
-    assert space.names[GENES:] == ("chunk_size", "chunk_overlap", "embedder")
-    assert space.sizes[GENES:] == (3, 2, 2)
-    assert space.size == space.of_families().size * 12
+    assert space.names[N_FAMILIES:] == ("chunk_size", "chunk_overlap", "embedder")
+    assert space.sizes[N_FAMILIES:] == (3, 2, 2)
+    assert space.size == space.without_settings().size * 12
     last = tuple(size - 1 for size in space.sizes)
     assert space.genome(space.candidate(last)) == last
 
@@ -137,7 +137,7 @@ def test_settings_multiply_the_space(searched: Searched) -> None:
     ("section", "said"),
     [
         ("corpus: {chunk_size: [50]}", "chunk_size must be a whole number of characters from 100, not 50"),
-        ("corpus: {chunk_size: 500}", "chunk_size must be a list of values, the one in use first"),
+        ("corpus: {chunk_size: 500}", "chunk_size must be a list of values, the default first"),
         ("corpus: {chunk_size: [500, 500]}", "chunk_size lists 500 twice"),
         ("corpus: {chunks: [500]}", "unknown key 'chunks'"),
         ("models: {embedder: [wordlama]}", "unknown embedder 'wordlama'; did you mean 'wordllama'?"),
@@ -176,8 +176,8 @@ def test_what_is_searched_over_is_not_given_as_well(searched: Searched, given: d
 
 def test_the_winner_names_every_setting(searched: Searched) -> None:
     families = [gene.technique.family for gene in searched.winner.candidate]
-    assert families[GENES:] == ["chunk_size", "chunk_overlap", "embedder"]
-    assert len({evaluation.candidate[GENES:] for evaluation in searched.met}) > 4
+    assert families[N_FAMILIES:] == ["chunk_size", "chunk_overlap", "embedder"]
+    assert len({evaluation.candidate[N_FAMILIES:] for evaluation in searched.met}) > 4
 
 
 def test_nothing_is_embedded_twice(searched: Searched) -> None:
@@ -195,7 +195,7 @@ def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> Non
     plain = Experiment(own.dataset, own.models, own.chunk_size, chunk_overlap=own.chunk_overlap)
     ranked = plain.engine()
     for question in tried.questions:
-        trace = ranked.rank(tried.candidate[:GENES], ragsmith.types.Question(own.examples[question].question))
+        trace = ranked.rank(tried.candidate[:N_FAMILIES], ragsmith.types.Question(own.examples[question].question))
         assert [hit.chunk.id for hit in trace.hits] == tried.records[question]["retrieved"]
 
 
@@ -214,7 +214,7 @@ def test_any_pipeline_of_it_is_verified_from_its_file(searched: Searched) -> Non
         loaded = Pipeline.load(file)
         assert loaded.verify() == []
         assert not loaded.changed_models()
-        assert len(loaded.candidate) == GENES
+        assert len(loaded.candidate) == N_FAMILIES
         assert loaded.ask("How high is the lighthouse?").answer
 
 
@@ -243,14 +243,14 @@ def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space
 
 def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
     setup, space = searched.setup, searched.space
-    first = space.settled(baseline("naive"))
+    first = space.with_default_settings(baseline("naive"))
     keys = {}
     for settings in itertools.product(*space.settings):
-        candidate = (*first[:GENES], *settings)
+        candidate = (*first[:N_FAMILIES], *settings)
         keys[settings] = evaluation_key(setup, candidate), ranking_key(setup, candidate)
     assert len({key for key, _ in keys.values()}) == 12
     assert len({key for _, key in keys.values()}) == 12
-    assert ranking_key(setup, first) == ranking_key(setup, first[:GENES])  # shared with a search without settings
+    assert ranking_key(setup, first) == ranking_key(setup, first[:N_FAMILIES])  # shared with a search without settings
 
 
 MEASURES = '''

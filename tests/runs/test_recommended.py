@@ -9,8 +9,8 @@ import pytest
 import ragsmith
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
-from ragsmith.effects import ModelClasses, corpus_of, prior_for
-from ragsmith.effects.knowledge import read
+from ragsmith.effects import ModelClasses, prior_for, profile_corpus
+from ragsmith.effects.knowledge import read_effects
 from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
@@ -98,7 +98,7 @@ def test_without_a_reranker_none_is_named(folder: Path) -> None:
 
 
 def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
-    known = read()
+    known = read_effects()
     assert len(known.observed) >= 4
     for name in ("law", "workshop"):
         data = ragsmith.load_dataset(name)
@@ -111,7 +111,7 @@ def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     assert prior is not None
     (naive, bm25), (unsure, sure) = prior.predict([baseline("naive"), baseline("bm25")])
     assert naive < bm25 == 0.0 == sure < unsure
-    others = read().without(sample_shingles(law.dataset.documents))
-    assert len(others.observed) == len(read().observed) - 1
-    corpus = corpus_of(law.dataset.documents, split(law.dataset).search)
+    others = read_effects().without(sample_shingles(law.dataset.documents))
+    assert len(others.observed) == len(read_effects().observed) - 1
+    corpus = profile_corpus(law.dataset.documents, split(law.dataset).search)
     assert prior_for(space, others, corpus, ModelClasses()).predict([baseline("naive")])[0] == pytest.approx([naive])

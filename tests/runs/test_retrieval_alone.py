@@ -80,11 +80,11 @@ def test_fitness_is_r(found: tuple[Result, Store, Path]) -> None:
 
 def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store, Path], space: Space) -> None:
     result, _, _ = found
-    cut = space.of_rankings()
+    cut = space.restricted_to_rankings()
     assert [len(options) for options in cut.options[FILTER_INDEX + 1 :]] == [1] * (len(FAMILIES) - FILTER_INDEX - 1)
     assert cut.options[: FILTER_INDEX + 1] == space.options[: FILTER_INDEX + 1]
     assert result.run_report.about.record.space.size == cut.size < space.size
-    assert cut.of_rankings() == cut
+    assert cut.restricted_to_rankings() == cut
 
 
 def test_rankings_are_those_of_a_full_evaluation(

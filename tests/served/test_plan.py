@@ -226,7 +226,7 @@ def test_each_choice_says_what_it_costs_and_how_it_is_left_out(setup: Experiment
     settings = replace(SETTINGS, max_evaluations=6, control="random")
     whole = plan(setup, dear, store, settings, sample=6)
     alone = plan(setup, dear, store, replace(settings, control="none"), sample=6)
-    short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
+    short = plan(setup, dear.without_options(["passage_compress"]), store, settings, sample=6)
     choices = {choice.flag: choice for choice in whole.choices}
     assert set(choices) == {
         "--control none",

@@ -65,11 +65,11 @@ def test_an_answer_is_that_of_ask_with_the_places_that_it_rests_on(serving: Serv
 def test_the_stages_of_an_answer_come_where_they_are_asked_for(serving: Serving, winner: Path) -> None:
     app = serving()
     assert sent(app, "POST", "/ask", {"question": QUESTION}).json["stages"] is None
-    stages = sent(app, "POST", "/ask", {"question": QUESTION, "stages": True}).json["stages"]["stations"]
+    stages = sent(app, "POST", "/ask", {"question": QUESTION, "stages": True}).json["stages"]["stages"]
     way = ragsmith.explain(winner, "What leaves from the north quay, and when?")
-    assert [stage["family"] for stage in stages] == [station.family for station in way.stations]
+    assert [stage["family"] for stage in stages] == [stage.family for stage in way.stages]
     explained = sent(app, "POST", "/explain", {"question": QUESTION}).json
-    assert [stage["family"] for stage in explained["stations"]] == [stage["family"] for stage in stages]
+    assert [stage["family"] for stage in explained["stages"]] == [stage["family"] for stage in stages]
     assert explained["scores"] == {}  # no judge is asked
 
 

@@ -241,7 +241,7 @@ def test_replies_are_kept_though_the_record_of_what_was_spent_is_damaged(path: P
         execute(path, "UPDATE spending SET tokens = 7")
         keep_reply(batched, "first")
         assert store.get_call("first") is not None
-        with pytest.raises(SpendingDamaged, match="while it went on"):
+        with pytest.raises(SpendingDamaged, match="during the run"):
             budget.before_attempt()
 
 
@@ -300,7 +300,7 @@ def test_damage_that_is_met_while_a_run_goes_on_stops_it(path: Path, damage: str
         budget = Budget(store, "run", LIMITS)
         budget.before_attempt()
         execute(path, damage)
-        with pytest.raises(SpendingDamaged, match="while it went on"):
+        with pytest.raises(SpendingDamaged, match="during the run"):
             store.spend("run", Spent(1), LIMITS)
 
 
@@ -310,12 +310,12 @@ def test_a_log_that_was_lost_is_remembered_by_later_commands(path: Path, tmp_pat
     if is_in_file:
         spend(path, [Spent(10)])
     copy = without_log(killed(path, tmp_path / "copy", [Spent(10)] * 5))
-    with pytest.warns(Notice, match="cache.sqlite-wal is gone: .* what was paid for it is not counted"):
+    with pytest.warns(Notice, match="cache.sqlite-wal is missing: .* their cost is not counted"):
         store = Store.open(copy)
     with store:
         store.spending("another")
     with Store.open(copy) as store:
-        with pytest.raises(SpendingDamaged, match="a log of its cache that is gone; at least"):
+        with pytest.raises(SpendingDamaged, match="a missing log of its cache; at least"):
             Budget(store, "run", LIMITS)
         with pytest.warns(Notice, match="accepted"):
             assert Budget(store, "run", LIMITS, accepted=Spent(60)).spent.calls == 60

@@ -296,7 +296,7 @@ def test_results_can_be_read_after_the_store_was_closed(tmp_path: Path) -> None:
     row = ResultRow("e", "q1", "ok", {"answer": "seven"})
     with Store.open(tmp_path / "cache.sqlite") as store:
         store.put_results([row])
-        assert store.results_again("e") == {"q1": row}
-    assert store.results_again("e") == {"q1": row}
+        assert store.results_reopened("e") == {"q1": row}
+    assert store.results_reopened("e") == {"q1": row}
     with pytest.raises(StoreError, match="is closed"):
         store.results("e")

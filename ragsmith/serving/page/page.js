@@ -57,7 +57,7 @@ function show(found, seconds) {
     $("cites").append(i ? ", " : "", link);
   });
   $("passages").replaceChildren(...found.passages.map(passageOf));
-  $("stages").replaceChildren(...(found.stages ? found.stages.stations.map(stageOf) : []));
+  $("stages").replaceChildren(...(found.stages ? found.stages.stages.map(stageOf) : []));
   $("feedback").hidden = !found.feedback;
   $("correcting").hidden = true;
   $("corrected").value = "";
