@@ -1,8 +1,8 @@
-"""Digests of values and fingerprints of code: a stored value is stale when either has changed.
+"""Digests of values and fingerprints of code: a stored result is stale if either has changed.
 
-Values have one canonical JSON form. Equal values have equal texts whatever the order of a mapping's keys, the process
-or the platform; what JSON cannot represent exactly (NaN, bytes, sets, arrays, mutable objects) is refused. Text is not
-normalised: NFC and NFD spellings differ, and so do 1, 1.0 and True.
+Values have one canonical JSON form, which does not depend on the order of keys, the process or the platform. Values
+that JSON cannot represent exactly (NaN, bytes, sets, arrays, mutable objects) raise an error. Text is not normalised:
+NFC and NFD spellings differ, and so do 1, 1.0 and True.
 
 Code is hashed by statement: the fingerprint of a function covers the statements that it uses by name, directly or not.
 """
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 from ragsmith.errors import UsageError
 
 VERSION = 1
-"""Part of every digest: raise it when the canonical form changes, and every key misses once."""
+"""Version of the canonical form, part of every digest: increasing it invalidates all stored keys."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 _SCALARS = frozenset({str, int, bool, type(None)})
@@ -50,18 +50,20 @@ def to_canonical_json(value: object) -> str:
     dataclasses (the object of the fields by which they are compared). A member of a ``StrEnum`` is its text. The result
     can always be encoded as UTF-8: lone surrogates are escaped.
 
-    Raises TypeError for any other type and ValueError for NaN, infinities and endless nesting, naming the place.
+    Raises:
+        TypeError: a value has another type; the message has its path.
+        ValueError: a number is NaN or infinite, or the value contains itself or is nested too deeply.
     """
     try:
         try:
             text = _ENCODER.encode(value if _is_json_encodable(value) else _to_json_types(value, None))
-        except ValueError:  # a number that is not finite, which has a place
+        except ValueError:  # a number is not finite: encode again, to name its path in the error
             text = _ENCODER.encode(_to_json_types(value, None))
     except RecursionError:
         raise ValueError("value is nested too deeply or contains itself: pass a flatter value") from None
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character, as in cut replies: JSON can represent it, UTF-8 cannot
+    except UnicodeEncodeError:  # a lone surrogate, as in truncated replies: JSON can represent it, UTF-8 cannot
         return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text
 
@@ -69,15 +71,18 @@ def to_canonical_json(value: object) -> str:
 def digest(*parts: object) -> str:
     """Return 32 hexadecimal digits (BLAKE2b, 16 bytes) over the version and the canonical form of ``parts``.
 
-    The borders between parts count: ``digest("ab", "c") != digest("a", "bc")``. Raises as `to_canonical_json` does.
+    The boundaries between parts count: ``digest("ab", "c") != digest("a", "bc")``.
+
+    Raises:
+        TypeError, ValueError: see `to_canonical_json`.
     """
     return blake2b(f"ragsmith/{VERSION}:{to_canonical_json(parts)}".encode(), digest_size=16).hexdigest()
 
 
 def _is_json_encodable(value: object) -> bool:
-    """Whether the encoder alone encodes ``value``: only JSON's own types and text keys.
+    """Whether the encoder accepts ``value`` as it is: JSON types and text keys only.
 
-    It raises itself for numbers that are not finite.
+    The encoder itself raises an error for numbers that are not finite.
     """
     kind = type(value)
     if kind is dict:
@@ -166,15 +171,15 @@ DECLARATIVE_MODULES = frozenset(
         "ragsmith.techniques.registry",
     }
 )
-"""Modules of declarations and errors, which cannot change what a function returns."""
+"""Modules of declarations and errors, which cannot change the result of a function and are not fingerprinted."""
 
 T = TypeVar("T")
 
 
 def not_fingerprinted(method: T) -> T:
-    """Mark a method of a class of this package that cannot change a stored result.
+    """Exclude a method of this package that cannot change a stored result, and the code that only it uses.
 
-    `fingerprint` ignores it, and the code that only it uses.
+    See `fingerprint`.
     """
     return method
 
@@ -187,10 +192,9 @@ _REFINEMENT_DEPTH = 3
 
 
 class _NameUse(NamedTuple):
-    """A name in a statement: its ``label`` there, and what it refers to.
+    """A name in a statement: its ``label`` there, and its referent, ``attribute`` of ``name`` of ``module``.
 
-    That is ``attribute`` of ``name`` of ``module``; "" for no attribute, for the whole module, and for the module of
-    the statement.
+    ``attribute`` is "" if there is none, ``name`` for a whole module, and ``module`` for that of the statement.
     """
 
     label: str
@@ -200,7 +204,7 @@ class _NameUse(NamedTuple):
 
 
 class _Statement(NamedTuple):
-    """A statement at the top of a module: the names it defines ("" among them if it does more), its text, its uses."""
+    """A top-level statement of a module: the names that it defines, with "" for side effects, its text and its uses."""
 
     defines: list[str]
     text: str
@@ -209,7 +213,7 @@ class _Statement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Module:
-    """A file of code, and the folder where its dotted name begins."""
+    """A source file with its dotted name, and the folder ``base`` that contains its top-level package."""
 
     name: str
     path: Path
@@ -222,17 +226,17 @@ class _Module:
 
     @property
     def is_declarative(self) -> bool:
-        """Whether it is one of `DECLARATIVE_MODULES`."""
+        """Whether the module is one of `DECLARATIVE_MODULES`."""
         return self.name in DECLARATIVE_MODULES and self.is_ours
 
     @cached_property
     def outline(self) -> list[_Statement]:
-        """Its statements."""
+        """The top-level statements."""
         return _load_outline(self.path, self.is_ours)
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """The positions of the statements that define each name; "" for those that do something."""
+        """The positions of the statements by the name that they define; "" for those with side effects."""
         found: dict[str, list[int]] = {}
         for at, statement in enumerate(self.outline):
             for name in statement.defines:
@@ -243,7 +247,8 @@ class _Module:
     def in_order(self) -> frozenset[int]:
         """The positions of the statements whose order counts.
 
-        They do something, or define a name that another defines, too, or use such a name; elsewhere all count.
+        These have side effects, or define or use a name that is defined more than once. In modules outside this
+        package, the order of all statements counts.
         """
         if not self.is_ours:
             return frozenset(range(len(self.outline)))
@@ -256,15 +261,15 @@ class _Module:
 
     @cached_property
     def effects(self) -> list[int]:
-        """The positions of the statements that do something besides defining names."""
+        """The positions of the statements with side effects."""
         return self.places.get("", [])
 
 
 DISTRIBUTION_NAMES = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "umap": "umap-learn", "yaml": "PyYAML"}
-"""The names of installed packages that are imported by another name."""
+"""The names of distributions whose import name differs."""
 
 _Node = tuple[_Module, int]
-"""A statement: its module, and its position there."""
+"""A statement, as its module and its position there."""
 
 
 @cache
@@ -523,7 +528,7 @@ def _parse_statements(source: str, is_ours: bool) -> list[_Statement]:
             ]
             continue
         names = _list_defined_names(node)
-        reader = _StatementReader(imports, own, keeps_docstrings, keeps_wording=not is_ours)
+        reader = _StatementReader(imports, own, keeps_docstrings, keeps_messages=not is_ours)
         read = reader.visit(node)
         if read is not None:
             statements.append(_Statement(names, ast.unparse(read), list(reader.uses)))
@@ -564,7 +569,7 @@ def _list_defined_names(node: ast.stmt) -> list[str]:
 
 
 class _StatementReader(ast.NodeTransformer):
-    """Normalises a statement and records the names it uses; imported names are numbered in the text."""
+    """Normalise a statement and record the names that it uses; imported names are numbered in its text."""
 
     def __init__(
         self,
@@ -572,13 +577,13 @@ class _StatementReader(ast.NodeTransformer):
         own: Container[str],
         keeps_docstrings: bool,
         *,
-        keeps_wording: bool,
+        keeps_messages: bool,
     ) -> None:
         self.uses: dict[_NameUse, None] = {}
         self._imports = dict(imports)
         self._own = own
         self._keeps_docstrings = keeps_docstrings
-        self._keeps_wording = keeps_wording
+        self._keeps_messages = keeps_messages
         self._labels: dict[str, str] = {}
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -588,12 +593,12 @@ class _StatementReader(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        if not self._keeps_wording:
+        if not self._keeps_messages:
             node.body = [statement for statement in node.body if not self._is_marked(statement)]
         return self.generic_visit(node)
 
     def _is_marked(self, node: ast.stmt) -> bool:
-        """Whether ``node`` is a method under `not_fingerprinted`."""
+        """Whether ``node`` is a method marked by `not_fingerprinted`."""
         return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
             isinstance(decorator, ast.Name) and self._imports.get(decorator.id) == _MARK
             for decorator in node.decorator_list
@@ -620,7 +625,7 @@ class _StatementReader(ast.NodeTransformer):
         return self.visit_Import(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if isinstance(node.exc, ast.Call) and not self._keeps_wording:
+        if isinstance(node.exc, ast.Call) and not self._keeps_messages:
             _MessageRemover().visit(node.exc)
         return self.generic_visit(node)
 
@@ -644,7 +649,7 @@ class _StatementReader(ast.NodeTransformer):
 
 
 class _MessageRemover(ast.NodeTransformer):
-    """Removes the words from the arguments of an error."""
+    """Remove the text from the arguments of an error."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.Constant("") if isinstance(node.value, str) else node

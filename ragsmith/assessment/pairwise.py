@@ -60,7 +60,7 @@ class ComparedPipeline:
 
 @dataclass(frozen=True, slots=True)
 class MeasureDifference:
-    """The means of both on the questions that have a measure; ``p`` is adjusted by Holm among the measures or types."""
+    """The means of two pipelines on the questions with a measure; ``p`` is adjusted by Holm over measures or types."""
 
     measure: str
     first: float
@@ -130,11 +130,11 @@ class PairwiseComparison:
         return self.measures[0]
 
     def gained(self, most: int) -> list[QuestionPair]:
-        """The questions with the largest gains."""
+        """Return up to ``most`` questions with the largest gains."""
         return [one for one in self.questions[:most] if one.gain > 0]
 
     def lost(self, most: int) -> list[QuestionPair]:
-        """The questions with the largest losses."""
+        """Return up to ``most`` questions with the largest losses."""
         return [one for one in self.questions[::-1][:most] if one.gain < 0]
 
 

@@ -66,7 +66,7 @@ def min_p(groups: int) -> float:
 
 
 def corrected_error(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
-    """Return a standard error with its correction G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
+    """Return a standard error corrected by G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
     if effective is None or effective <= 1:
         return error, max(1, groups - 1)
     wider = effective / (effective - 1) / (groups / (groups - 1))

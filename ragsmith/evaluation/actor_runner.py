@@ -465,7 +465,7 @@ def answer_request(gateway: Gateway, models: Mapping[ModelKey, Any], packed: byt
 
 
 def collect_remote_models(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
-    """Proxies of the models that only this process calls, and the models themselves."""
+    """Return proxies of the models that only this process calls, and the models themselves."""
     remote: dict[ModelKey, RemoteModel] = {}
     models: dict[ModelKey, Any] = {}
     for variant in setup.variants:

@@ -51,7 +51,6 @@ BUILTIN_FITNESSES: Mapping[str, Callable[[Mapping[str, float]], float]] = Mappin
 DEFAULT_FITNESS = "paper"
 """Name of the default fitness, the formula of the paper."""
 
-
 MeasureValues = Mapping[str, float | None]
 """The measures of a record by name; None for a measure that does not apply."""
 

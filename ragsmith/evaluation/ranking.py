@@ -57,12 +57,12 @@ class Terms:
         if not partial:
             return cls(questions, {}, max_failure_rate, 0.0, fitness)
         finished = {question for evaluation in evaluations for question in evaluation.records}
-        hopeless: dict[str, Record] = {}
+        failed_everywhere: dict[str, Record] = {}
         for evaluation in partial:
             for question, failure in evaluation.failures.items():
                 if question not in finished:
-                    hopeless.setdefault(question, failure)
-        excluded = {question: hopeless[question] for question in questions if question in hopeless}
+                    failed_everywhere.setdefault(question, failure)
+        excluded = {question: failed_everywhere[question] for question in questions if question in failed_everywhere}
         lowest = min([0.0, *(value for evaluation in evaluations for value in evaluation.values("fitness", fitness))])
         return cls(tuple(q for q in questions if q not in excluded), excluded, max_failure_rate, lowest, fitness)
 

@@ -55,7 +55,7 @@ def rank_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | N
 
 
 def finds_anything(evaluation: Evaluation) -> bool:
-    """Whether a pipeline finds anything relevant for any question."""
+    """Return whether a pipeline retrieves anything relevant for any question."""
     return any(evaluation.values("retrieval"))
 
 

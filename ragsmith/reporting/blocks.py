@@ -247,12 +247,12 @@ def question_cells(asked: QuestionResult) -> tuple[str, ...]:
 def pair_answers(
     asked: QuestionResult, shown: QuestionExample
 ) -> tuple[tuple[str, QuestionOutcome | None, PipelineAnswer], ...]:
-    """Winner and naive RAG on a question: its title, how it did, and what it answered."""
+    """Return the title, outcome and answer of the winner and of naive RAG on a question."""
     return (TITLES["winner"], asked.winner, shown.winner), (TITLES["naive"], asked.naive, shown.naive)
 
 
 def list_examples(report: RunReport) -> list[Examples]:
-    """The questions that are shown in full: those that gained most, those that lost most, and the worst."""
+    """Return the example questions: the largest gains, the largest losses, and the lowest scores of the winner."""
     asked = {one.question: one for one in report.questions.asked}
     found = []
     for why, title in EXAMPLE_TITLES.items():

@@ -51,7 +51,7 @@ def report_page(report: RunReport) -> str:
 
 
 def index_page(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
-    """The report across several data sets."""
+    """Render the report across several data sets as HTML."""
     listed = overview.overview_sections(reports, found or combine_reports(reports))
     return render("index.html.j2", reports=reports, notes=overview.list_notes(reports), sections=listed)
 
@@ -160,7 +160,7 @@ def report_markdown(report: RunReport) -> str:
 
 
 def index_markdown(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
-    """The report across several data sets."""
+    """Render the report across several data sets as Markdown."""
     parts = [
         "# Across data sets",
         *(f"> {_escape_prose(note)}" for note in overview.list_notes(reports)),
