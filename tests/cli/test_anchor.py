@@ -71,7 +71,7 @@ def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, anchor: Comman
     ]
 
 
-def test_what_was_not_anchored_says_why_and_where_it_may_be(anchor: Command, written: Path) -> None:
+def test_unanchored_questions_are_reported_with_reason_and_candidates(anchor: Command, written: Path) -> None:
     out = written / "mine"
     anchor("list.csv", out.name)
     nowhere, ambiguous, repeated = left_of(out)
@@ -82,7 +82,7 @@ def test_what_was_not_anchored_says_why_and_where_it_may_be(anchor: Command, wri
     assert (repeated["status"], repeated["reason"]) == ("repeated", "line 3 has the same question and answer")
 
 
-def test_a_candidate_that_somebody_chose_is_anchored_as_given(anchor: Command, written: Path) -> None:
+def test_a_candidate_chosen_by_a_user_is_anchored_unchanged(anchor: Command, written: Path) -> None:
     anchor("list.csv", "mine")
     _, ambiguous, _ = left_of(written / "mine")
     chosen = {**ambiguous, "evidence": ambiguous["candidates"][2:3]}
@@ -121,7 +121,7 @@ def test_documents_can_be_named_in_a_column(anchor: Command, written: Path) -> N
     assert left["reason"].startswith("there is no document 'scool.md'; did you mean")
 
 
-def test_quotations_that_are_lost_are_said_and_the_others_kept(anchor: Command, written: Path) -> None:
+def test_missing_quotations_are_reported_and_the_others_anchored(anchor: Command, written: Path) -> None:
     kept, lost = (
         "The choir sings in the chapel on the last Sunday of the month.",
         "The choir never sings at all in May.",
@@ -162,7 +162,7 @@ def test_questions_that_nothing_answers_need_no_evidence(anchor: Command, writte
     assert [example.answerable for example in load_dataset(written / "my").examples] == [True, False]
 
 
-def test_where_nothing_is_anchored_the_list_of_why_is_all_that_is_written(anchor: Command, written: Path) -> None:
+def test_without_anchored_questions_only_the_list_of_reasons_is_written(anchor: Command, written: Path) -> None:
     (written / "list.csv").write_text("question,answer\nQuel animal vit là?,Zèbre\n")
     shown = anchor("list.csv", "my")
     assert shown.code == 1
@@ -185,7 +185,7 @@ def test_where_nothing_is_anchored_the_list_of_why_is_all_that_is_written(anchor
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_written(
+def test_invalid_requests_are_refused_before_anything_is_written(
     ragsmith: Command, written: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.chdir(written)
@@ -272,7 +272,7 @@ def edited(tmp_path: Path, tiny_folder: Path) -> Path:
     return folder
 
 
-def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Command, edited: Path) -> None:
+def test_moved_and_changed_evidence_is_repaired_and_missing_evidence_is_listed(ragsmith: Command, edited: Path) -> None:
     shown = ragsmith("dataset", "anchor", "--repair", edited)
     assert (shown.code, shown.err) == (1, "")
     assert shown.out.splitlines() == [
@@ -296,7 +296,7 @@ def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Com
     assert len(load_dataset(edited).examples) == 23  # every span stands where it says
 
 
-def test_lines_that_need_nothing_are_kept_to_the_letter(ragsmith: Command, edited: Path) -> None:
+def test_lines_without_errors_are_unchanged(ragsmith: Command, edited: Path) -> None:
     questions = edited / "questions.jsonl"
     spaced = questions.read_text().replace('"id": "market-1"', '"id":   "market-1"')
     questions.write_text(spaced)
@@ -315,7 +315,7 @@ def test_repairing_again_changes_nothing(ragsmith: Command, edited: Path) -> Non
     assert (edited / "questions.jsonl").read_bytes() == before
 
 
-def test_a_data_set_that_was_not_edited_is_said_to_stand(ragsmith: Command, tmp_path: Path, tiny_folder: Path) -> None:
+def test_an_unedited_data_set_is_reported_as_unchanged(ragsmith: Command, tmp_path: Path, tiny_folder: Path) -> None:
     shutil.copytree(tiny_folder, tmp_path / "island")
     shown = ragsmith("dataset", "anchor", "--repair", tmp_path / "island")
     assert shown.code == 0
@@ -357,7 +357,7 @@ def test_what_cannot_be_repaired_is_refused(
     assert said in shown.err
 
 
-def test_lines_that_cannot_be_read_are_all_said_and_nothing_is_written(ragsmith: Command, edited: Path) -> None:
+def test_all_unreadable_lines_are_reported_and_nothing_is_written(ragsmith: Command, edited: Path) -> None:
     questions = edited / "questions.jsonl"
     questions.write_text("{\n" + questions.read_text() + "[]\n")
     before = questions.read_bytes()
@@ -451,7 +451,7 @@ def test_words_that_were_added_at_the_end_of_a_sentence_belong_to_it(ragsmith: C
     ]
 
 
-def test_what_is_in_other_words_stays_listed_until_somebody_looked(ragsmith: Command, copied: Path) -> None:
+def test_reworded_evidence_stays_listed_until_it_is_reviewed(ragsmith: Command, copied: Path) -> None:
     (copied / "documents" / "leave copy.md").unlink()
     page, listed = copied / "documents" / "leave.md", copied / "reworded.jsonl"
     [first] = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)["reworded"]

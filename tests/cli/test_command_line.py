@@ -137,7 +137,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
-def test_it_is_one_sentence_that_says_what_is_wrong_where_and_what_to_do(
+def test_a_usage_error_is_one_sentence_with_problem_place_and_remedy(
     ragsmith: Command, arguments: tuple[str, ...], said: str
 ) -> None:
     ended = ragsmith(*arguments)
@@ -149,7 +149,7 @@ def test_the_nearest_command_is_named(ragsmith: Command) -> None:
     assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ablate, ask, audit, ")
 
 
-def test_programs_are_told_the_same(ragsmith: Command) -> None:
+def test_usage_errors_are_the_same_with_json(ragsmith: Command) -> None:
     error = json.loads(ragsmith("runs", "--json", "more").out)["error"]
     assert error["message"].startswith("ragsmith runs does not take 'more'")
 

@@ -165,7 +165,7 @@ def test_what_is_said_of_two_fits_80_columns_in_whole_words(home: Path, ragsmith
 # --- gate ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pipeline_that_is_as_it_was_passes(home: Path, ragsmith: Command) -> None:
+def test_an_unchanged_pipeline_passes(home: Path, ragsmith: Command) -> None:
     winner = search(ragsmith)
     shown = ragsmith("gate", winner, "--dataset", "facts", "--workers", 1, "--junit", "gate.xml")
     assert (shown.code, shown.err) == (0, "")
@@ -212,7 +212,7 @@ def test_a_loss_up_to_the_least_effect_passes(home: Path, ragsmith: Command, for
     assert (higher.code, "passes: higher, +" in higher.out, "better" in higher.out) == (0, True, False)
 
 
-def test_what_fails_now_counts_as_the_lowest_score(
+def test_a_new_failure_counts_as_the_lowest_score(
     home: Path, ragsmith: Command, registered: Callable[..., Technique]
 ) -> None:
     def breaks(question: Question, hits: Hits, *, below: int = 0) -> Hits:
@@ -326,7 +326,7 @@ def test_what_is_not_what_it_was_is_exit_code_3(home: Path, ragsmith: Command, c
     assert why in case.result[0].message
 
 
-def test_the_gate_says_where_it_could_not_see_anything(home: Path, ragsmith: Command, forgetful: None) -> None:
+def test_the_gate_reports_comparisons_without_power(home: Path, ragsmith: Command, forgetful: None) -> None:
     lines = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):
         line["split"] = "test" if number < 6 else "search"

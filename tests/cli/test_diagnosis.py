@@ -118,7 +118,7 @@ def test_of_a_recommended_pipeline_it_is_not_said_that_the_questions_chose_it(
     assert (shown.code, "Each part of this pipeline was replaced" in said, "select" in said) == (0, True, False)
 
 
-def test_naive_rag_has_nothing_to_take_out(
+def test_naive_rag_has_nothing_to_ablate(
     taken_apart: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path
 ) -> None:
     plain = tmp_path / "naive.yaml"
@@ -226,7 +226,7 @@ def test_a_winner_is_not_taken_to_where_it_is_at_home(searched: Path, ragsmith: 
     assert json.loads(ragsmith("transfer", *twice, "--cache", cache, "--workers", 1, "--json").out)["pairs"] == 2
 
 
-def test_questions_that_all_chose_the_winner_test_nobody(
+def test_questions_that_chose_the_winner_cannot_test_a_transfer(
     tmp_path: Path, ragsmith: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -242,7 +242,7 @@ def test_questions_that_all_chose_the_winner_test_nobody(
     assert ragsmith("transfer", "facts", "others", "--workers", 1).code == 0
 
 
-def test_a_cache_that_is_not_there_is_not_made(searched: Path, ragsmith: Command, tmp_path: Path) -> None:
+def test_a_missing_cache_is_not_created(searched: Path, ragsmith: Command, tmp_path: Path) -> None:
     ended = ragsmith("transfer", searched / "island", searched / "isle", "--cache", tmp_path / "typo.sqlite")
     assert ended.code == 2
     assert "there is no cache" in ended.err
@@ -287,7 +287,7 @@ def test_the_way_of_a_question_fits_80_columns_and_names_every_stage(winner: Pat
 
 
 @pytest.mark.parametrize("question", ["ferry-1", "market-1", "school-3"])
-def test_what_is_printed_has_whole_words_alone(winner: Path, ragsmith: Command, question: str) -> None:
+def test_shortened_text_ends_at_word_boundaries(winner: Path, ragsmith: Command, question: str) -> None:
     told = json.loads(ragsmith("explain", winner, question, "--json").out)
     printed = ragsmith("explain", winner, question).out
     known = set(json.dumps(told, ensure_ascii=False).split()) | set(told["prompt"].split())

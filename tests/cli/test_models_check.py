@@ -183,7 +183,7 @@ def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
     assert f"    language_model: {{model: 'openai:deep', thinking_tokens: {needed}}}" in again.out
 
 
-def test_nobody_at_the_address(ragsmith: Command) -> None:
+def test_an_unreachable_address_is_reported(ragsmith: Command) -> None:
     shown = ragsmith("models", "check", "--llm", "openai:x", "--base-url", "http://127.0.0.1:1/v1")
     assert shown.code == 1
     assert "language_model: openai:x@temperature=0: no answer; is the server running?" in shown.out

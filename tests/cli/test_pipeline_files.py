@@ -70,7 +70,7 @@ def test_classes_of_costs_are_together_where_the_same_is_recommended() -> None:
     assert merge_equal_classes([]) == []
 
 
-def test_for_programs(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
+def test_json_output(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
     found = json.loads(ragsmith("recommend", folder, "-o", tmp_path / "w.yaml", "--json").out)
     assert [one["most_calls"] for one in found["classes"]] == [1, 2, None]
     assert found["kind"] == "conversation"
@@ -210,7 +210,7 @@ def test_an_index_grows_and_shrinks_and_is_asked_as_it_is(home: Path) -> None:
     assert ask("bell", "--documents", "documents")["changes"] == {"added": [], "changed": [], "removed": []}
 
 
-def test_in_words(home: Path) -> None:
+def test_text_output(home: Path) -> None:
     run = CliRunner().invoke(load(), ["index", "build", "winner.yaml"], catch_exceptions=False)
     assert run.stdout.splitlines() == [
         "3 documents, 3 chunks",

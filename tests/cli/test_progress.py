@@ -60,7 +60,7 @@ def test_a_program_gets_json_with_what_was_spent(tiny_setup: Experiment, capsys:
     assert two["seconds_left"] >= 0
 
 
-def test_quiet_is_quiet(tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     assert told("none", tiny_setup, capsys) == []
 
 

@@ -211,7 +211,7 @@ def test_a_malformed_space_is_refused_with_its_line(ragsmith: Command, tmp_path:
         assert len(shown.err.splitlines()) == 1
 
 
-def test_something_else_than_a_cache_is_left_alone(ragsmith: Command, tmp_path: Path) -> None:
+def test_a_file_that_is_no_cache_is_unchanged(ragsmith: Command, tmp_path: Path) -> None:
     path = tmp_path / "letters.sqlite"
     path.write_text("Dear Sir or Madam,\n" * 100)
     before = path.read_bytes()
@@ -263,7 +263,7 @@ def test_nothing_of_a_docstring_is_lost(technique: Technique) -> None:
 
 
 @pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
-def test_whoever_is_handed_a_language_model_asks_something(technique: Technique) -> None:
+def test_every_technique_with_a_language_model_has_a_task(technique: Technique) -> None:
     assert bool(find_tasks(technique)) == ("language_model" in technique.tools.values())
 
 

@@ -337,7 +337,7 @@ def damage(home: Path, tmp_path: Path) -> Callable[[str], Path]:
     return damaged
 
 
-def test_a_damaged_row_is_named_wherever_it_is_met(
+def test_a_damaged_row_is_named_by_every_command_that_reads_it(
     home: Path, tiny_folder: Path, damage: Callable[[str], Path], ragsmith: Command, tmp_path: Path
 ) -> None:
     cache = damage("update result set value = replace(value, 'answer', 'another')")

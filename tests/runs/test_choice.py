@@ -42,7 +42,7 @@ def pipeline(**changed: str) -> Candidate:
 
 
 class World:
-    """What options are worth and cost; every question adds the same, and ``noise`` moves single questions."""
+    """Gains and calls of options, equal for all questions; ``noise`` is added to single questions."""
 
     def __init__(self, worth: dict[str, float], calls: dict[str, float], noise: float = 0.0) -> None:
         self.worth, self.calls, self.noise = worth, calls, noise
@@ -75,13 +75,13 @@ def left(world: World, leader: Candidate) -> tuple[str, tuple[AblationStep, ...]
 
 
 def nothing_alike(candidate: Candidate, other: Evaluation) -> None:
-    """Whatever has other parameters does something else."""
+    """Return None: no two candidates have equal results."""
 
 
 FULL = pipeline(query_expansion="hyde", reranking="cross_encoder", post_generation="reflection_revising")
 
 
-def test_what_asks_a_model_and_gains_nothing_goes_and_what_gains_stays() -> None:
+def test_options_that_cost_calls_without_gain_are_removed() -> None:
     world = World(
         {"hyde": 0.1, "cross_encoder": 0.1, "reflection_revising": 0.0}, {"hyde": 1, "reflection_revising": 2}
     )
@@ -92,13 +92,13 @@ def test_what_asks_a_model_and_gains_nothing_goes_and_what_gains_stays() -> None
     assert gone[0].loss == pytest.approx(0.0)
 
 
-def test_a_loss_within_one_standard_error_is_a_price_worth_paying_for_calls() -> None:
+def test_a_loss_within_one_standard_error_is_accepted_to_save_calls() -> None:
     for worth, expected in ((0.01, "vector"), (0.02, "hyde + vector")):
         world = World({"hyde": worth}, {"hyde": 1}, noise=0.1)
         assert left(world, pipeline(query_expansion="hyde"))[0] == expected
 
 
-def test_what_asks_no_model_stays_if_it_gains_anything() -> None:
+def test_options_without_calls_stay_if_they_gain_anything() -> None:
     for worth, expected in ((0.001, "vector + prev_next"), (0.0, "vector"), (-0.001, "vector")):
         assert left(World({"prev_next": worth}, {}, noise=0.1), pipeline(passage_augment="prev_next"))[0] == expected
 
@@ -191,7 +191,7 @@ def replace_gene(candidate: Candidate, *genes: Gene) -> Candidate:
 
 
 def expecting() -> Prior:
-    """Nothing but how much options may be worth is known."""
+    """A prior without observed data sets."""
     return prior_for(
         SPACE, replace(read_effects(), observed=()), CorpusProfile(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses()
     )

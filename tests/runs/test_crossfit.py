@@ -156,7 +156,7 @@ def test_it_is_one_search_in_the_cache(done: tuple[Path, RunOutcome]) -> None:
         assert len(store.runs()) == 1 + FOLDS
 
 
-def test_the_same_again_computes_nothing_and_changes_nothing(
+def test_a_repeated_crossfit_computes_and_changes_nothing(
     done: tuple[Path, RunOutcome], setup: Experiment, space: Space
 ) -> None:
     place, outcome = done

@@ -92,7 +92,7 @@ def test_examples_have_both_answers_and_what_was_read(
                     )
 
 
-def test_that_is_no_work_of_the_run_and_is_not_done_again(
+def test_diagnoses_are_not_counted_in_the_run_and_not_repeated(
     finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, domain: RunReport
 ) -> None:
     store, _ = finished

@@ -25,7 +25,7 @@ def test_two_questions_say_nothing_of_how_noise_goes_together() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 5), st.integers(0, 11))
-def test_nobody_gains_by_failing(seed: int, pipeline: int, question: int) -> None:
+def test_a_failure_does_not_raise_an_estimate(seed: int, pipeline: int, question: int) -> None:
     scores, expected, covariance = drawn(seed, 6, 12)
     scores = np.clip(scores, 0.05, 1)
     common = scores.mean(axis=1)[:, None] + scores.mean(axis=0) - scores.mean()

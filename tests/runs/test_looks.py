@@ -23,7 +23,7 @@ def searched(cache: Path, setup: Experiment, space: Space, settings: RunSettings
 
 
 def rivals(record: RunRecord) -> frozenset[tuple[str, str]]:
-    """Who is compared; what the winner was made of is not."""
+    """The compared pipelines, without the steps of the winner."""
     return frozenset(pair for pair in record.test.items() if pair[0] not in ("leader", "estimate"))
 
 

@@ -61,7 +61,7 @@ def test_it_is_scored_on_a_data_set_that_has_questions(folder: Path, tiny_folder
     assert scores.parts["all"].scored == 24
 
 
-def test_other_documents_are_noticed(folder: Path, tmp_path: Path) -> None:
+def test_changed_documents_are_refused(folder: Path, tmp_path: Path) -> None:
     ragsmith.recommend(folder, output=tmp_path / "winner.yaml")
     (folder / "tongs.md").write_text(PROSE.format("tongs"))
     with pytest.raises(SpaceError, match="its documents or questions changed"):

@@ -16,7 +16,7 @@ COUNTS: dict[str, dict[str, int]] = yaml.safe_load(Path(__file__).with_name("wor
 
 
 @pytest.mark.processes
-def test_a_search_does_what_it_did_and_no_more(tiny_folder: Path, tiny_space: Path) -> None:
+def test_the_work_of_a_search_is_unchanged(tiny_folder: Path, tiny_space: Path) -> None:
     run = subprocess.run(
         [sys.executable, counting.__file__, str(tiny_folder), str(tiny_space)],
         env={**os.environ, "PYTHONPATH": str(Path(ragsmith.__file__).parents[1])},

@@ -46,11 +46,13 @@ def test_malformed_requests_are_refused(target: Target, kind: str) -> None:
 
 
 @pytest.mark.parametrize("abused", [abuse.path_tricks, abuse.header_injection, abuse.large])
-def test_tricks_lead_nowhere_and_large_bodies_into_no_memory(target: Target, abused: Callable[[Target], Row]) -> None:
+def test_path_traversal_is_refused_and_large_bodies_are_not_buffered(
+    target: Target, abused: Callable[[Target], Row]
+) -> None:
     assert abused(target).wrong == []
 
 
-def test_wrong_tokens_are_told_nothing(winner: Path, tmp_path: Path) -> None:
+def test_wrong_tokens_get_no_information(winner: Path, tmp_path: Path) -> None:
     with Target(winner, tmp_path, RAGSMITH_TOKEN=TOKEN) as target:
         row = abuse.wrong_tokens(target)
         target.stop(row)

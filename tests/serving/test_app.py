@@ -335,7 +335,7 @@ def test_the_head_of_a_request_has_its_limit_and_says_once_where_the_body_ends(s
     assert (got.status, got.json["error"]["code"], got.headers["connection"]) == (400, "invalid_length", "close")
 
 
-def test_more_than_may_wait_are_told_to_come_again(serving: Serving) -> None:
+def test_requests_beyond_the_queue_limit_are_refused(serving: Serving) -> None:
     model = Held()
     app = serving(models={"language_model": model}, limits={"concurrency": 1, "queue": 1})
 
@@ -503,7 +503,7 @@ def test_paid_replies_are_kept_as_ask_keeps_them(
     assert (got.json["answer"], model.prompts) == (before.answer, [])
 
 
-def test_what_a_failing_model_says_is_not_told(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+def test_error_messages_of_models_are_not_sent_to_clients(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     app = serving(models={"language_model": Down()})
     with caplog.at_level("INFO", logger="ragsmith.serving"):
         got = sent(app, "POST", "/ask", {"question": QUESTION})
@@ -518,7 +518,7 @@ def test_what_a_failing_model_says_is_not_told(serving: Serving, caplog: pytest.
     assert "sk-abcdefghijklmnop1234" not in str(failure.fields)
 
 
-def test_what_nobody_thought_of_is_an_error_in_the_form_of_all_others(
+def test_an_unexpected_exception_has_the_form_of_other_errors(
     serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = serving()

@@ -137,7 +137,7 @@ MINE = '{"id": "q1", "question": "Who wrote this line?", "answer": "I did."}'
 
 
 @pytest.mark.parametrize("last", [MINE, '{"id": "feedback-mine", "question": "Who?", "answer": "I."}', MINE[:30], "?"])
-def test_a_line_of_somebody_else_that_lacks_its_end_is_kept(tmp_path: Path, last: str) -> None:
+def test_an_incomplete_line_of_another_program_is_kept(tmp_path: Path, last: str) -> None:
     path = tmp_path / "feedback.jsonl"
     path.write_text(f"{MINE}\n{last}")
     FeedbackFile(path, 2000).write(FeedbackEntry("One?", "One.", "up"), "m")

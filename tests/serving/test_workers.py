@@ -14,7 +14,7 @@ from ragsmith.serving.workers import Aborted, CancellationToken, QueueFull, Work
 
 
 class Gate:
-    """Work that waits until it is let through; ``most`` is how much of it ever went on at once."""
+    """Work that waits for a signal; ``most`` is the maximum number of concurrent runs."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -38,7 +38,7 @@ def result(work: WorkItem[int]) -> object:
     return work.future.result(PATIENCE)
 
 
-def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
+def test_running_and_waiting_work_is_limited() -> None:
     workers, gate = Workers(2, 3), Gate()
     entered = [workers.submit(n, gate) for n in range(5)]
     assert gate.begun.acquire(timeout=PATIENCE)
@@ -52,7 +52,7 @@ def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
     assert gate.most == 2
 
 
-def test_work_that_nobody_wants_is_dropped_or_told_to_stop() -> None:
+def test_cancelled_work_is_dropped_or_stopped() -> None:
     workers, gate = Workers(1, 3), Gate()
     told: list[str] = []
     running = workers.submit("a", gate)

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def any_values() -> Iterator[None]:
-    """Rows may have any values, as short as can be: their form is not validated."""
+    """Disable the validation of rows, so that they may have short values."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragsmith.store.database.VALIDATORS", {})
         yield

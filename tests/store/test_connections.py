@@ -76,7 +76,7 @@ def test_an_urgent_write_does_not_wait_for_other_threads(url: str, outside: Engi
 
 
 def test_equal_results_do_not_wait(url: str) -> None:
-    """Searches side by side find the same: they would stand in one row, result by result."""
+    """Concurrent equal searches must not wait for each other at every result."""
     row = ResultRow("evaluation", "question", "ok", {"fitness": 1.0})
     with Store.open(url) as store, Store.open(url, timeout=0.05) as another:
         assert store.put_results([row]) == [row]

@@ -81,7 +81,7 @@ def test_the_row_of_a_run_is_the_sum_of_what_it_spent(place: Path | str) -> None
         assert store.statistics()["tables"]["spending"]["rows"] == 2
 
 
-def test_accepting_what_is_whole_changes_nothing(path: Path) -> None:
+def test_accept_spent_does_not_change_an_intact_record(path: Path) -> None:
     spend(path)
     with Store.open(path) as store, pytest.warns(Notice, match="is intact .28 requests.*has no effect"):
         assert Budget(store, "run", LIMITS, accepted=Spent(99)).spent.calls == 28
@@ -347,11 +347,11 @@ def test_no_damage_to_the_file_of_a_run_lets_it_spend_more(path: Path, seed: int
     ("text", "spent"),
     [("352", Spent(352)), ("calls=3,tokens=5", Spent(3, 5)), ("cost=0.5, calls=2", Spent(2, 0, 0.5)), ("0", Spent())],
 )
-def test_what_is_accepted_is_read(text: str, spent: Spent) -> None:
+def test_accepted_spending_is_parsed(text: str, spent: Spent) -> None:
     assert parse_spent(text) == spent
 
 
 @pytest.mark.parametrize("text", ["", "x", "calls=", "calls=-1", "requests=3", "cost=nan", "cost=inf", "1.5", "3;4"])
-def test_what_cannot_be_accepted_is_refused(text: str) -> None:
+def test_invalid_accepted_spending_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as calls="):
         parse_spent(text)

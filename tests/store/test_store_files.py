@@ -103,7 +103,7 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
         ("missing/cache.sqlite", "cannot be created.*folder"),
     ],
 )
-def test_a_place_that_cannot_be_used_is_named(
+def test_an_unusable_location_is_named(
     location: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
