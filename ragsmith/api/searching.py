@@ -28,6 +28,7 @@ from ragsmith.evaluation.racing import Racing
 from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
 from ragsmith.gateway.memory import parse_size
+from ragsmith.models.loading import without_requests
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import with_price
 from ragsmith.records.record import CROSSFIT, SEARCH_OBJECTIVES, RunSettings, check_objective
@@ -38,6 +39,7 @@ from ragsmith.runs.run import Allowance, Execution, Run
 from ragsmith.runs.run_context import Callbacks, Start, Step
 from ragsmith.strategies import STRATEGIES
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
+from ragsmith.text.writing import make_folder
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
@@ -263,8 +265,9 @@ def plan(
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
-    resources, found, chosen, setup, known = _prepare(dataset, arguments)
-    with resources.store() as store:
+    with without_requests(), ExitStack() as stack:
+        resources, found, chosen, setup, known = _prepare(dataset, arguments)
+        store = stack.enter_context(resources.store())
         return estimate_costs(
             setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample
         )
@@ -331,7 +334,7 @@ def _winner_files(setup: Experiment, winner: str | Path | None, reports: str | P
         _check_overwrite(files[-1], setup.dataset)
     with ExitStack() as stack:
         for file in files:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(file.parent)
             stack.enter_context(tempfile.TemporaryFile(dir=file.parent))
     return files
 

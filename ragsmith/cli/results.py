@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def report(
     dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
     cache: CacheOption = str(CACHE),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = REPORTS,
+    output: Annotated[Path, typer.Option("--output", "-o", "--reports", help="Folder to write to.")] = REPORTS,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -243,9 +243,14 @@ def _result_json(result: Result) -> dict[str, Any]:
         "spent": asdict(result.spent),
         "winner": next((str(path) for path in result.files if _is_winner(path)), None),
         **({"no_winner": redacted(result.no_winner)} if result.no_winner else {}),
+        **({"note": note} if (note := _strategy_note(result)) else {}),
         "report": [str(path) for path in result.files if not _is_winner(path)],
         "summary": result.summary.splitlines(),
     }
+
+
+def _strategy_note(result: Result) -> str:
+    return result.run_report.about.record.strategy_note
 
 
 def _is_winner(path: Path) -> bool:
@@ -262,6 +267,8 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
         _spent_line(result.spent.calls, result.spent.tokens, result.spent.cost),
         f"report  {next(path for path in result.files if path.suffix == '.html')}",
     )
+    if note := _strategy_note(result):
+        print_stderr(f"note: {note}.")
     if result.no_winner:
         print_stderr(f"no winner: {redacted(result.no_winner)}.")
     where = f" --base-url {shlex.quote(base_url)}" if base_url else ""

@@ -36,7 +36,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
-from ragsmith.text.restoring import restore
+from ragsmith.text.restoring import restore, stored_by_other_code
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -212,6 +212,7 @@ class Ablation:
         )
 
 
+@stored_by_other_code("the ablation of a pipeline")
 def load_ablation(store: Store, key: str, part: str = "search") -> Ablation | None:
     """Return the stored ablation of the pipeline with the evaluation ``key``, or None."""
     found = store.findings(ABLATION_KIND, [f"{key}:{part}"])

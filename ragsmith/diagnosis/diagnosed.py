@@ -23,6 +23,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.text.restoring import stored_by_other_code
 from ragsmith.text.words import sentences
 from ragsmith.types import Example, Passage, Span
 
@@ -236,8 +237,13 @@ class QuestionDiagnosis:
         return {**kept, "passages": passages, "further": self.further, "evidence": evidence}
 
     @classmethod
+    @stored_by_other_code("the diagnosis of a question")
     def from_dict(cls, value: Mapping[str, Any]) -> QuestionDiagnosis:
-        """Restore a diagnosis from the result of `to_dict`."""
+        """Restore a diagnosis from the result of `to_dict`.
+
+        Raises:
+            UsageError: ``value`` is no diagnosis.
+        """
         passages = value.get("passages")
         return cls(
             Cause(value["cause"]),

@@ -23,7 +23,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import N_FAMILIES, label
-from ragsmith.text.restoring import restore
+from ragsmith.text.restoring import restore, stored_by_other_code
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -333,6 +333,7 @@ def store_transfer(store: Store, found: TransferEstimate, source: str, target: s
     store.put_finding(TRANSFER_KIND, _transfer_key(source, target, found.part), dataset, asdict(found))
 
 
+@stored_by_other_code("a transfer between searches")
 def load_transfers(
     store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "test")
 ) -> list[TransferEstimate]:

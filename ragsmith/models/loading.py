@@ -6,7 +6,9 @@ Keys are read from environment variables, and appear in no name, identifier, mes
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,19 @@ if TYPE_CHECKING:
 
 LIMIT_OPTIONS = ("in_flight", "attempts", "deadline")
 """Options that all models of a server share."""
+
+
+_are_keys_needed: ContextVar[bool] = ContextVar("are_keys_needed", default=True)
+
+
+@contextmanager
+def without_requests() -> Iterator[None]:
+    """Load models within this context without their keys, as no request is sent."""
+    token = _are_keys_needed.set(False)
+    try:
+        yield
+    finally:
+        _are_keys_needed.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,8 @@ def _key(model: ModelName, role: str, service: Service, *, required: bool) -> st
     variables = (key_variable,) if key_variable else service.keys
     variable = next((name for name in variables if os.environ.get(name)), None)
     if variable is None:
+        if not _are_keys_needed.get():
+            return ""
         if key_variable:
             raise UsageError(f"{key_variable}, the key of the {ROLE_LABELS[role]} {model.name}, is not set: export it")
         if required and variables:

@@ -25,6 +25,7 @@ from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.stages import COLD, WARM, StageTimes
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies.strategy import Costs
+from ragsmith.text.restoring import stored_by_other_code
 
 if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
@@ -158,6 +159,7 @@ def load_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evalua
     return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
+@stored_by_other_code("the timings of a pipeline")
 def store_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
     """Store timings of ``evaluate --latency``, replacing those on the same kind of machine."""
     seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -167,6 +169,7 @@ def store_timings(store: Store, evaluation: str, dataset: str, machine: str, tim
     store.put_finding(TIMINGS_KIND, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
+@stored_by_other_code("the timings of a pipeline")
 def load_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
     """Return the stored timings by evaluation and kind of machine, sorted by question."""
     found: dict[str, Any] = store.findings(TIMINGS_KIND, evaluations)

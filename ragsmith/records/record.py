@@ -13,7 +13,7 @@ from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, count_leaks, stratify
 from ragsmith.digest import program_digest
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
@@ -29,7 +29,7 @@ from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_minimum
 from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, ImportRecord, record_imports
-from ragsmith.text.restoring import restore
+from ragsmith.text.restoring import restore, stored_by_other_code
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -402,6 +402,16 @@ class RunRecord:
         exhaustive = bool(self.history) and self.history[0].by == "exhaustive"
         return "exhaustive" if exhaustive else self.settings.strategy
 
+    @property
+    def strategy_note(self) -> str:
+        """A sentence that exhaustive search took the place of the requested strategy, or ""."""
+        if self.strategy != "exhaustive" or self.settings.strategy_name == "exhaustive":
+            return ""
+        return (
+            f"the strategy {self.settings.strategy} was replaced by exhaustive search, as the maximum number of "
+            "evaluations suffices for all pipelines of the space: lower --max-evaluations, or give a larger --space"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record for the store."""
         settings = {**asdict(self.settings), "fitness": self.settings.fitness.to_dict()}
@@ -414,12 +424,8 @@ class RunRecord:
         Raises:
             UsageError: ``stored`` is no record of a run.
         """
-        try:
+        with stored_by_other_code("the record of a search"):
             return restore(cls, stored, {Fitness: Fitness.from_dict})
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise UsageError(
-                f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
-            ) from error
 
     def state(self, stored: RunState) -> RunState:
         """Return the state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""
@@ -476,8 +482,13 @@ class DatasetRecord:
 
     @classmethod
     def from_dict(cls, stored: Any) -> DatasetRecord:
-        """Restore a record from the result of `to_dict`."""
-        return restore(cls, stored)
+        """Restore a record from the result of `to_dict`.
+
+        Raises:
+            UsageError: ``stored`` is no record of a data set.
+        """
+        with stored_by_other_code("the record of a data set"):
+            return restore(cls, stored)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record for the store."""

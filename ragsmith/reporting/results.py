@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from ragsmith.reporting.values import (
 )
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.text.restoring import stored_by_other_code
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
 """Costs per question of a group: counts of the usage, and the prompt length in characters."""
@@ -334,9 +335,11 @@ class _QuestionReader:
     def interventions(self) -> Iterator[Intervened]:
         """Yield the interventions on naive RAG and the winner, if they used the fitness of this run."""
         for name in ("naive", "winner"):
-            kept = self._run.interventions.get(self._keys.get(name, ""))
-            if kept and kept["fitness"] == self._run.fitness.identity:
-                yield from (Intervened(**one, pipeline=name) for one in kept["means"])
+            kept: Any = self._run.interventions.get(self._keys.get(name, ""))
+            with stored_by_other_code("the interventions on a pipeline"):
+                is_current = kept and kept["fitness"] == self._run.fitness.identity
+                found = [Intervened(**one, pipeline=name) for one in kept["means"]] if is_current else []
+            yield from found
 
     def _causes(self, evaluation: Evaluation) -> dict[str, str]:
         """Return the cause of each question of an evaluation; "" without a diagnosis."""

@@ -1,14 +1,31 @@
 """Restore dataclasses by their annotations from the output of ``dataclasses.asdict`` after JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from ragsmith.errors import UsageError
+
 T = TypeVar("T")
 Readers = Mapping[Any, Callable[[Any], Any]]
 """Functions that restore types which are not stored in the form of ``asdict``."""
+
+
+@contextmanager
+def stored_by_other_code(what: str) -> Iterator[None]:
+    """Refuse ``what`` the cache has in another shape.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else f"{error}"
+        raise UsageError(f"{what} in this cache cannot be read ({problem}): give another cache with --cache") from error
 
 
 def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:

@@ -14,7 +14,7 @@ def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
     With ``warn``, a `Notice` is issued if a file with different content is replaced.
 
     Raises:
-        UsageError: ``path`` is a folder.
+        UsageError: ``path`` is a folder, or its folder is a file.
         OSError: the file cannot be written; ``filename`` is ``path``, and an existing file is unchanged.
     """
     if path.is_dir():
@@ -22,13 +22,26 @@ def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
     try:
         replaces = warn and path.exists() and path.read_bytes() != text.encode()
         data = text.encode()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         replace_file(data, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # not the name of the temporary file
     if replaces:
         warnings.warn(f"{path} replaced a file with different content.", Notice, stacklevel=2)
     return path
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those that it is in, unless they exist.
+
+    Raises:
+        UsageError: one of them is a file.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(part for part in (folder, *folder.parents) if part.exists())
+        raise UsageError(f"{file} is a file, so that nothing can be written in it: name a folder") from None
 
 
 def replace_file(data: bytes, path: Path) -> None:

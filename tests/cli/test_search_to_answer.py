@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Hits, Question
@@ -371,3 +372,75 @@ def test_reading_does_not_write(home: Path, winner: Path, ragsmith: Command, tmp
     for arguments in (("runs",), ("cache",), ("report", "-o", tmp_path / "out"), ("ask", winner, "Who?")):
         assert ragsmith(*arguments).code == 0
     assert (home / "cache.sqlite").read_bytes() == before
+
+
+def test_findings_of_another_shape_are_refused_with_a_sentence(home: Path, ragsmith: Command, tmp_path: Path) -> None:
+    cache = tmp_path / "other.sqlite"
+    shutil.copyfile(home / "cache.sqlite", cache)
+    with Store.open(cache) as store:
+        [run] = store.runs()
+        value: Any = run.value
+        store.put_finding("ablation", f"{value['winner']}:search", run.dataset, {"parts": 7})
+    shown = ragsmith("report", "--cache", cache, "-o", tmp_path / "out")
+    assert shown.code == 2
+    assert "error: the ablation of a pipeline in this cache cannot be read (" in shown.err
+    assert "give another cache with --cache" in shown.err
+
+
+def test_a_strategy_that_exhaustive_search_replaced_is_said(
+    ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = search_arguments("--workers", 1, "--strategy", "tpe", "--max-evaluations", 1000, "--no-probes")
+    note = "the strategy tpe was replaced by exhaustive search"
+    shown = ragsmith(*command, "--quiet")
+    assert shown.code == 0
+    assert f"note: {note}" in shown.err
+    assert json.loads(ragsmith(*command, "--json").out)["note"].startswith(note)
+
+
+def test_a_plan_needs_no_key(
+    ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    _, *options = search_arguments("--llm", "openai:gpt-4o-mini", "--sample", 15)
+    del options[options.index("--reports") : options.index("--reports") + 2]
+    planned = ragsmith("plan", *options, "--json")
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["totals"]["calls"] > 0
+    asked = ragsmith(*search_arguments("--llm", "openai:gpt-4o-mini", "--quiet"))
+    assert asked.code == 2
+    assert "OPENAI_API_KEY is not set" in asked.err
+
+
+def test_what_cannot_be_written_in_a_file_is_refused_with_a_sentence(
+    ragsmith: Command, tiny_folder: Path, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("kept")
+    recommended = ragsmith("recommend", tiny_folder, "-o", "file/winner.yaml")
+    searched = ragsmith(*search_arguments(reports="file"))
+    for ended in (recommended, searched):
+        assert ended.code == 2
+        assert "file is a file, so that nothing can be written in it: name a folder" in ended.err
+    assert Path("file").read_text() == "kept"
+
+
+def test_a_data_set_without_questions_says_what_is_missing(ragsmith: Command, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "oak.md").write_text("# Oak\n\nThe oak is nine metres tall.\n")
+    assert ragsmith("dataset", "init", tmp_path / "files", "-o", tmp_path / "data").code == 0
+    for command in ("show", "validate"):
+        ended = ragsmith("dataset", command, tmp_path / "data")
+        assert ended.code == 2
+        assert "questions.jsonl: is missing; draft questions with `ragsmith dataset draft" in ended.err
+
+
+def test_a_report_takes_the_folder_as_a_search_does(home: Path, ragsmith: Command, tmp_path: Path) -> None:
+    ended = ragsmith("report", "--cache", home / "cache.sqlite", "--reports", tmp_path / "new")
+    assert ended.code == 0
+    assert (tmp_path / "new" / "island" / "index.html").is_file()
+    empty = ragsmith("report", "--cache", tmp_path / "none.sqlite", "--reports", tmp_path)
+    assert empty.code == 2
+    assert "run a search first, or name its cache with --cache" in empty.err

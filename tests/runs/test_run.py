@@ -179,7 +179,7 @@ def test_a_record_that_cannot_be_read_ends_a_search_before_it_computes(
     del record["excluded"]
     store.put_run("an earlier run", tiny_setup.dataset.digest, record, state="finished")
     run = Run(tiny_setup, space, store, SETTINGS)
-    with pytest.raises(UsageError, match="a search in this cache has a record that cannot be read"):
+    with pytest.raises(UsageError, match="the record of a search in this cache cannot be read"):
         run.go()
     assert not run.has_results
 
