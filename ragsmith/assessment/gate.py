@@ -23,13 +23,13 @@ from ragsmith.assessment.pairwise import (
     select_questions,
     verdict_terms,
 )
-from ragsmith.comparison.difference import POWER, Difference, compute_difference, corrected_error, smallest_detectable
+from ragsmith.comparison.difference import Difference, Power, compute_difference
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.comparison.verdicts import decide_verdict
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.statistics import Verdict, student_quantile
+from ragsmith.evaluation.statistics import Verdict, paired_differences
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import rounded_scores
 from ragsmith.store.store import Store
@@ -123,13 +123,13 @@ def gate(
     data = setup.dataset
     asked = [example for example in terms.examples if example.id in before]
     clusters = Clusters.from_examples(data, asked)
-    questions = [example.id for example in asked]
+    questions = clusters.tested(example.id for example in asked)
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
     between = compute_difference(ours, theirs, clusters.group_numbers(questions))
-    least = _smallest_detectable(between, min_effect)
+    least = _smallest_detectable(ours, theirs, clusters.group_numbers(questions), min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
-    changes = (GroupChange(question, 1, before[question], now[question]) for question in questions)
+    changes = (GroupChange(one.id, 1, before[one.id], now[one.id]) for one in asked)
     lost = sorted((one for one in changes if one.change < 0), key=lambda one: (one.change, one.name))
     return GateResult(
         passed=not shut,
@@ -206,14 +206,13 @@ def _verdict(found: Difference, least: float | None) -> Verdict:
     return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
 
 
-def _smallest_detectable(found: Difference, min_effect: float) -> float | None:
+def _smallest_detectable(
+    now: Sequence[float], before: Sequence[float], groups: Sequence[int], min_effect: float
+) -> float | None:
     """Return the smallest loss that fails the gate with power 0.8; None if there is none."""
-    enough = found.groups >= MIN_GROUPS
-    shown = smallest_detectable(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
-    if shown is None:
+    if len(set(groups)) < MIN_GROUPS:
         return None
-    error, degrees = corrected_error(found.error, found.groups, found.effective)
-    return max(shown, min_effect + student_quantile(POWER, degrees) * error)
+    return Power(paired_differences(before, now, "gate"), groups, ALPHA).smallest(above=min_effect)
 
 
 def _describe_result(

@@ -299,6 +299,8 @@ def _measure_difference(
     if any(len(column) != len(questions) for column in columns):
         return None
     values = [(q, a, b) for q, a, b in zip(questions, *columns, strict=True) if a is not None and b is not None]
+    placed = set(clusters.tested(questions))
+    values = [row for row in values if row[0] in placed] or values  # else a measure of questions without gold
     if not values:
         return None
     asked, ours, theirs = zip(*values, strict=True)

@@ -11,8 +11,8 @@ for all of a test: so the levels of the looks at any question add up to at most 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ragsmith.datasets.groups import iter_groupings, normalize_wording
 from ragsmith.digest import digest
@@ -35,11 +35,16 @@ UNITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The ids of questions by group; ``unit`` is one of `UNITS`, ``documents`` the number of documents with gold."""
+    """The ids of questions by group; ``unit`` is one of `UNITS`, ``documents`` the number of documents with gold.
+
+    Questions ``without_gold`` have no place in the documents and are in no group: they are no evidence on how well
+    questions are answered, and only declining is tested on them.
+    """
 
     groups: tuple[tuple[str, ...], ...] = ()
     unit: str = "question"
     documents: int = 0
+    without_gold: tuple[str, ...] = ()
 
     @classmethod
     def from_examples(cls, dataset: Dataset, examples: Sequence[Example]) -> Clusters:
@@ -47,13 +52,21 @@ class Clusters:
 
         Questions are linked, transitively, by a common gold document; if that leaves too few groups, by a common
         section or adjacent gold; and if these are too few, by a common section. Results by section hold for these
-        documents, and need not hold for others.
+        documents, and need not hold for others. If most questions with an answer have no gold, nothing is known of
+        their places, and each of them is a group.
         """
-        documents = len({span.doc for example in examples for span in example.evidence})
-        found = cls()
-        for unit, groups in zip(UNITS, iter_groupings(dataset, examples), strict=False):
+        answerable = [example for example in examples if example.answerable]
+        located = [example for example in answerable if example.evidence]
+        if 2 * len(located) < len(answerable):
+            apart = tuple(sorted(example.id for example in examples if not example.answerable))
+            return replace(cls.singletons([example.id for example in answerable]), without_gold=apart)
+        places = {example.id for example in located}
+        apart = tuple(sorted(example.id for example in examples if example.id not in places))
+        documents = len({span.doc for example in located for span in example.evidence})
+        found = cls(without_gold=apart)
+        for unit, groups in zip(UNITS, iter_groupings(dataset, located), strict=False):
             members = sorted(tuple(sorted(example.id for example in group.examples)) for group in groups)
-            found = cls(tuple(members), unit, documents)
+            found = cls(tuple(members), unit, documents, apart)
             if len(members) >= MIN_GROUPS:
                 break
         return found
@@ -65,13 +78,22 @@ class Clusters:
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """The number of questions in groups."""
         return sum(map(len, self.groups))
 
     @property
     def linked_by(self) -> str:
         """The description of ``unit``."""
         return UNITS[self.unit]
+
+    def tested(self, questions: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``questions`` that are not without gold, in their order."""
+        apart = set(self.without_gold)
+        return tuple(question for question in questions if question not in apart)
+
+    def count(self, questions: Iterable[str]) -> int:
+        """Return the number of groups of ``questions``; those without gold have none."""
+        return len(set(self.group_numbers(self.tested(questions))))
 
     def group_numbers(self, questions: Sequence[str]) -> list[int]:
         """Return the group number, from 0, of each of ``questions``; one without a group forms a new group."""
@@ -82,7 +104,8 @@ class Clusters:
     def __str__(self) -> str:
         several = "" if self.questions == 1 else "s"
         origin = f" from {_format_count(self.documents, 'document')}" if self.documents else ""
-        return f"{self.questions:,} question{several}{origin} ({_format_count(len(self.groups), 'group')})"
+        apart = f", and {len(self.without_gold):,} without gold" if self.without_gold else ""
+        return f"{self.questions:,} question{several}{origin} ({_format_count(len(self.groups), 'group')}){apart}"
 
 
 def format_times(number: int) -> str:

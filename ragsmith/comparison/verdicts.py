@@ -7,15 +7,24 @@ of the previous one (`ragsmith.comparison.questions`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison.difference import Difference, compute_difference, min_p, noninferiority_p, smallest_detectable
+from ragsmith.comparison.difference import (
+    POWER,
+    Difference,
+    Power,
+    compute_difference,
+    min_p,
+    most_dissenting,
+    noninferiority_p,
+)
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, adjust_for_looks
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.fitness import FALSE_REFUSAL, REFUSAL, Fitness
 from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms, common_questions
-from ragsmith.evaluation.statistics import Verdict, holm
+from ragsmith.evaluation.statistics import MAX_EXACT_DIFFERENCES, Verdict, holm, paired_differences, sign_flip_test
 from ragsmith.pipelines.genes import label
 
 MARGIN = 0.02
@@ -36,7 +45,8 @@ class Comparison:
 
     ``detectable`` is the smallest true difference that would have been shown with power 0.8, given the observed spread;
     None if none would. ``more_questions`` in ``more_groups`` would show the observed difference, if it is true; None
-    without a difference, or if it takes more than `MAX_QUESTION_FACTOR` times the questions.
+    without a difference, or if it takes more than `MAX_QUESTION_FACTOR` times the questions. ``declining`` is None if
+    each question has an answer.
     """
 
     name: str
@@ -52,6 +62,13 @@ class Comparison:
     margin: float = MARGIN
     look: int = 1
     family: int = 1
+    declining: Declining | None = None
+
+    @property
+    def dissenting(self) -> int | None:
+        """How many groups of equal size may be on the other side of a difference that is shown; None if none is."""
+        found = self.difference
+        return None if found is None else most_dissenting(found.groups, ALPHA / (self.family * 2 ** (self.look - 1)))
 
     @property
     def spent(self) -> bool:
@@ -68,6 +85,42 @@ class Comparison:
         return None if found is None else (max(0.0, -found.low), max(0.0, found.high))
 
 
+@dataclass(frozen=True, slots=True)
+class Declining:
+    """How the two pipelines of a comparison decline: the second half of SQuAD 2.0 (Rajpurkar et al. 2018).
+
+    ``declined`` counts the ``unanswerable`` questions that each declined, which is right, and ``refused`` the
+    ``answerable`` ones that each declined, which is wrong; the first pipeline comes first. ``p`` is of the difference
+    on unanswerable questions (exact, McNemar 1947), for this comparison and look alone.
+    """
+
+    unanswerable: int
+    declined: tuple[int, int]
+    answerable: int
+    refused: tuple[int, int]
+    p: float
+
+
+def compare_declining(first: Evaluation, second: Evaluation) -> Declining | None:
+    """Compare how two pipelines decline the questions that both finished; None if all of these have an answer."""
+    both = common_questions([first, second])
+    counts: dict[str, list[list[float]]] = {}
+    for name in (REFUSAL, FALSE_REFUSAL):
+        values = [[one.records[question]["measures"].get(name) for question in both] for one in (first, second)]
+        pairs = [(a, b) for a, b in zip(*values, strict=True) if a is not None and b is not None]
+        counts[name] = [[a for a, _ in pairs], [b for _, b in pairs]]
+    (ours, theirs), (wrong, other_wrong) = counts[REFUSAL], counts[FALSE_REFUSAL]
+    if not ours:
+        return None
+    return Declining(
+        len(ours),
+        (round(sum(ours)), round(sum(theirs))),
+        len(wrong),
+        (round(sum(wrong)), round(sum(other_wrong))),
+        sign_flip_test(ours, theirs),
+    )
+
+
 def compare_pipelines(
     first: Evaluation,
     others: Mapping[str, Evaluation],
@@ -80,11 +133,12 @@ def compare_pipelines(
 ) -> tuple[Comparison, ...]:
     """Compare ``first`` with each of ``others``, as one family, on the questions that all of them finished.
 
-    A pipeline that is incomplete by ``terms`` is not compared, but stays in Holm's family with p = 1, so that a failure
-    does not make the other comparisons easier. ``look`` is the number of this look at the questions.
+    Questions without gold, by ``clusters``, are compared by declining alone. A pipeline that is incomplete by ``terms``
+    is not compared, but stays in Holm's family with p = 1, so that a failure does not make the other comparisons
+    easier. ``look`` is the number of this look at the questions.
     """
     able = [evaluation for evaluation in (first, *others.values()) if terms.admits(evaluation)]
-    questions = common_questions(able)
+    questions = clusters.tested(common_questions(able))
     pairs = {
         name: _Pair(first, other, questions, terms, clusters) if first in able and other in able and questions else None
         for name, other in others.items()
@@ -106,9 +160,9 @@ def compare_pipelines(
                     difference=one,
                     adjusted_p=final,
                     verdict=decide_verdict(one, final, family, look, within=within),
+                    declining=compare_declining(first, others[name]),
                 ),
-                family,
-                look,
+                pair,
             )
         compared.append(comparison)
     return tuple(compared)
@@ -154,7 +208,7 @@ def can_be_significant(groups: int, family: int = 1, look: int = 1) -> bool:
     return adjust_for_looks(min(1.0, family * min_p(groups)), look) <= ALPHA
 
 
-def _with_power(comparison: Comparison, family: int, look: int) -> Comparison:
+def _with_power(comparison: Comparison, pair: _Pair) -> Comparison:
     """Return the comparison with the detectable difference, and the questions that would show the observed one.
 
     The level is divided by the number of comparisons, which is conservative: Holm's correction is that strict only for
@@ -162,19 +216,25 @@ def _with_power(comparison: Comparison, family: int, look: int) -> Comparison:
     """
     found = comparison.difference
     assert found is not None
-    level = ALPHA / (family * 2 ** (look - 1))
+    level = ALPHA / (comparison.family * 2 ** (comparison.look - 1))
     if found.groups < MIN_GROUPS:
         return comparison
-    detectable = smallest_detectable(found.error, found.groups, level, effective=found.effective)
+    detectable = pair.power(level).smallest()
     shown = comparison.verdict in (Verdict.BETTER, Verdict.WORSE)
     if detectable is None or shown or not found.mean_difference:
         return replace(comparison, detectable=detectable)
     times = (detectable / abs(found.mean_difference)) ** 2
     if times > MAX_QUESTION_FACTOR:
         return replace(comparison, detectable=detectable)
-    questions = max(1, math.ceil(found.n * times) - found.n)
-    groups = max(1, math.ceil(found.groups * times) - found.groups)
-    return replace(comparison, detectable=detectable, more_questions=questions, more_groups=groups)
+    groups = max(found.groups + 1, math.ceil(found.groups * times))
+    if found.groups < MAX_EXACT_DIFFERENCES:  # the fewer the groups, the more of them have to agree
+        candidates = range(found.groups + 1, groups)
+        seen = abs(found.mean_difference)
+        groups = candidates.start + bisect_left(
+            candidates, True, key=lambda count: pair.power(level, count).at(seen) >= POWER
+        )
+    questions = max(1, math.ceil(found.n * groups / found.groups) - found.n)
+    return replace(comparison, detectable=detectable, more_questions=questions, more_groups=groups - found.groups)
 
 
 @dataclass(frozen=True)
@@ -198,12 +258,19 @@ class _Pair:
             *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions)
         )
         ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
-        if len(behind) == len(self.questions):
+        if len(self.clusters.tested(behind)) == len(self.questions):
             return found
         scores, groups = self._on_finished(ahead, behind)
         other = compute_difference(*scores, groups)
         p = max(found.p, other.p) if other.mean_difference > 0 else 1.0
         return replace(found, p=p)
+
+    def power(self, level: float, count: int | None = None) -> Power:
+        """Return the power at a ``level`` with ``count`` groups, by default as many as there are."""
+        ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
+        first, second = self._both(ours, theirs, self.questions)
+        each = paired_differences(first, second, "power")
+        return Power(each, self.clusters.group_numbers(self.questions), level, count=count)
 
     def shifted(self, margin: float) -> float:
         """Return the p of the test that the first is not behind by ``margin``."""
@@ -211,7 +278,7 @@ class _Pair:
         p = noninferiority_p(
             *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions), margin
         )
-        if len(theirs) == len(self.questions):
+        if len(self.clusters.tested(theirs)) == len(self.questions):
             return p
         scores, groups = self._on_finished(ours, theirs)
         return max(p, noninferiority_p(*scores, groups, margin))
@@ -220,9 +287,9 @@ class _Pair:
         self, ahead: Mapping[str, float], behind: Mapping[str, float]
     ) -> tuple[tuple[list[float], list[float]], list[int]]:
         """Return the scores on all questions that ``behind`` finished, and the groups of these questions."""
-        questions = tuple(behind)
+        questions = self.clusters.tested(behind)
         lead = [ahead.get(question, self.terms.lowest) for question in questions]
-        return (lead, list(behind.values())), self.clusters.group_numbers(questions)
+        return (lead, [behind[question] for question in questions]), self.clusters.group_numbers(questions)
 
     @staticmethod
     def _both(

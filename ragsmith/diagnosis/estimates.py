@@ -67,7 +67,7 @@ class Estimate:
         # sums of weighted scores of equal pipelines differ from 0 by rounding
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
         numbers = clusters.group_numbers(list(settled))
-        groups = len(set(numbers))
+        groups = clusters.count(settled)
         low, high = cluster_interval(list(settled.values()), numbers) if groups >= MIN_GROUPS else (None, None)
         error, _ = standard_error(settled, clusters)
         return cls(_mean(settled.values()), low, high, len(settled), groups, error)
@@ -82,7 +82,7 @@ class Estimate:
         1 each. Scores are between 0 and 1, so the interval is clipped to -1 and 1.
         """
         error, degrees = standard_error(moved, clusters, weights)
-        groups = len(set(clusters.group_numbers(list(moved))))
+        groups = clusters.count(moved)
         if groups < MIN_GROUPS:
             return cls(mean, None, None, len(moved), groups, error)
         reach = student_quantile(0.975, degrees) * error

@@ -74,6 +74,9 @@ HEADLINE: Mapping[str, str] = {"fitness": "F", "retrieval": "R", "generation": "
 REFUSAL = "refusal"
 """The measure used as G for unanswerable questions."""
 
+FALSE_REFUSAL = "false_refusal"
+"""The measure of declining a question that has an answer."""
+
 
 def composite(name: str, measures: Mapping[str, Any]) -> float | None:
     """Return a composite value of one question from its ``measures``; None if it does not apply to the question."""

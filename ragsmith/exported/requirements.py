@@ -22,8 +22,9 @@ MODEL_REMEDIES: dict[str, str] = {
 def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
     """Return the part of ``space`` that a search on ``setup`` covers, without options that cannot be fitted.
 
-    If ``ranks``, only the stages up to the filter are searched. If some questions have no answer in the documents, the
-    option to abstain is added.
+    If ``ranks``, only the stages up to the ranking are searched.
+
+    If some search questions have no answer in the documents, the options of the space for these are added.
 
     Raises:
         UsageError: an option needs a model that this run lacks, or a package that is not installed, or allows fewer
@@ -36,8 +37,8 @@ def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
         space = space.restricted_to_rankings()
     else:
         refuse_missing_answers(setup.dataset.examples)
-        if any(not example.answerable for example in setup.dataset.examples):
-            space = space.with_technique("post_generation", "abstain")
+        if any(not example.answerable for example in setup.split.search):
+            space = space.with_unanswerable()
     genes = list(chain.from_iterable(space.options))
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)

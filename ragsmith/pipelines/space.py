@@ -43,12 +43,16 @@ MAX_ENUMERATED = 2_000_000
 
 @dataclass(frozen=True)
 class Space:
-    """A search space: the options of every family and of hyperparameters, and constraints."""
+    """A search space: the options of every family and of hyperparameters, and constraints.
+
+    Options ``for_unanswerable`` are added if some search questions have no answer in the documents.
+    """
 
     name: str
     description: str
     options: tuple[tuple[Gene, ...], ...]
     forbidden: tuple[Constraint, ...] = ()
+    for_unanswerable: tuple[Gene, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -130,23 +134,19 @@ class Space:
             SpaceError: a family has no option left.
         """
         remaining = tuple(tuple(gene for gene in genes if not is_excluded(gene)) for genes in self.options)
-        if remaining == self.options:
+        conditional = tuple(gene for gene in self.for_unanswerable if not is_excluded(gene))
+        if (remaining, conditional) == (self.options, self.for_unanswerable):
             return self
         for name, genes, before in zip(self.names, remaining, self.options, strict=True):
             if not genes:
                 raise SpaceError(f"space {self.name!r}: no option of {name} can be used, not even {before[0]}")
-        return replace(self, options=remaining)
+        return replace(self, options=remaining, for_unanswerable=conditional)
 
-    def with_technique(self, family: str, technique: str) -> Space:
-        """Return the space with all options of a technique; the same space if it has any of them."""
-        place = FAMILIES.index(get_family(family, "options"))
-        if any(gene.technique.name == technique for gene in self.options[place]):
-            return self
-        choices = FAMILIES[place].techniques[technique].choices
-        grids = itertools.product(*([(name, value) for value in values] for name, values in choices.items()))
-        genes = dict.fromkeys(make_gene(family, technique, dict(chosen)) for chosen in grids)
-        options = (*self.options[:place], (*self.options[place], *genes), *self.options[place + 1 :])
-        return replace(self, options=options)
+    def with_unanswerable(self) -> Space:
+        """Return the space with the options for questions that have no answer."""
+        more = {name: [gene for gene in self.for_unanswerable if gene.technique.family == name] for name in self.names}
+        options = tuple((*genes, *more[name]) for name, genes in zip(self.names, self.options, strict=True))
+        return replace(self, options=options, for_unanswerable=())
 
     def without_options(self, names: Sequence[str]) -> Space:
         """Return the space without ``names``: ``FAMILY``, which leaves ``none``, or ``FAMILY.OPTION``.
@@ -163,6 +163,7 @@ class Space:
         family, dot, option = name.partition(".")
         options = self.options[FAMILIES.index(get_family(family, "--without"))]
         known = {gene.technique.name for gene in options}
+        known |= {gene.technique.name for gene in self.for_unanswerable if gene.technique.family == family}
         if not dot and "none" not in known:
             raise SpaceError(f"--without {family}: a pipeline needs one; remove single options with {family}.OPTION")
         if dot and option not in known:
@@ -186,12 +187,12 @@ class Space:
 
         Constraints on those families are removed, as they do not affect rankings.
         """
-        later = FAMILIES[FILTER_INDEX + 1 :]
-        minimal = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in later)
-        names = {family.name for family in later}
-        forbidden = tuple(constraint for constraint in self.forbidden if not names & set(constraint))
-        options = (*self.options[: FILTER_INDEX + 1], *((gene,) for gene in minimal), *self.settings)
-        return replace(self, options=options, forbidden=forbidden)
+        behind = FAMILIES[FILTER_INDEX + 1 :]
+        least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
+        named = {family.name for family in behind}
+        forbidden = tuple(constraint for constraint in self.forbidden if not named & set(constraint))
+        options = (*self.options[: FILTER_INDEX + 1], *((gene,) for gene in least), *self.settings)
+        return replace(self, options=options, forbidden=forbidden, for_unanswerable=())
 
     def genomes(self) -> Iterator[Genome]:
         """Yield all feasible genomes in lexicographic order."""

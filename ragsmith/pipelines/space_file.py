@@ -36,6 +36,9 @@ def load_space(name_or_path: str | Path) -> Space:
 SECTIONS = {"corpus": CHUNK_SETTINGS, "models": ROLES}
 """Settings by the section that lists their values."""
 
+CONDITIONAL = "for_unanswerable"
+"""The section with the options that are added if some search questions have no answer."""
+
 MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
 """Minimum values in characters; a shorter chunk would hardly hold a sentence."""
 
@@ -53,7 +56,7 @@ class _SpaceReader:
             raise self._tree.error(path, problem)
 
     def space(self) -> Space:
-        keys = ("name", "description", "imports", "families", *SECTIONS, "constraints")
+        keys = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "constraints")
         root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
@@ -70,9 +73,20 @@ class _SpaceReader:
         constraints = [*self._constraints(root.get("constraints", []), options), *self._technique_constraints(options)]
         settings = [genes for section, names in SECTIONS.items() for genes in self._settings(section, names)]
         self._refuse_long_overlaps()
-        space = Space(name, description, (*options, *settings), tuple(constraints))
+        space = Space(name, description, (*options, *settings), tuple(constraints), self._conditional(names, options))
         self._refuse_if(space.feasible_size == 0, ("constraints",), "the constraints forbid every candidate")
         return space
+
+    def _conditional(self, names: Sequence[str], options: Sequence[tuple[Gene, ...]]) -> tuple[Gene, ...]:
+        """Return the options that are added if some search questions have no answer."""
+        listed = self._tree.mapping((CONDITIONAL,), known=names, optional=True)
+        found: list[Gene] = []
+        for family in listed:
+            known = options[names.index(family)]
+            for gene in self._options(family, listed[family], CONDITIONAL):
+                self._refuse_if(gene in known, (CONDITIONAL, family), f"{family} lists {gene} twice")
+                found.append(gene)
+        return tuple(found)
 
     def _import(self, listed: Any) -> None:
         """Import the Python files that the space lists, by paths relative to its own."""
@@ -137,11 +151,11 @@ class _SpaceReader:
             raise self._tree.error(path, f"{name} must be a whole number of characters from {minimum}, not {value!r}")
         return int(value)
 
-    def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
+    def _options(self, family: str, listed: Any, section: str = "families") -> tuple[Gene, ...]:
         if listed == "all":
             known = get_family(family, "").techniques
             return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
-        path = ("families", family)
+        path = (section, family)
         self._refuse_if(
             not isinstance(listed, list) or not listed, path, f"{family} must be a list of techniques, or the word all"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ragsmith.comparison.questions import MIN_GROUPS, Clusters
@@ -62,8 +64,27 @@ def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     test = split(data).test
     found = Clusters.from_examples(data, test)
     assert found.unit == "document"
-    assert MIN_GROUPS <= sum(bool(group.examples[0].evidence) for group in group_by_document(test)) < len(found.groups)
-    assert found.questions == len(test) == 100
+    assert len(found.groups) >= MIN_GROUPS
+    assert found.questions + len(found.without_gold) == len(test) == 100
+    assert found.without_gold == tuple(sorted(example.id for example in test if not example.answerable)) != ()
+
+
+@pytest.mark.parametrize("unanswerable", range(9))
+def test_questions_without_gold_change_neither_unit_nor_groups(unanswerable: int) -> None:
+    data = asking([(doc, part) for doc in range(3) for part in (0, 2, 4)])
+    others = tuple(Example(f"u{i}", f"Who is {i}?", "", "factual", (), answerable=False) for i in range(unanswerable))
+    found = Clusters.from_examples(data, (*others, *data.examples))
+    assert replace(found, without_gold=()) == Clusters.from_examples(data, data.examples)
+    assert found.tested(["q00", "u0", "q01"]) == (("q00", "q01") if unanswerable else ("q00", "u0", "q01"))
+    assert str(found).endswith(f"and {unanswerable} without gold") is bool(unanswerable)
+
+
+def test_questions_are_groups_if_hardly_any_of_them_has_gold() -> None:
+    data = asking([(doc, 0) for doc in range(2)])
+    others = [Example(f"w{i}", f"Who is {i}?", f"{i}", "factual", ()) for i in range(10)]
+    others.append(Example("u", "Who?", "", "factual", (), answerable=False))
+    found = Clusters.from_examples(data, (*others, *data.examples))
+    assert (found.unit, len(found.groups), found.without_gold) == ("question", 12, ("u",))
 
 
 def test_nothing_known_is_each_question_by_itself() -> None:
