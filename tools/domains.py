@@ -46,7 +46,10 @@ PAPER: Mapping[str, tuple[int, int, int]] = {
 NEAR = 2.0
 """Points by which a share of a type may be off."""
 
-HALF = 100
+PARTS = {"search": 100, "test": 100}
+MOVED: Mapping[str, int] = {"law": 8}
+"""Unanswerable test questions of a domain that are searched on, as no other question of its search half is one."""
+
 CLUSTERS, TESTED = 16, 8
 LARGEST = 3
 """Documents that a cluster may have, unless its questions are in groups."""
@@ -62,11 +65,14 @@ AT_LEAST: Mapping[str, int] = {
 
 WORDINGS = 16
 FROM_SPANS, GUESSED = 0.97, 0.03
-KNOWN: Mapping[tuple[str, str], Limit] = {("law", "guessed without documents, latest"): Limit(high=0.12)}
+KNOWN: Mapping[tuple[str, str], Limit] = {
+    ("law", "guessed without documents, latest"): Limit(high=0.12),
+    ("law", "guessed without documents, tested"): Limit(high=0.033),
+}
 """What a domain does not hold and its card says why; it may become no worse.
 
 Law's first hundred questions stay as they are, and were read by another only when the second hundred was there. They
-are searched on; none of them tests.
+are searched on; none of them tests. Of the 92 that test, three can be guessed.
 """
 ALLOWED_WARNINGS = frozenset({"questions"})
 """A hundred test questions show no difference of 0.03, which is said and no fault of the set."""
@@ -137,9 +143,10 @@ def figures(domain: Domain) -> Iterator[Figure]:
     data, examples = domain.data, domain.data.examples
     asked = bool(domain.annotations)
     gold = {span.doc for example in examples for span in example.evidence}
-    yield Figure("questions", len(examples), _exactly(2 * HALF, asked))
-    for part in ("search", "test"):
-        yield Figure(f"{part} questions", _count(examples, part), _exactly(HALF, asked))
+    yield Figure("questions", len(examples), _exactly(sum(PARTS.values()), asked))
+    moved = MOVED.get(data.name, 0)
+    for part, number in (("search", PARTS["search"] + moved), ("test", PARTS["test"] - moved)):
+        yield Figure(f"{part} questions", _count(examples, part), _exactly(number, asked))
     yield Figure("documents", len(data.documents), Limit(20, 25) if asked else None)
     yield Figure(
         "words", sum(len(one.text.split()) for one in data.documents), Limit(30_000, 50_000) if asked else None
@@ -159,7 +166,8 @@ def figures(domain: Domain) -> Iterator[Figure]:
 
 def _annotated(domain: Domain) -> Iterator[Figure]:
     noted = domain.noted
-    sides = {part: {note.cluster for example, note in noted if example.split == part} for part in ("search", "test")}
+    placed = [(example, note) for example, note in noted if example.answerable]
+    sides = {part: {note.cluster for example, note in placed if example.split == part} for part in PARTS}
     divided = {note.group for _, note in noted if note.group}
     yield Figure("clusters", len(domain.clusters), Limit(low=CLUSTERS) if not divided else None)
     yield Figure("clusters or groups tested", len(_units(domain, "test")), Limit(low=TESTED))
@@ -180,7 +188,8 @@ def _annotated(domain: Domain) -> Iterator[Figure]:
         allowed = KNOWN.get((domain.data.name, called), Limit(high=GUESSED))
         yield Figure(called, _share(guessed), allowed if limited else None)
     if tested := [readings[-1].without_documents for example, readings in read if example.split == "test"]:
-        yield Figure("guessed without documents, tested", _share(tested), Limit(high=GUESSED))
+        called = "guessed without documents, tested"
+        yield Figure(called, _share(tested), KNOWN.get((domain.data.name, called), Limit(high=GUESSED)))
     found = references(domain)
     for kind, some in (
         ("by title", [one for one in found if one.title]),
@@ -265,7 +274,8 @@ def _wrong_clusters(domain: Domain) -> Iterator[str]:
             yield f"clusters.yaml: {document} is in {len(places[document])} clusters, and not in one"
     parts: defaultdict[tuple[str, str], set[str | None]] = defaultdict(set)
     for example, note in domain.noted:
-        parts[note.cluster, note.group].add(example.split)
+        if example.answerable:  # a question without gold has no place in the documents
+            parts[note.cluster, note.group].add(example.split)
     for (cluster, group), found in sorted(parts.items()):
         if len(found) > 1:
             yield f"cluster {cluster}{f', group {group}' if group else ''}: its questions are in several parts"

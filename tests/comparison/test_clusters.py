@@ -54,8 +54,9 @@ def test_bundled_questions_about_few_documents_count_by_section(name: str, part:
     data = load_dataset(name)
     questions = getattr(split(data), part)
     found = Clusters.from_examples(data, questions)
-    assert len(group_by_document(questions)) < MIN_GROUPS <= len(found.groups)
-    assert found.questions == len(questions)
+    located = [example for example in questions if example.answerable]
+    assert len(group_by_document(located)) < MIN_GROUPS <= len(found.groups)
+    assert found.questions == len(located)
 
 
 @pytest.mark.parametrize("name", bundled_domains())
@@ -65,7 +66,7 @@ def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     found = Clusters.from_examples(data, test)
     assert found.unit == "document"
     assert len(found.groups) >= MIN_GROUPS
-    assert found.questions + len(found.without_gold) == len(test) == 100
+    assert found.questions + len(found.without_gold) == len(test) == {"law": 92}.get(name, 100)
     assert found.without_gold == tuple(sorted(example.id for example in test if not example.answerable)) != ()
 
 
