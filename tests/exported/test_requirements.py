@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from ragsmith.datasets.bundled import bundled_domains
+from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import MissingExtra, SpaceError, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.requirements import refuse_missing_packages, refuse_too_large
+from ragsmith.exported.requirements import refuse_missing_packages, refuse_too_large, searchable_space
 from ragsmith.extensions import Package
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.genes import Candidate, Gene, make_gene
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
@@ -170,3 +172,24 @@ def test_a_pipeline_is_not_asked_about_more_chunks_than_it_is_for(
     assert Pipeline(many, tiny_setup).ask("Who steers the ferry?")
     with pytest.raises(UsageError, match=r"retrieval\.bm25 is for at most"):
         Pipeline(few, tiny_setup).ask("Who steers the ferry?")
+
+
+@pytest.mark.parametrize("name", bundled_domains())
+def test_the_space_of_the_paper_has_its_size_on_every_domain(name: str) -> None:
+    setup = Experiment(load_dataset(name))
+    assert searchable_space(setup, load_space("paper"), ranks=False).feasible_size == 46_080
+
+
+def test_options_for_unanswerable_questions_are_searched_if_search_questions_can_teach_them() -> None:
+    data = load_dataset("law")
+    moved = [replace(one, split="search" if one.answerable else "test") for one in data.examples]
+    taught, untaught = Experiment(data), Experiment(replace(data, examples=tuple(moved)))
+    default = load_space("default")
+
+    def names(setup: Experiment, space: Space) -> set[str]:
+        return {gene.technique.name for gene in searchable_space(setup, space, ranks=False).options[N_FAMILIES - 1]}
+
+    assert "abstain" in names(taught, default)
+    assert "abstain" not in names(untaught, default)
+    assert "abstain" not in names(taught, default.without_options(["post_generation.abstain"]))
+    assert "abstain" not in {gene.technique.name for options in default.options for gene in options}
