@@ -138,6 +138,56 @@ def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: 
     assert any("looked at once before" in note for note in more["notes"])
 
 
+def sections_folder(folder: Path, unanswerable: int) -> None:
+    """Three documents with ten sections each, a question on each section, and questions that have no answer."""
+    documents = folder / "documents"
+    documents.mkdir(parents=True)
+    questions = []
+    for place in range(3):
+        text = "".join(
+            f"# Valve {10 * place + part}\n\n{'The log of the shift says nothing else. ' * 40}"
+            f"Valve {10 * place + part} was opened in {1900 + 10 * place + part}.\n\n"
+            for part in range(10)
+        )
+        (documents / f"d{place}.md").write_text(text)
+        for number in range(10 * place, 10 * place + 10):
+            fact = f"Valve {number} was opened in {1900 + number}."
+            questions.append(
+                {
+                    "id": f"q{number:02}",
+                    "question": f"When was valve {number} opened?",
+                    "answer": f"In {1900 + number}.",
+                    "type": "factual",
+                    "evidence": [{"doc": f"d{place}", "text": fact, "start": text.index(fact)}],
+                }
+            )
+    for number in range(unanswerable):
+        questions.append({"id": f"u{number}", "question": f"Who built mill {number}?", "answerable": False})
+    for row in questions:
+        for span in row.get("evidence", ()):
+            span["end"] = span["start"] + len(span["text"])
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    (folder / "dataset.yaml").write_text("name: valves\ntitle: Valves\nlicence: CC0-1.0\nlanguage: en\n")
+
+
+def test_questions_without_an_answer_change_neither_groups_nor_verdict(
+    home: Path, ragsmith: Command, forgetful: None
+) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml", below=6)
+    found = []
+    for unanswerable in (0, 4, 5, 8):
+        sections_folder(home / f"valves{unanswerable}", unanswerable)
+        end = ("--dataset", f"valves{unanswerable}", "--split", "all", "--workers", 1, "--json")
+        said = json.loads(ragsmith("compare", "a.yaml", "b.yaml", *end).out)
+        found.append((said["comparison"]["verdict"], said["comparison"]["difference"]))
+        assert len(said["clusters"]["without_gold"]) == unanswerable
+        declining = said["comparison"]["declining"]
+        assert (declining["unanswerable"] if declining else 0) == unanswerable
+    assert [one[0] for one in found] == ["better"] * 4
+    assert found == [found[0]] * 4
+    assert found[0][1]["groups"] > 8
+
+
 def test_what_cannot_be_compared_is_exit_code_3_with_the_reason(home: Path, ragsmith: Command) -> None:
     facts_folder(home / "others", "others")
     (home / "others" / "documents" / "oak.md").write_text(
