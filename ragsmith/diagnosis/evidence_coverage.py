@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.caches import bounded_cache
 from ragsmith.datasets.relevance import ChunkMap, count_overlap
 from ragsmith.index.index import Corpus, Index
-from ragsmith.text.content_words import analyse
+from ragsmith.measures.rankings import count_covered
+from ragsmith.text.content_words import word_coverage
 from ragsmith.types import Chunk, Hits, Passage, Passages, Span, get_ids
 
 MIN_COVERAGE = 0.5
@@ -70,25 +70,7 @@ class ChunkSpans:
 
 def character_coverage(gold: Span, spans: Iterable[Span]) -> float:
     """Return the share of the characters of ``gold`` in any of ``spans``."""
-    total, reached = 0, gold.start
-    for span in sorted((one for one in spans if count_overlap(one, gold)), key=lambda one: one.start):
-        total += max(0, min(span.end, gold.end) - max(span.start, reached))
-        reached = max(reached, span.end)
-    return total / max(1, gold.end - gold.start)
-
-
-def word_coverage(question: str, gold: str, text: str) -> float:
-    """Return the share of the distinct content words and numbers of ``gold`` in ``text``.
-
-    Those of the question are ignored, unless there are no others, as every text on the topic has them.
-    """
-    wanted = _content_items(gold) - _content_items(question) or _content_items(gold)
-    return len(wanted & _content_items(text)) / len(wanted) if wanted else 0.0
-
-
-@bounded_cache(1 << 13, key="a text")
-def _content_items(text: str) -> frozenset[str]:
-    return frozenset(analyse(text).counts)
+    return count_covered(gold, spans) / max(1, gold.end - gold.start)
 
 
 def gold_coverage(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, whole: bool) -> float:

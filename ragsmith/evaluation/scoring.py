@@ -42,6 +42,7 @@ def score_answer(engine: Engine, setup: Experiment, trace: Trace, example: Examp
         pool=trace.outputs["query_expansion"].value,
         passages=prompt.passages,
         prompt=prompt.text,
+        cited=trace.answer.cited,
         evidence=example.evidence,
         relevance=setup.relevance[example.id],
         answerable=example.answerable,
@@ -126,6 +127,7 @@ _SOURCE_STAGES = {
     "passages": ("prompt_maker",),
     "prompt": ("prompt_maker",),
     "answer": ("post_generation",),
+    "cited": ("post_generation",),
 }
 _ALL_STAGES = tuple(sorted({stage for stages in _SOURCE_STAGES.values() for stage in stages}))
 

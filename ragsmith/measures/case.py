@@ -17,8 +17,8 @@ class Case:
 
     ``reference`` is the reference answer, which exists if the question is ``answerable``. ``hits`` are the filtered
     hits, best first; ``pool`` are the hits of query expansion, before reranking and filter. ``prompt`` is the context
-    of the generator, composed of ``passages``. ``evidence`` are the gold spans, and ``relevance`` the chunks that
-    overlap with them.
+    of the generator, composed of ``passages``, and ``cited`` are the positions of those that the answer cites.
+    ``evidence`` are the gold spans, and ``relevance`` the chunks that overlap with them.
     """
 
     question: str = ""
@@ -28,6 +28,7 @@ class Case:
     pool: Hits = ()
     passages: Passages = ()
     prompt: str = ""
+    cited: tuple[int, ...] = ()
     evidence: tuple[Span, ...] = ()
     relevance: Relevance = field(default_factory=lambda: Relevance({}))
     answerable: bool = True

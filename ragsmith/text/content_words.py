@@ -133,6 +133,20 @@ def denies(text: str) -> bool:
     return bool(content.denied) or content.verdict == "no"
 
 
+def word_coverage(question: str, wanted: str, *texts: str) -> float:
+    """Return the share of the distinct content words and numbers of ``wanted`` in any of ``texts``.
+
+    Those of the question are ignored, unless there are no others, as every text on the topic has them.
+    """
+    items = _content_items(wanted) - _content_items(question) or _content_items(wanted)
+    return len(items & frozenset().union(*map(_content_items, texts))) / len(items) if items else 0.0
+
+
+@bounded_cache(1 << 12, key="a text")
+def _content_items(text: str) -> frozenset[str]:
+    return frozenset(ContentWords(text).counts)
+
+
 def _normalise_denials(text: str) -> str:
     """Replace other forms of denial by "not"."""
     if "n't" in (text := text.replace("’", "'")):

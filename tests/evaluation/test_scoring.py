@@ -51,7 +51,7 @@ def test_a_record_is_complete_and_can_be_stored(engine: Engine, tiny_setup: Expe
         *("success_10", "ndcg_10", "recall_50"),
         *("judge", "similarity", "exact_match", "token_f1", "faithfulness"),
         *("redundancy_ratio", "mean_pairwise_cosine", "context_chars"),
-        *("kept_precision", "context_precision"),
+        *("kept_precision", "context_precision", "citation_precision", "citation_recall", "answer_in_context"),
     }
     assert all(isinstance(value, float) for value in kept["measures"].values())
     assert json.loads(to_canonical_json(kept)) == json.loads(json.dumps(kept))

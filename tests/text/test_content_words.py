@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.text.content_words import analyse, denies, find_numbers
+from ragsmith.text.content_words import analyse, denies, find_numbers, word_coverage
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,17 @@ def test_every_text_can_be_read(text):
     reading = analyse(text)
     assert len(reading.items) == len(reading.shapes)
     assert all(0 < at < len(reading.items) for at in [*reading.numbers, *reading.denied])
+
+
+def test_a_rewritten_text_holds_the_words_that_the_question_has_not() -> None:
+    question, gold = "Who approves a trip?", "The head of department approves a trip above 300 euros."
+    assert word_coverage(question, gold, "Approval is up to the department's head, from 300 euros.") > 0.5
+    assert word_coverage(question, gold, "A trip has to be approved by somebody: who approves a trip?") == 0.0
+
+
+def test_a_text_that_says_nothing_else_than_the_question_is_compared_by_its_words() -> None:
+    assert word_coverage("Is the gate shut?", "The gate is shut.", "The gate is shut at night.") == 1.0
+
+
+def test_texts_together_hold_what_each_holds_a_part_of() -> None:
+    assert word_coverage("Who?", "The miller and the keeper, in 1871.", "A miller.", "1871", "Nobody.") == 2 / 3
