@@ -20,7 +20,7 @@ _VERDICTS = frozenset(("yes", "no"))
 
 @measure(label="Answer in context", subject="passages", paper=KARPUKHIN, needs="reference")
 def answer_in_context(case: Case) -> float | None:
-    """1 if a passage of the prompt contains the reference of up to 5 words, else 0; of a longer one, the share of words.
+    """1 if a passage of the prompt contains the reference of up to 5 words, else 0; of longer ones, a share of words.
 
     It is the share of the distinct content words and numbers of the reference that are in the passages, without those
     of the question. None for a reference without content words, such as a blank one or "yes".
