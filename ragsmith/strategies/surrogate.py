@@ -120,7 +120,7 @@ def fit_surrogate(
     """Fit a surrogate to at least one genome, with observed ``means`` and noise variances ``noise``."""
     rows, observed = np.array(genomes, dtype=np.int64), np.asarray(means, dtype=float)
     spread = float(observed.std())
-    scale = spread if spread > 0.0 else 1.0
+    scale = spread if spread > 1e-12 * np.abs(observed).max() else 1.0  # equal values may have a spread of rounding
     expected, sds = _prior_moments(genomes, prior, scale)
     typical = float((sds**2).mean())
     variance = np.broadcast_to(np.asarray(noise, dtype=float), observed.shape) + JITTER * typical

@@ -133,10 +133,11 @@ def test_a_prior_says_what_to_expect_where_nothing_was_seen() -> None:
 
 
 def test_one_value_and_equal_values_can_be_learned_from() -> None:
-    for seen in (SPACE[:1], SPACE[:7]):
-        mean, sd = fit_surrogate(seen, [0.5] * len(seen)).posterior(SPACE)
-        assert mean == pytest.approx(0.5, abs=0.02)
+    for seen, value in ((SPACE[:1], 0.5), (SPACE[:7], 0.5), (SPACE[:12], 0.7)):  # twelve times 0.7 has an sd
+        mean, sd = fit_surrogate(seen, [value] * len(seen)).posterior(SPACE)
+        assert mean == pytest.approx(value, abs=0.02)
         assert np.isfinite(sd).all()
+        assert sd.max() > 1e-3
 
 
 def test_expected_improvement_is_the_mean_of_what_is_above() -> None:
