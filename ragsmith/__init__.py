@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         verify,
     )
     from ragsmith.api.checking import audit, audits, check_models, recommend
-    from ragsmith.api.comparing import compare, evaluate, gate
+    from ragsmith.api.comparing import compare, evaluate, final_test, gate
     from ragsmith.api.datasets import anchor, check_dataset, draft_questions, init_dataset, repair, review
     from ragsmith.api.diagnosing import ablate, explain, intervene, transfer
     from ragsmith.api.reporting import Searched, export, report, search_each
@@ -72,6 +72,7 @@ __all__ = [
     "evaluate",
     "explain",
     "export",
+    "final_test",
     "gate",
     "index_status",
     "init_dataset",
@@ -115,6 +116,7 @@ _MODULES = {
     "check_dataset": "ragsmith.api.datasets",
     "check_models": "ragsmith.api.checking",
     "compare": "ragsmith.api.comparing",
+    "final_test": "ragsmith.api.comparing",
     "gate": "ragsmith.api.comparing",
     "deploy": "ragsmith.api.asking",
     "draft_questions": "ragsmith.api.datasets",

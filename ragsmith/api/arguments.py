@@ -97,6 +97,14 @@ class SettingChanges(TypedDict, total=False):
             "questions, with one more search per fold. [default: held-out]"
         ),
     ]
+    test: Annotated[
+        bool | None,
+        Flag(
+            "Test also on questions that were looked at before, each look at half the level of the one before. "
+            "[default: only if none of them was]",
+            ("--test",),
+        ),
+    ]
     folds: Annotated[int | None, Flag("Number of folds of a crossfit. [default: 5]")]
     population: Annotated[int | None, Flag("Population size.")]
     generations: Annotated[int | None, Flag("Number of generations after the initial population.")]

@@ -9,6 +9,8 @@ from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
+from ragsmith.assessment.final_test import FinalTest
+from ragsmith.assessment.final_test import final_test as test_pipeline
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult, to_junit, to_junit_error
 from ragsmith.assessment.gate import gate as run_gate
 from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
@@ -89,11 +91,12 @@ def compare(
     second: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
-    split: str = "test",
+    split: str = "search",
+    on_look: Callable[[str], None] | None = None,
     now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> PairwiseComparison:
-    """Compare two pipelines question by question, on the ``test``, ``search`` or ``all`` questions of a data set.
+    """Compare two pipelines question by question, on the ``search``, ``test`` or ``all`` questions of a data set.
 
     >>> found = ragsmith.compare("winner.yaml", "naive", dataset="law")
     >>> found.fitness.difference.mean_difference > 0
@@ -102,8 +105,9 @@ def compare(
 
     Each pipeline is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``; the named ones use the data
     set and models of the other pipeline. The default data set is that of the first file. Differences are first minus
-    second. A comparison on test questions counts as a use of the test set: its p-value is adjusted for earlier uses,
-    and ``now`` is the clock for its date.
+    second. On search questions, a pipeline that was chosen on them is flattered, and the notes say so. A comparison on
+    test questions counts as a use of the test set: its p-value is adjusted for earlier uses, ``on_look`` is called
+    before with a sentence on what it costs, and ``now`` is the clock for its date.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or there are no such questions.
@@ -115,9 +119,45 @@ def compare(
     names = _display_name(first, "first"), _display_name(second, "second")
     workers = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
+        day = timestamp(now())[:10]
         return compare_pipelines(
-            (names[0], ours), (names[1], theirs), store, part=split, workers=workers, day=timestamp(now())[:10]
+            (names[0], ours), (names[1], theirs), store, part=split, workers=workers, day=day, on_look=on_look
         )
+
+
+def final_test(
+    pipeline: Pipeline | str | Path,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    on_look: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
+    **given: Unpack[WorkArguments],
+) -> FinalTest:
+    """Test a pipeline on test questions against naive RAG, BM25 and the recommended pipeline, as one family.
+
+    >>> print(ragsmith.final_test("winner.yaml", on_look=print).words)  # doctest: +SKIP
+    This is look 2 at these questions (ledger: ~/.local/share/ragsmith/looks.sqlite): tested at 0.025, later at half.
+    Better than naive RAG and BM25. No difference from the recommended pipeline shown.
+
+    It counts as a use of the test set, like the test at the end of a search: ``on_look`` is called with a sentence on
+    what it costs before anything is computed. ``now`` is the clock for its date.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used, there are no test questions, or the pipeline was
+            chosen on all questions.
+    """
+    resources = Resources(**given)
+    loader = _PipelineLoader(dataset, resources)
+    ours = loader.load(pipeline)
+    rivals: dict[str, Pipeline] = {}
+    for name in (*BASELINES, RECOMMENDED):
+        other = loader.find_named(name, ours)
+        if other and other.candidate not in [one.candidate for one in (ours, *rivals.values())]:
+            rivals[name] = other
+    named = _display_name(pipeline, "the pipeline"), ours
+    workers = resources.workers_for(ours.setup)
+    with resources.store() as store:
+        return test_pipeline(named, rivals, store, workers=workers, day=timestamp(now())[:10], on_look=on_look)
 
 
 def gate(
@@ -210,12 +250,17 @@ class _PipelineLoader:
             if self._dataset is None:
                 raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
             other = Pipeline((), self._resources.setup(self._dataset))
-        setup, fitness, kind = other.setup, other.fitness, NAMES[name]
+        if (found := self.find_named(NAMES[name], other)) is None:
+            raise UsageError("other data sets recommend no pipeline for these documents: name another")
+        return found
+
+    @staticmethod
+    def find_named(kind: str, other: Pipeline) -> Pipeline | None:
+        """Return the pipeline of a canonical name on the experiment of ``other``; None if none is recommended."""
+        setup, fitness = other.setup, other.fitness
         recommended = kind == RECOMMENDED
         candidate = recommend_candidate(setup, load_space("default"), fitness) if recommended else baseline(kind)
-        if candidate is None:
-            raise UsageError("other data sets recommend no pipeline for these documents: name another")
-        return Pipeline(candidate, setup, fitness=fitness)
+        return None if candidate is None else Pipeline(candidate, setup, fitness=fitness)
 
 
 def _baseline_name(named: Pipeline | str | Path) -> str | None:

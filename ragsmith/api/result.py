@@ -30,7 +30,7 @@ from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
-from ragsmith.reporting.wording import describe_comparison, summarize_verdicts
+from ragsmith.reporting.wording import describe_comparison, describe_estimate, summarize_verdicts
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
@@ -45,13 +45,18 @@ SHOWN_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class VerdictSummary:
-    """The verdict of a run in one or two sentences, and the comparisons on the test questions."""
+    """The verdict of a run in one or two sentences, and the comparisons on the test questions.
+
+    Without a test, as the questions were looked at before, ``estimates`` are differences on search questions.
+    """
 
     words: str
     comparisons: tuple[Comparison, ...]
+    estimates: tuple[Comparison, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([self.words, *map(describe_comparison, self.comparisons)])
+        estimated = map(describe_estimate, self.estimates)
+        return "\n".join([self.words, *map(describe_comparison, self.comparisons), *estimated])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ class Result:
     @property
     def verdict(self) -> VerdictSummary:
         """The comparison of the winner with the baselines on test questions, which the search did not use."""
-        return VerdictSummary(summarize_verdicts(self.run_report), self.run_report.comparisons)
+        report = self.run_report
+        return VerdictSummary(summarize_verdicts(report), report.comparisons, report.estimates)
 
     @property
     def test(self) -> tuple[Finalist, ...]:

@@ -7,11 +7,11 @@ on the fitness alone; the p of measures, and of question types, are adjusted amo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragsmith.comparison.difference import Difference, compute_difference
-from ragsmith.comparison.ledger import count_look
+from ragsmith.comparison.ledger import count_look, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.digest import digest
@@ -26,6 +26,7 @@ from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import configuration, label
 from ragsmith.reporting.facts import describe_earlier_looks
+from ragsmith.reporting.wording import describe_cost
 from ragsmith.store.store import Store
 from ragsmith.text.table import ColumnPath, to_csv
 from ragsmith.types import Example
@@ -143,13 +144,15 @@ def compare(
     second: tuple[str, Pipeline],
     store: Store,
     *,
-    part: str = "test",
+    part: str = "search",
     workers: int = 1,
     day: str,
+    on_look: Callable[[str], None] | None = None,
 ) -> PairwiseComparison:
     """Compare two pipelines, each with its name, on a ``part`` of the questions of their data set.
 
     A verdict on test questions, or on all, counts as a look at them on this ``day``; p is corrected for earlier ones.
+    ``on_look`` is called before anything is computed with a sentence on what such a look costs.
 
     Raises:
         NotComparable: their data sets, or their scoring, are not the same.
@@ -160,6 +163,10 @@ def compare(
     check_unseen((first, second), part)
     terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
+    used = _identify_use((ours, theirs), fitness, examples)
+    if part != "search" and on_look:
+        use, recorded = peek_look(store, *used)
+        on_look(describe_cost(use, recorded=recorded))
     found = evaluate_on([ours, theirs], examples, store, workers)
     both = common_questions(found)
     if not both:
@@ -170,7 +177,7 @@ def compare(
     clusters = Clusters.from_examples(ours.setup.dataset, asked)
     look = None
     if part != "search" and all(map(Terms.from_evaluations(found, fitness).admits, found)):  # else there is no verdict
-        look = _count_use(store, (ours, theirs), fitness, examples, day)
+        look = count_look(store, *used, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measure_differences(found, both, fitness, clusters)
@@ -267,15 +274,15 @@ def evaluate_on(
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
 
 
-def _count_use(
-    store: Store, pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example], day: str
-) -> HoldoutUse:
-    """Record a look at the questions by the comparison of two pipelines, in either order."""
+def _identify_use(
+    pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example]
+) -> tuple[str, list[str]]:
+    """Return the digest of a comparison of two pipelines, in either order, and those of its questions."""
     contents = digest_questions(pipelines[0].setup.dataset, examples)
     compared = sorted(
         digest(configuration(one.candidate), one.setup.chunking_key, one.setup.model_ids) for one in pipelines
     )
-    return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
+    return digest("look of two", compared, fitness.identity), list(contents.values())
 
 
 def _measure_differences(
@@ -365,5 +372,5 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
     chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
     if part == "test" or not chosen:
         return ()
-    others = "" if ours.chosen_on_all or theirs.chosen_on_all else ": --split test has the others"
+    others = "" if ours.chosen_on_all or theirs.chosen_on_all else ": --split test has the others, and counts as a look"
     return (f"{' and '.join(chosen)} was chosen on the search questions, which flatter it{others}",)

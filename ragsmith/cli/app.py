@@ -61,6 +61,10 @@ COMMANDS = {
         "compare",
         "Compare the scores and answers of two pipelines question by question.",
     ),
+    "test": (
+        "compare",
+        "Test a pipeline on test questions against naive RAG, BM25 and the recommended pipeline: a look at them.",
+    ),
     "gate": (
         "compare",
         "Test a pipeline for a regression: exit code 1 if it is worse by more than --min-effect; 3 or 4 if unknown.",

@@ -11,11 +11,12 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
-from ragsmith.cli.output import print_line, print_lines, print_rows, print_wrapped, show_result, truncate
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result, truncate
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
+    from ragsmith.assessment.final_test import FinalTest
     from ragsmith.assessment.gate import GateResult
     from ragsmith.assessment.pairwise import ComparedAnswer, PairwiseComparison, QuestionPair
 
@@ -37,6 +38,7 @@ OtherDataset = Annotated[
     str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder. [default: the file's]")
 ]
 SplitOption = Annotated[str, typer.Option("--split", help="Questions to compare on: test, search or all.")]
+PipelineFile = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 
 
 @app.command()
@@ -46,7 +48,7 @@ def compare(
     first: Annotated[str, typer.Argument(help=PIPELINE_HELP)],
     second: Annotated[str, typer.Argument(help=PIPELINE_HELP)],
     dataset: OtherDataset = None,
-    split: SplitOption = "test",
+    split: SplitOption = "search",
     top: Annotated[
         int,
         typer.Option("--top", help="Number of printed questions with the largest gains, and with the largest losses."),
@@ -64,18 +66,43 @@ def compare(
     if top < 0:
         raise WrongOption("top", f"is {top}: give a number of questions from 0 on")
     comparison = ragsmith.compare(
-        first, second, dataset=dataset, split=split, **models.arguments(), workers=workers, cache=cache
+        first,
+        second,
+        dataset=dataset,
+        split=split,
+        on_look=print_stderr,
+        **models.arguments(),
+        workers=workers,
+        cache=cache,
     )
     if csv is not None:
         write_file(pairwise_csv(comparison), csv, warn=True)
     show_result(as_json, _comparison_json(comparison), lambda: _print_comparison(comparison, top, csv))
 
 
+@app.command("test")
+@expand_groups
+def final_test(
+    *,
+    pipeline: PipelineFile,
+    dataset: OtherDataset = None,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Test a pipeline on test questions against naive RAG, BM25 and the recommended pipeline: a look at them."""
+    found = ragsmith.final_test(
+        pipeline, dataset=dataset, on_look=print_stderr, **models.arguments(), workers=workers, cache=cache
+    )
+    show_result(as_json, {**asdict(found), "words": found.words}, lambda: _print_test(found))
+
+
 @app.command()
 @expand_groups
 def gate(
     *,
-    pipeline: Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")],
+    pipeline: PipelineFile,
     dataset: OtherDataset = None,
     against: Annotated[
         str | None,
@@ -108,6 +135,13 @@ def gate(
     show_result(as_json, asdict(result), lambda: _print_gate_result(result))
     if not result.passed:
         raise typer.Exit(GATE_FAILED)
+
+
+def _print_test(found: FinalTest) -> None:
+    from ragsmith.reporting.wording import describe_comparison
+
+    print_wrapped(f"{found.dataset}, test questions: {found.clusters}", f"{found.pipeline}: {found.label}")
+    print_wrapped(f"verdict: {found.words}", *(f"  {describe_comparison(one)}" for one in found.comparisons))
 
 
 def _print_comparison(comparison: PairwiseComparison, top: int, csv: Path | None) -> None:

@@ -211,7 +211,12 @@ def _print_each(searched: Searched, seconds: float) -> None:
     summary = summary_table([result.run_report for result in results], unfinished)
     print_table(summary)
     pooled = [describe_pooled(rival) or None for rival in searched.across.tested] if searched.across else []
-    print_wrapped(f"({summary.caption})", *pooled)
+    untested = (
+        f"{name}: {result.verdict.words}"
+        for name, result in searched.found.items()
+        if result.run_report.about.record.untested
+    )
+    print_wrapped(f"({summary.caption})", *untested, *pooled)
     computed, reused, calls = (
         sum(getattr(result, name) for result in results) for name in ("computed", "reused", "calls_made")
     )
@@ -233,7 +238,7 @@ def _spent_line(calls: int, tokens: int, cost: float) -> str | None:
 
 
 def _result_json(result: Result) -> dict[str, Any]:
-
+    verdict, untested = result.verdict, result.run_report.about.record.untested
     return {
         "run": result.key,
         "state": result.state,
@@ -244,6 +249,7 @@ def _result_json(result: Result) -> dict[str, Any]:
         "winner": next((str(path) for path in result.files if _is_winner(path)), None),
         **({"no_winner": redacted(result.no_winner)} if result.no_winner else {}),
         **({"note": note} if (note := _strategy_note(result)) else {}),
+        **({"not_tested": verdict.words, "estimates": list(map(asdict, verdict.estimates))} if untested else {}),
         "report": [str(path) for path in result.files if not _is_winner(path)],
         "summary": result.summary.splitlines(),
     }

@@ -16,14 +16,16 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from platformdirs import user_data_path
 
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
-from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Store
+from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Looks, Store
 
+T = TypeVar("T")
 ENVIRONMENT_VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
@@ -103,47 +105,64 @@ def ledger_path() -> Path | None:
     return user_data_path("ragsmith", appauthor=False) / FILE
 
 
+def describe_ledger() -> str:
+    """Return where looks are counted: the path of the ledger, with ``~`` for the home folder, or the cache alone."""
+    try:
+        path, home = ledger_path(), Path.home()
+    except RuntimeError:  # there is no home directory
+        path, home = None, Path()
+    return f"ledger: {str(path).replace(str(home), '~')}" if path else "counted in this cache alone"
+
+
 @contextmanager
-def _open_ledger(path: Path) -> Iterator[LedgerPage]:
-    """Open the ledger in an exclusive transaction."""
+def _open_ledger(path: Path, *, read_only: bool = False) -> Iterator[LedgerPage]:
+    """Open the ledger in an exclusive transaction, or in one that only reads."""
     with _translated_errors():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
+        if not read_only:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        place = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
+        connection = sqlite3.connect(place, timeout=WAIT_SECONDS, isolation_level=None, uri=read_only)
     with closing(connection):
         with _translated_errors():
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN" if read_only else "BEGIN IMMEDIATE")
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version not in (0, FORMAT):
                 raise sqlite3.DatabaseError(f"it has format {version}, and this version reads format {FORMAT}")
-            for table in _TABLES:
-                connection.execute(table)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            if not read_only:
+                for table in _TABLES:
+                    connection.execute(table)
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
         yield LedgerPage(connection)
         with _translated_errors():
             connection.execute("COMMIT")
 
 
-def run_with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[PreviousUses, bool]:
+def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool = False) -> tuple[T, bool]:
     """Return the result of ``decide`` with the locked ledger, and whether there was one.
 
     If the ledger cannot be used, ``decide`` is called with None, possibly for the second time: it has to be idempotent.
-    Its other errors are raised.
+    Its other errors are raised. With ``read_only`` nothing is written, a ledger that does not exist yet is empty, and
+    no warning is issued.
     """
     path: Path | None = Path(FILE)
     try:
         with _translated_errors():
             path = ledger_path()
+            is_new = path is not None and read_only and not path.exists()
+        if is_new:
+            return decide(None), True
         if path is not None:
-            with _open_ledger(path) as page:
+            with _open_ledger(path, read_only=read_only) as page:
                 return decide(page), True
     except LedgerError as error:
-        warnings.warn(
-            f"earlier looks at these test questions from other caches are not counted, as the ledger "
-            f"{path} cannot be used: {error}; name another file with {ENVIRONMENT_VARIABLE}, or none with "
-            f"{ENVIRONMENT_VARIABLE}=off",
-            Notice,
-            stacklevel=3,
-        )
+        if not read_only:
+            warnings.warn(
+                f"earlier looks at these test questions from other caches are not counted, as the ledger "
+                f"{path} cannot be used: {error}; name another file with {ENVIRONMENT_VARIABLE}, or none with "
+                f"{ENVIRONMENT_VARIABLE}=off",
+                Notice,
+                stacklevel=3,
+            )
     return decide(None), False
 
 
@@ -165,6 +184,39 @@ def renumber_look(
     return PreviousUses(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))
 
 
+def _identify(look: str, questions: Collection[str]) -> tuple[str, list[str]]:
+    """Return the key of a look at ``questions``, and these without repetitions."""
+    distinct = sorted(set(questions))
+    return digest("look at questions", look, distinct), distinct
+
+
+def _place(shelf: Looks, page: LedgerPage | None, key: str, questions: Collection[str]) -> tuple[PreviousUses, bool]:
+    """Return the look of this ``key`` as it is recorded or would be, and whether it is recorded."""
+    row = shelf.row(key)
+    here = PreviousUses(row.number, row.fresh) if row else None
+    there = page.get(key) if page else None
+    if here and page and not there:
+        return renumber_look(here, shelf.looks(questions), page.looks(questions), questions), True
+    if before := [one for one in (here, there) if one]:
+        return max(before, key=lambda one: one.number), True
+    return number_look(shelf.looks(questions), page.looks(questions) if page else {}, questions, key), False
+
+
+def peek_look(store: Store, look: str, questions: Collection[str]) -> tuple[HoldoutUse, bool]:
+    """Return the look that `count_look` would return, and whether it is recorded; nothing is written.
+
+    A ledger that cannot be used is ignored without a warning: the look is then not ``remembered``.
+    """
+    key, distinct = _identify(look, questions)
+
+    def read(page: LedgerPage | None) -> tuple[PreviousUses, bool]:
+        with store.looking() as shelf:
+            return _place(shelf, page, key, distinct)
+
+    (seen, recorded), remembered = run_with_ledger(read, read_only=True)
+    return HoldoutUse(seen.number, len(distinct), seen.fresh, remembered), recorded
+
+
 def count_look(store: Store, look: str, questions: Collection[str], day: str) -> HoldoutUse:
     """Record a look at ``questions``, given as digests of their contents, on an ISO 8601 ``day``, and return it.
 
@@ -172,20 +224,11 @@ def count_look(store: Store, look: str, questions: Collection[str], day: str) ->
     ledger differ. One recorded in the cache alone, without a ledger, is numbered after all looks that only the ledger
     has. A new one is numbered after all looks at the question with most of them.
     """
-    distinct = sorted(set(questions))
-    key = digest("look at questions", look, distinct)
+    key, distinct = _identify(look, questions)
 
     def decide(page: LedgerPage | None) -> PreviousUses:
         with store.looking() as shelf:
-            row = shelf.row(key)
-            here = PreviousUses(row.number, row.fresh) if row else None
-            there = page.get(key) if page else None
-            if here and page and not there:
-                seen = renumber_look(here, shelf.looks(distinct), page.looks(distinct), distinct)
-            elif before := [one for one in (here, there) if one]:
-                seen = max(before, key=lambda one: one.number)
-            else:
-                seen = number_look(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, key)
+            seen, _ = _place(shelf, page, key, distinct)
             shelf.put(LookRow(key, seen.number, seen.fresh, day, distinct))
             if page:
                 page.record(key, distinct, seen, day)

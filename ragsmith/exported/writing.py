@@ -217,7 +217,8 @@ def _pipeline_yaml(
 ) -> str:
     """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
-    test = load_evaluation(store, winner.key, split.test) if split.test else None
+    looked = split.test and record.untested is None  # another search may have tested this pipeline
+    test = load_evaluation(store, winner.key, split.test) if looked else None
     run = {
         "key": run_key,
         "space": record.space.name,

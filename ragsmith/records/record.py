@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
-from ragsmith.datasets.splits import Leaks, Split, count_leaks, stratify
+from ragsmith.datasets.splits import Leaks, Split, count_leaks, make_folds, stratify
 from ragsmith.digest import program_digest
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.experiment import FITTING_FOLDS, Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAX_FAILURE_RATE
@@ -97,6 +97,9 @@ class RunSettings:
     """Whether the winner is tested on ``held-out`` questions, or the search on all of them by ``crossfit``."""
     folds: int = 5
     """The number of folds of a crossfit, each with its own search."""
+    test: bool = False
+    """Whether to test on questions that were looked at before; it does not change the course of the run, and is not
+    recorded."""
 
     def __post_init__(self) -> None:
         check_minimum("seed", self.seed, 0)
@@ -193,7 +196,7 @@ class Division:
 
     ``unused`` are in neither part. ``order`` has the search questions in the order of the race, ``gap`` is the least
     distance in characters between gold of the two parts. ``groups`` and ``search_groups`` are clusters of test and
-    search questions.
+    search questions, and ``folds`` those of the search questions for estimates without a test.
     """
 
     rule: str
@@ -205,6 +208,7 @@ class Division:
     gap: int = MAX_GAP
     groups: Clusters | None = None
     search_groups: Clusters | None = None
+    folds: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def from_split(cls, setup: Experiment, divided: Split) -> Division:
@@ -215,7 +219,9 @@ class Division:
         searched: Any = {"cuts": setup.chunkings, "gap": setup.gap} if setup.searched else {}
         found = count_leaks(setup.dataset, divided, **searched)
         linked = [Clusters.from_examples(setup.dataset, part) for part in (divided.test, divided.search)]
-        return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked)
+        parted = make_folds(setup.dataset, divided.search, FITTING_FOLDS) if divided.search else []
+        folds = tuple(tuple(sorted(example.id for example in part)) for part in parted)
+        return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked, folds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +322,7 @@ class RunRecord:
     - ``leader``, ``estimated``: the highest mean, and the highest estimate if there is a prior
     - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
     - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
+    - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     """
@@ -351,6 +358,7 @@ class RunRecord:
     look: HoldoutUse | None = None
     folds: tuple[Fold, ...] = ()
     within: str = ""
+    untested: HoldoutUse | None = None
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -371,7 +379,7 @@ class RunRecord:
                 space.feasible_size,
                 {name: tuple(str(gene) for gene in genes) for name, genes in options},
             ),
-            replace(settings, time_limit=None),
+            replace(settings, time_limit=None, test=False),
             setup.loaded_models.ids(),
             setup.models.to_dict(),
             setup.chunk_size,

@@ -95,6 +95,7 @@ def build_report(run: RunData) -> RunReport:
         random_curve=best_so_far(_ranking_scores(run, record.random)),
         finalists=_finalist_rows(run, tested),
         comparisons=comparisons,
+        estimates=facts.estimate_choice(run, run.finishers([*proposed, *record.baselines.values()])),
         same=map_duplicate_roles(record, tested),
         options=option_rows(run),
         types=scores_by_group(pipelines, about.data.questions, run.fitness),

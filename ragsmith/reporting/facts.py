@@ -14,6 +14,7 @@ from typing import Literal
 
 from ragsmith.comparison.advice import SIMPLE_RIVALS, ComparisonFacts, NextStep, recommend
 from ragsmith.comparison.questions import Clusters, HoldoutUse, format_times
+from ragsmith.comparison.selection import cross_validate_choice
 from ragsmith.comparison.verdicts import MARGIN, Comparison, compare_pipelines
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
@@ -117,18 +118,6 @@ def _describe_drafted(run: RunData) -> str:
     )
 
 
-def _describe_earlier_use(run: RunData) -> str:
-    """Describe how often the test questions were used before, and the correction for it."""
-    look = run.record.look
-    if look is None:  # an earlier version ran it
-        used = run.tests > 1
-        return used * (
-            f"The test questions have been used by {run.tests:,} runs in this cache. The best of several "
-            "verdicts is partly luck: decide before a search whether it counts."
-        )
-    return describe_earlier_looks(look)
-
-
 def describe_earlier_looks(look: HoldoutUse | None) -> str:
     """Describe earlier looks at the test questions and the correction of p for them; "" if there were none."""
     if look is None:
@@ -185,7 +174,7 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(drafted)
     if (leaks := run.record.split.leaks) and leaks.near:
         found.append(f"The test questions are not independent of the search questions: {leaks}.")
-    if looked := _describe_earlier_use(run):
+    if looked := describe_earlier_looks(run.record.look):
         found.append(looked)
     led = run.record.leader or run.record.winner
     if highest and led not in (None, highest.key):
@@ -229,6 +218,29 @@ def compare_finalists(
         of=RETRIEVAL if drafted else "fitness",
     )
     return tuple(replace(one, against=describe_rival(one.name, budget)) for one in found)
+
+
+ESTIMATED_RIVALS = ("naive", "bm25", "recommended")
+"""Roles that a search without a test is estimated against: those that the search does not choose."""
+
+
+def estimate_choice(run: RunData, evaluations: Sequence[Evaluation]) -> tuple[Comparison, ...]:
+    """Estimate the lead of the best of ``evaluations`` without a test, if the run was not tested.
+
+    The comparisons have neither p nor verdict: `ragsmith.comparison.selection`.
+    """
+    record, terms = run.record, run.terms
+    chosen = cross_validate_choice(evaluations, terms, record.split.folds) if record.untested else None
+    keys = {**record.baselines, "recommended": record.recommended}
+    known = {name: run.on_search(key) for name in ESTIMATED_RIVALS if (key := keys.get(name))}
+    found = compare_finalists(
+        drop_duplicates({name: one for name, one in {"winner": chosen, **known}.items() if one}),
+        terms,
+        0,
+        drafted=not set(record.split.search).isdisjoint(run.about.data.drafted),
+        clusters=record.split.search_groups,
+    )
+    return tuple(replace(one, adjusted_p=None, verdict=None) for one in found if one.difference)
 
 
 def _restrict_to_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[str, Evaluation], Terms]:

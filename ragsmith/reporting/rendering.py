@@ -218,6 +218,7 @@ def _summary(report: RunReport) -> list[str]:
     if report.winner:
         lines.append(f"Winner: **{_escape_text(report.winner.label)}**")
     lines += [f"- {_escape_text(wording.describe_comparison(comparison))}" for comparison in report.comparisons]
+    lines += [f"- {_escape_text(wording.describe_estimate(one))}" for one in report.estimates]
     lines += map(_escape_text, wording.describe_duplicates(report))
     return [*lines, *([_escape_prose(f"Next: {report.next_step.sentence}")] if report.next_step else [])]
 

@@ -74,14 +74,12 @@ class RunData:
         self.about = about
         self.record = record = about.record
         self.search = record.split.search
-        self.test = record.split.test
+        self.test = record.split.test if record.untested is None else ()  # another run may have tested them
         self.fitness = record.settings.fitness
         kept = StoredRun(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
-        runs = (other for other in list_searches(store) if other.dataset == about.digest)
         self.judged = get_judge_accuracy(record.models.get("judge", ""), store.get_calls)
-        self.tests = sum(bool(RunRecord.from_dict(other.value).test) for other in runs)
         self.dropped = kept.dropped
         self.ablation = kept_ablation(store, record.winner) if record.winner else None
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}

@@ -66,6 +66,9 @@ def _prose(block: Block) -> Iterator[str]:
 @section("Is it really better?", "Verdict")
 def test(report: RunReport) -> Iterator[Block]:
     """Yield the comparison of the winner with its rivals on held-out questions."""
+    if report.estimates:
+        yield wording.ESTIMATES_EXPLAINED
+        yield from map(Plot, filter(None, [plots.plot_verdicts(report.estimates)]))
     if not report.comparisons:
         return
     count = len(report.about.record.tested)

@@ -19,6 +19,7 @@ from ragsmith.reporting.wording import (
     describe_cheapest,
     describe_choice,
     describe_duplicates,
+    describe_estimate,
     describe_extra_evaluations,
     describe_questions,
     explain_first_place,
@@ -91,6 +92,7 @@ def _decision_lines(report: RunReport) -> Iterator[str]:
         yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_format_naive_calls(report)}"
     yield f"verdict: {summarize_verdicts(report)}"
     yield from _comparison_lines(report)
+    yield from (f"  {describe_estimate(one)}" for one in report.estimates)
     cheaper = describe_cheapest(report)
     yield from (f"  {said}" for said in describe_duplicates(report) if said != cheaper)
     if cheaper:

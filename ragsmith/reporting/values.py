@@ -446,7 +446,7 @@ class RunReport:
     accuracy of the judge on cases of known order, if it was measured. ``timed`` has the latencies of named pipelines.
     ``same`` maps each role of the test whose pipeline already has another role to that role; ``cheapest`` maps to
     ``winner`` if no pipeline within the margin is cheaper. ``besides`` counts the evaluations in addition to the
-    ``proposed`` ones.
+    ``proposed`` ones. ``estimates`` are differences without a test, if the test questions were looked at before.
     """
 
     about: RunHeader
@@ -481,6 +481,7 @@ class RunReport:
     timed: tuple[TimedPipeline, ...] = ()
     same: Mapping[str, str] = field(default_factory=dict)
     besides: ExtraEvaluations = ExtraEvaluations()
+    estimates: tuple[Comparison, ...] = ()
 
     @property
     def winner(self) -> PipelineRow | None:

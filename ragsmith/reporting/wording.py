@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.questions import MIN_GROUPS, format_times
+from ragsmith.comparison.ledger import describe_ledger
+from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
@@ -145,6 +146,39 @@ def count_earlier_looks(look: int) -> str:
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
 
+def describe_cost(look: HoldoutUse, *, recorded: bool) -> str:
+    """Describe what a look at test questions costs, before it is taken; a ``recorded`` one costs nothing more."""
+    where = describe_ledger()
+    if recorded:
+        return f"This is look {look.number} again ({where}): tested at {look.level:.4g} as before, at no further cost."
+    return f"This is look {look.number} at these questions ({where}): tested at {look.level:.4g}, later looks at half."
+
+
+def describe_untested(look: HoldoutUse) -> str:
+    """Describe that a search did not take this look, and what it would cost."""
+    where = describe_ledger() if look.remembered else "counted in this cache alone"
+    return (
+        f"Not tested: the test questions were looked at {format_times(look.earlier)} before ({where}), so this search "
+        f"ends with estimates on search questions; --test would test at level {look.level:.4g}."
+    )
+
+
+def describe_estimate(estimate: Comparison) -> str:
+    """Describe an estimate without a test."""
+    found = estimate.difference
+    assert found is not None
+    size = f"{numbers.signed(found.mean_difference)} {estimate.of} {numbers.interval(found.low, found.high, sign=True)}"
+    counted = f"{found.n} search questions in {count_groups(found.groups)}"
+    return f"Estimate against {estimate.against}: {size} on {counted}."
+
+
+ESTIMATES_EXPLAINED = (
+    "Estimates on search questions, by cross-validation of the selection: each fold is scored by the pipeline that is "
+    "best on the other folds. This corrects the choice among the evaluated pipelines, and not that the search that "
+    "proposed them saw all folds: estimates are somewhat too high, and no verdict."
+)
+
+
 def explain_front(report: RunReport) -> str:
     """Explain the Pareto front, and how to export another of its pipelines."""
     margin = numbers.plain(report.about.record.settings.margin)
@@ -228,17 +262,15 @@ def summarize_verdicts(report: RunReport) -> str:
     record = report.about.record
     if record.settings.verdict == CROSSFIT and not record.folds:
         return "No verdict yet: not every fold has been searched for and tested."
-    if not record.tested:
-        return (
-            "Nothing is claimed: there are no test questions "
-            f"({record.split.rule.removesuffix(', nothing is claimed')})."
-        )
+    if record.untested or not record.tested:
+        rule = record.split.rule.removesuffix(", nothing is claimed")
+        nothing = f"Nothing is claimed: there are no test questions ({rule})."
+        return describe_untested(record.untested) if record.untested else nothing
     if not report.comparisons:
         met = "winner" in report.same.values()
         return f"No verdict{NOTHING_TO_BEAT if met else ' yet: the test questions have not been used'}."
     about = "What such a search finds, by crossfit: " if record.folds else ""
-    about += "In retrieval alone, as a machine drafted test questions: " * (report.comparisons[0].of == RETRIEVAL)
-    return about + " ".join(part for part in _describe_verdicts(report.comparisons) if part)
+    return about + describe_verdicts(report.comparisons)
 
 
 def describe_extra_evaluations(report: RunReport) -> str:
@@ -282,7 +314,7 @@ def explain_crossfit(report: RunReport) -> str:
     )
 
 
-def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
     """Return a sentence per verdict, in the order of `RIVAL_ORDER`."""
     margin = numbers.plain(comparisons[0].margin)
     texts = {
@@ -299,7 +331,8 @@ def _describe_verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
         comparisons, key=lambda one: RIVAL_ORDER.index(one.name) if one.name in RIVAL_ORDER else len(RIVAL_ORDER)
     ):
         said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
-    return tuple(text.format(join_names(names, last)) for (last, text), names in said.items())
+    about = "In retrieval alone, as a machine drafted test questions: " * (comparisons[0].of == RETRIEVAL)
+    return about + " ".join(text.format(join_names(names, last)) for (last, text), names in said.items())
 
 
 def describe_winner(changed: int, stages: int) -> str:

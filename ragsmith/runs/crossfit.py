@@ -19,14 +19,15 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 
-from ragsmith.comparison.questions import HoldoutUse
+from ragsmith.comparison.ledger import describe_ledger
+from ragsmith.comparison.questions import HoldoutUse, format_times
 from ragsmith.datasets.splits import Split, search_only_split
 from ragsmith.datasets.splits import crossfit as splits_of
-from ragsmith.errors import BudgetExhausted, WrongOption
+from ragsmith.errors import BudgetExhausted, UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, load_record
-from ragsmith.runs.final_comparison import count_test_use
+from ragsmith.runs.final_comparison import count_test_use, peek_test_use
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step, timestamp
 from ragsmith.store.rows import RunState
@@ -88,9 +89,11 @@ class Crossfit:
         """Search, then test fold by fold, to the end or to a limit, from the stored results on.
 
         Raises:
+            UsageError: the questions were looked at before, by other comparisons, and no test is asked for.
             BudgetExhausted: as for `Run`.
             RagsmithError: as for `Run`.
         """
+        self._check_looks()
         outcome = self._run.go()
         if outcome.state == "interrupted" or outcome.winner is None:
             return outcome
@@ -115,6 +118,20 @@ class Crossfit:
         finally:
             self._store_end(state, outcome, folds)
         return self._total(replace(outcome, state=state, why=why), folds)
+
+    def _check_looks(self) -> None:
+        """Raise UsageError if the questions of the folds were looked at, unless by this run or with ``test``."""
+        record = load_record(self._store, self.key)
+        if self._settings.test or (record and record.look):
+            return
+        tested = [example.id for split in self._splits for example in split.test]
+        look, _ = peek_test_use(self._store, self._setup, self._settings.fitness, {}, tested)
+        if look.earlier:
+            raise UsageError(
+                f"a crossfit tests every question, and some were looked at {format_times(look.earlier)} before "
+                f"({describe_ledger()}): add --test to test at level {look.level:.4g}, or search without --verdict "
+                "crossfit, which ends with estimates on search questions"
+            )
 
     def _search(self, split: Split, callbacks: Callbacks, within: str = "") -> Run:
         """Return a search on one split of the questions, with the remaining time as its limit."""

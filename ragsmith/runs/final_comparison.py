@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ragsmith.comparison.ledger import count_look
+from ragsmith.comparison.ledger import count_look, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
 from ragsmith.diagnosis.causes import good_score_threshold
@@ -107,17 +107,24 @@ def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evalua
 
 
 def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
-    """Evaluate the winner and its rivals on the test questions."""
+    """Evaluate the winner and its rivals on the test questions, unless others looked at them and no test is asked for.
+
+    The folds of a crossfit are tested in any case: it counts one use for all of them.
+    """
     test = context.setup.split.test
     if not test:
         return
+    compared = {name: configuration(one) for name, one in candidates.items()}
+    used = context.store, context.setup, context.settings.fitness, compared, [example.id for example in test]
+    if not context.within and not context.settings.test:
+        look, recorded = peek_test_use(*used)
+        if look.earlier and not recorded:
+            context.update(untested=look)
+            return
     context.tested = context.evaluator.evaluate(list(candidates.values()), test)
     context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
-    if not context.within:  # a crossfit counts one use for all its folds
-        compared = {name: configuration(one) for name, one in candidates.items()}
-        ids, day = [example.id for example in test], timestamp(context.now())[:10]
-        look = count_test_use(context.store, context.setup, context.settings.fitness, compared, ids, day)
-        context.update(look=look)
+    if not context.within:
+        context.update(look=count_test_use(*used, timestamp(context.now())[:10]))
     context.report(Step("test questions", 0, len(candidates)))
 
 
@@ -188,10 +195,24 @@ def count_test_use(
 
     ``compared`` has configurations by role; the same configurations on the same questions are counted once.
     """
+    return count_look(store, *_identify_look(setup, fitness, compared, tested), day)
+
+
+def peek_test_use(
+    store: Store, setup: Experiment, fitness: Fitness, compared: Mapping[str, Any], tested: Collection[str]
+) -> tuple[HoldoutUse, bool]:
+    """Return the use that `count_test_use` would count, and whether it is counted already; nothing is written."""
+    return peek_look(store, *_identify_look(setup, fitness, compared, tested))
+
+
+def _identify_look(
+    setup: Experiment, fitness: Fitness, compared: Mapping[str, Any], tested: Collection[str]
+) -> tuple[str, list[str]]:
+    """Return the digest of a use of the questions ``tested``, and their digests."""
     contents = digest_questions(setup.dataset, setup.dataset.examples)
     rivals = {name: one for name, one in compared.items() if name not in WINNER_SOURCES}
     look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity)
-    return count_look(store, look, [contents[question] for question in tested], day)
+    return look, [contents[question] for question in tested]
 
 
 ROLES_WITH_PASSAGES = ("winner", "naive")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from threadpoolctl import threadpool_limits
 
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
@@ -36,7 +37,7 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.final_comparison import diagnose, run_final_comparison
+from ragsmith.runs.final_comparison import diagnose, peek_test_use, run_final_comparison
 from ragsmith.runs.run_context import (
     TIME_LIMIT_REACHED,
     Callbacks,
@@ -202,14 +203,16 @@ class Run:
     def _stored_outcome(self) -> RunOutcome | None:
         """The outcome of the finished run, from the store alone; None if computing it again might change it.
 
-        It might if the program or the questions changed, an answer failed, is missing or stale, or pipelines are timed,
-        as failed timings are repeated.
+        It might if the program or the questions changed, an answer failed, is missing or stale, pipelines are timed, as
+        failed timings are repeated, or the run was not tested, and now a test is asked for or there were more looks.
         """
         context, before = self._context, self._store.run(self.key)
         if before is None or before.state != "finished" or context.settings.timed:
             return None
         record = RunRecord.from_dict(before.value)
         if (record.program, record.split) != (context.record.program, context.record.split):
+            return None
+        if record.untested and (context.settings.test or record.untested != self._peek_any_use()):
             return None
         stored = StoredRun(self._store, self.key, context.setup.dataset.digest, record)
         found = stored.read_all()
@@ -228,6 +231,12 @@ class Run:
             no_winner=record.no_winner,
             ended_before=True,
         )
+
+    def _peek_any_use(self) -> HoldoutUse:
+        """Return the use of the test questions by a comparison that was never made."""
+        setup = self._context.setup
+        tested = [example.id for example in setup.split.test]
+        return peek_test_use(self._store, setup, self._context.settings.fitness, {}, tested)[0]
 
     def _compute(self) -> RunOutcome:
         """Run to the end or to a limit, and store the state of the run even if it fails."""
@@ -304,7 +313,7 @@ class Run:
         record, now = RunRecord.from_dict(before.value), self._context.record
         if not StoredRun(self._store, self.key, self._context.setup.dataset.digest, record).lists_all:
             return True
-        ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (record, now)]
+        ends = [(end.winner, end.no_winner, end.failed, end.program, end.untested) for end in (record, now)]
         return ends[0] != ends[1]
 
     def _update_statistics(self, work: ComputedWork | None) -> None:
