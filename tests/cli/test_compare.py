@@ -72,7 +72,7 @@ def unfolded(printed: str) -> str:
 
 def test_means_differences_and_answers_are_those_of_the_two_pipelines(home: Path, ragsmith: Command) -> None:
     write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
-    said = json.loads(ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--json").out)
+    said = json.loads(ragsmith("compare", "a.yaml", "b.yaml", "--split", "test", "--workers", 1, "--json").out)
     alone = [
         json.loads(ragsmith("evaluate", name, "--dataset", "facts", "--workers", 1, "--json").out)["all"]
         for name in ("a.yaml", "b.yaml")
@@ -97,11 +97,9 @@ def test_baselines_are_named_and_run_on_what_the_other_runs_on(home: Path, ragsm
     for name in ("naive", "naive_rag", "bm25", "recommended"):
         shown = ragsmith("compare", "a.yaml", name, "--workers", 1)
         assert (shown.code, shown.err) == (0, "")
-        assert shown.out.startswith(
-            f"facts, test questions: {TEST_QUESTIONS} questions from {TEST_QUESTIONS} documents"
-        )
+        assert shown.out.startswith("facts, search questions: 6 questions from 6 documents")
     assert (
-        "A: The same score as a.yaml on each of the 18 questions."
+        "A: The same score as a.yaml on each of the 6 questions."
         in ragsmith("compare", "bm25", "a.yaml", "--workers", 1).out
     )
     assert ragsmith("compare", "bm25", "naive", "--dataset", "facts", "--workers", 1).code == 0
@@ -109,7 +107,9 @@ def test_baselines_are_named_and_run_on_what_the_other_runs_on(home: Path, ragsm
 
 def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmith: Command, forgetful: None) -> None:
     write(home / "a.yaml", below=0), write(home / "b.yaml", below=7)
-    shown = ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--csv", "all.csv", "--top", 3)
+    shown = ragsmith(
+        *("compare", "a.yaml", "b.yaml", "--split", "test", "--workers", 1, "--csv", "all.csv", "--top", 3)
+    )
     assert "A: Better than b.yaml: +" in shown.out
     gained = shown.out.partition("A gained most")[2]
     assert gained.count("gold  In 1") == 3
@@ -120,6 +120,29 @@ def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmi
     assert float(rows[0]["second_retrieval"]) == 0
 
 
+def test_a_test_on_purpose_says_what_it_costs_before_and_costs_that(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml", retrieval="hybrid")
+
+    def tested(name: str, *more: str) -> tuple[str, dict[str, Any]]:
+        ended = ragsmith("test", name, "--workers", 1, "--json", *more)
+        return ended.err, json.loads(ended.out)
+
+    said, first = tested("a.yaml")
+    assert said.startswith("This is look 1 at these questions (ledger: ")
+    assert (first["look"]["number"], first["look"]["questions"]) == (1, TEST_QUESTIONS)
+    assert {one["family"] for one in first["comparisons"]} == {len(first["comparisons"])}
+    assert "bm25" not in [one["name"] for one in first["comparisons"]]  # it is BM25
+    said, second = tested("b.yaml", "--cache", "another.sqlite")
+    assert "look 2 " in said
+    assert "tested at 0.025, later looks at half." in said
+    assert {one["look"] for one in second["comparisons"]} == {2}
+    said, again = tested("b.yaml")
+    assert said.startswith("This is look 2 again (ledger: ")
+    assert "at no further cost" in said
+    assert again == second
+    assert "look 3 " in ragsmith("compare", "a.yaml", "b.yaml", "--split", "test", "--workers", 1).err
+
+
 def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: Command) -> None:
     write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
 
@@ -127,10 +150,10 @@ def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: 
         found: dict[str, Any] = json.loads(ragsmith("compare", *named, "--workers", 1, "--json").out)
         return found
 
-    first = compared("a.yaml", "b.yaml")
+    assert compared("a.yaml", "b.yaml")["look"] is None  # on search questions
+    first = compared("a.yaml", "b.yaml", "--split", "test")
     assert (first["look"]["number"], first["look"]["questions"], first["notes"]) == (1, TEST_QUESTIONS, [])
-    assert compared("b.yaml", "a.yaml", "--cache", "another.sqlite")["look"]["number"] == 1
-    assert compared("a.yaml", "b.yaml", "--split", "search")["look"] is None
+    assert compared("b.yaml", "a.yaml", "--split", "test", "--cache", "another.sqlite")["look"]["number"] == 1
     more = compared("a.yaml", "b.yaml", "--split", "all", "--cache", "another.sqlite")
     assert more["look"]["number"] == 2
     raw = more["comparison"]["difference"]["p"]
@@ -409,9 +432,10 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
     assert yaml.safe_load(winner.read_text())["run"]["verdict"] == "crossfit"
     write(home / "a.yaml")
     for asked in (
-        ("compare", winner, "naive"),
-        ("compare", "naive", winner),
-        ("compare", "a.yaml", winner, "--dataset", "facts"),
+        ("compare", winner, "naive", "--split", "test"),
+        ("compare", "naive", winner, "--split", "test"),
+        ("compare", "a.yaml", winner, "--dataset", "facts", "--split", "test"),
+        ("test", winner),
         ("gate", winner),
         ("gate", winner, "--against", "a.yaml"),
         ("gate", "a.yaml", "--against", winner),

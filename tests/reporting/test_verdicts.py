@@ -14,7 +14,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.reporting.facts import compare_finalists, find_cheapest
-from ragsmith.reporting.wording import _describe_verdicts, describe_comparison, describe_within_margin
+from ragsmith.reporting.wording import describe_comparison, describe_verdicts, describe_within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
 FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
@@ -106,5 +106,5 @@ def test_a_headline_begins_with_what_matters_and_ends_with_the_cheapest() -> Non
     winner = finalist("winner", winning)
     alike = finalist("naive", [score + 0.3 * (-1) ** place for place, score in enumerate(winning)])
     found = compared(winner=winner, cheapest=finalist("cheapest", losing), naive=alike, bm25=finalist("bm25", losing))
-    said = _describe_verdicts(list(found.values()))
-    assert said == ("No difference from naive RAG shown.", "Better than BM25 and the cheapest within the margin.")
+    said = describe_verdicts(list(found.values()))
+    assert said == "No difference from naive RAG shown. Better than BM25 and the cheapest within the margin."

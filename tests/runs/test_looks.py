@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from stored import recorded
 
 from ragsmith.comparison.questions import HoldoutUse
@@ -37,12 +38,61 @@ def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
     assert (again.test, again.look) == (first.test, first.look)  # the same winner against the same others
     numbers = {}
     for seed in range(50, 54):
-        found = searched(tmp_path / f"{seed}.sqlite", tiny_setup, space, replace(SETTINGS, seed=seed))
+        found = searched(tmp_path / f"{seed}.sqlite", tiny_setup, space, replace(SETTINGS, seed=seed, test=True))
         assert found.look is not None
         numbers[rivals(found)] = found.look.number
     numbers[rivals(first)] = 1
     assert sorted(numbers.values()) == list(range(1, len(numbers) + 1))
     assert len(numbers) > 1
+
+
+def seeds(many: int) -> list[RunSettings]:
+    return [replace(SETTINGS, seed=seed) for seed in range(50, 50 + many)]
+
+
+def test_ten_searches_look_once_and_the_next_costs_what_was_said(
+    tmp_path: Path, tiny_setup: Experiment, space: Space
+) -> None:
+    caches = [tmp_path / f"{number % 3}.sqlite" for number in range(10)]
+    first, *further = [searched(c, tiny_setup, space, s) for c, s in zip(caches, seeds(10), strict=True)]
+    assert first.look is not None
+    assert first.untested is None
+    spared = [(number, one) for number, one in enumerate(further, 1) if rivals(one) != rivals(first)]
+    assert {one.look for one in further} <= {None, first.look}  # the same pipelines are the same look
+    assert [one.untested for _, one in spared] == [HoldoutUse(2, len(first.split.test), 0)] * len(spared)
+    assert [one.test for _, one in spared] == [{}] * len(spared)
+    number, last = spared[-1]
+    for _ in range(2):  # the same look, however often it is asked for, and without asking
+        tested = searched(caches[number], tiny_setup, space, replace(seeds(10)[number], test=True))
+        assert (tested.look, tested.untested) == (last.untested, None)
+        assert searched(caches[number], tiny_setup, space, seeds(10)[number]) == tested
+    elsewhere = searched(tmp_path / "elsewhere.sqlite", tiny_setup, space, seeds(10)[number])
+    assert (elsewhere.look, elsewhere.test) == (tested.look, tested.test)
+
+
+def test_a_search_that_was_spared_counts_the_looks_taken_since(
+    tmp_path: Path, tiny_setup: Experiment, space: Space
+) -> None:
+    cache = tmp_path / "cache.sqlite"
+    found = [(one, searched(cache, tiny_setup, space, one)) for one in seeds(10)]
+    (settings, spared), *_, (other, _) = [(one, record) for one, record in found if record.untested]
+    assert spared.untested is not None
+    assert spared.untested.number == 2
+    assert rivals(searched(cache, tiny_setup, space, replace(other, test=True))) != rivals(spared)
+    again = searched(cache, tiny_setup, space, settings)
+    assert again.untested is not None
+    assert again.untested.number == 3
+
+
+def test_without_a_ledger_the_cache_alone_counts(
+    tmp_path: Path, tiny_setup: Experiment, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSMITH_LEDGER", "off")
+    one, *others = [searched(tmp_path / "one.sqlite", tiny_setup, space, settings) for settings in seeds(10)]
+    assert one.look is not None
+    [unseen, *_] = [place for place, other in enumerate(others, 1) if other.untested]
+    assert others[unseen - 1].untested == HoldoutUse(2, len(one.split.test), 0, remembered=False)
+    assert searched(tmp_path / "two.sqlite", tiny_setup, space, seeds(10)[unseen]).look == one.look
 
 
 def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Experiment, space: Space) -> None:
