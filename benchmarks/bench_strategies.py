@@ -12,13 +12,26 @@ go on estimates of what a race drops, and say how many answers were asked for.
 ``--front`` compares NSGA-II with random search at equal budget instead, by how much of the front each finds. The front
 weighs the fitness on the search questions against calls of a language model a question. Its hypervolume is measured
 from naive RAG's fitness and the most calls that any pipeline asks, in % of that of the whole landscape.
+
+    python benchmarks/bench_strategies.py law finance ../shared/data/hotpotqa_100 --simplify
+
+``--simplify`` asks what simplification costs on unseen questions; arguments are then data sets. Each is searched once
+(40 candidates, no race) on its search questions; test questions are never read. These are divided ten times by section:
+on one part, of half of them, of 25 or of 10, a pipeline is chosen and simplified, and on the other part it is scored,
+simplified and not. One row a rule: the losses that simplification may accept, and the rule of one standard error, which
+was the default before. Differences of a question are averaged over divisions; intervals (95 %) are by group.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import random
 import statistics
+import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,14 +42,28 @@ import numpy as np
 from landscapes import Landscape
 from published import read as read_data
 
+from ragsmith.comparison.difference import cluster_interval
+from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import bundled_names
+from ragsmith.datasets.groups import group_by_section
 from ragsmith.datasets.overlap import sample_shingles
-from ragsmith.datasets.splits import split
+from ragsmith.datasets.splits import Split, split
 from ragsmith.effects import ModelClasses, prior_for, profile_corpus, read_effects, recommend_pipeline
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, list_probes
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.fitness import RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
+from ragsmith.evaluation.ranking import Terms, rank_evaluations
 from ragsmith.evaluation.statistics import holm, paired_test
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
+from ragsmith.runs import choice
+from ragsmith.runs.run import Run
+from ragsmith.store.store import Store
 from ragsmith.strategies import PRESETS, Genome, Observation, Prior, SteppedSearch, make_strategy
 
 MARKS = (25, 50, 100, 200)
@@ -279,6 +306,131 @@ def compare_fronts(world: Trades, seeds: int) -> None:
     print(f"nsga2 above random: {found.mean_difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}], p {found.p:.2g}")
 
 
+DIVISIONS = 10
+SIZES = (None, 25, 10)
+"""Questions to choose and to simplify by; None is half of all."""
+LIMITS = (0.002, 0.01, 0.015, 0.02)
+ONE_ERROR = "one standard error"
+
+
+class Divided:
+    """A data set that was searched, whose search questions are divided to choose on one part and score on the other."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.dataset, answers = read_data(name)
+        self.fitness = Fitness() if answers else Fitness().with_objective(RETRIEVAL)
+        found = split(self.dataset).search
+        self.searched = tuple(example for example in found if answers or example.evidence)
+        setup = Experiment(self.dataset, fixed_split=Split(self.searched, (), "search questions alone"))
+        settings = RunSettings(max_evaluations=40, racing=None, simplify=False, fitness=self.fitness)
+        run = Run(setup, load_space("default"), store, settings)
+        run._diagnose = lambda: None  # decides nothing
+        context, questions = run._context, len(self.searched)
+        self.known = [one for one in run.go().evaluations.values() if one.complete and len(one.questions) == questions]
+        self.space = context.space
+        only = self.fitness.ranking_only
+        self._evaluator = Evaluator(context.setup, store, 1, ranking_only=only).__enter__()
+        self.examples = {example.id: example for example in self.searched}
+        self.clusters = Clusters.from_examples(self.dataset, self.searched)
+
+    def divisions(self, size: int | None) -> Iterable[tuple[list[str], list[str]]]:
+        """Questions to choose by, and the others; questions with gold in the same section stay together."""
+        groups = [[example.id for example in group.examples] for group in group_by_section(self.dataset, self.searched)]
+        for seed in range(DIVISIONS):
+            random.Random(seed).shuffle(groups)
+            seen: list[str] = []
+            for group in groups:
+                if len(seen) < (size or len(self.examples) // 2):
+                    seen += group
+            yield seen, [question for question in self.examples if question not in set(seen)]
+
+    def on(self, candidates: Sequence[Candidate], questions: Sequence[str]) -> list[Evaluation]:
+        """Evaluations on some of the questions; those that were stored before are read."""
+        return self._evaluator.evaluate(candidates, [self.examples[question] for question in questions])
+
+    def replay(self, seen: Sequence[str]) -> dict[str, Candidate]:
+        """The pipeline with the highest mean on ``seen``, and what each rule makes of it."""
+        known = [one.restrict(tuple(seen)) for one in self.known]
+        terms = Terms.from_evaluations(known, self.fitness)
+        leader = rank_evaluations(known, terms)[0]
+        clusters = Clusters.from_examples(self.dataset, [self.examples[question] for question in seen])
+
+        def alike(candidate: Candidate, other: Evaluation) -> Evaluation | None:
+            for count in (1, 4, len(seen)):
+                [found] = self.on([candidate], seen[:count])
+                if found.phenotype != other.restrict(found.questions).phenotype:
+                    return None
+            return found
+
+        rules = {"untouched": leader.candidate, ONE_ERROR: self.within_one_error(leader, seen, terms)}
+        for limit in LIMITS:
+            found, _ = choice.simplify(
+                leader,
+                self.space,
+                lambda some: self.on(some, seen),
+                alike,
+                lambda: terms,
+                clusters=clusters,
+                max_loss=limit,
+            )
+            rules[f"at most {limit}"] = found.candidate
+        return rules
+
+    def within_one_error(self, leader: Evaluation, seen: Sequence[str], terms: Terms) -> Candidate:
+        """Without what stays within a standard error over questions: what saves most calls goes first."""
+        current = leader
+        while True:
+            able = []
+            off = [choice._switch_off(place, current.candidate, self.space) for place in range(9)]
+            for simpler in self.on([one for one in off if one], seen):
+                behind = np.subtract(*(list(one.by_question(self.fitness).values()) for one in (leader, simpler)))
+                error = behind.std(ddof=1) / math.sqrt(len(behind))
+                saved = statistics.fmean(current.values("calls")) - statistics.fmean(simpler.values("calls"))
+                falls = terms.score(current) > terms.score(simpler)  # type: ignore[operator]
+                if behind.mean() <= error and (saved > 0 or not falls):
+                    able.append((saved, -behind.mean(), simpler))
+            if not able:
+                return current.candidate
+            current = max(able, key=lambda one: one[:2])[2]
+
+
+def compare_simplified(names: Sequence[str]) -> None:
+    """Print, for each number of questions, what every rule costs on unseen questions and saves in calls."""
+    os.environ.setdefault("RAGSMITH_LEDGER", str(Path(tempfile.mkdtemp()) / "ledger.sqlite"))
+    with Store.open(Path(tempfile.gettempdir()) / "simplified.sqlite") as store:
+        means: dict[tuple[int | None, str], list[float]] = defaultdict(list)
+        for name in names:
+            start = time.process_time()
+            world = Divided(name, store)
+            for size in SIZES:
+                changes: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+                saved: dict[str, list[float]] = defaultdict(list)
+                for seen, unseen in world.divisions(size):
+                    made = world.replay(seen)
+                    scored = dict(zip(made, world.on(list(made.values()), unseen), strict=True))
+                    base = scored.pop("untouched")
+                    before = base.by_question(world.fitness)
+                    for rule, one in scored.items():
+                        calls = (statistics.fmean(each.values("calls")) for each in (base, one))
+                        saved[rule].append(next(calls) - next(calls))
+                        for question, value in one.by_question(world.fitness).items():
+                            changes[rule][question].append(value - before[question])
+                for rule, of_rule in changes.items():
+                    each = {question: statistics.fmean(values) for question, values in of_rule.items()}
+                    tested = world.clusters.tested(each)
+                    low, high = cluster_interval([each[one] for one in tested], world.clusters.group_numbers(tested))
+                    means[size, rule].append(mean := statistics.fmean(each.values()))
+                    print(
+                        f"{world.dataset.name:<22}{size or 'half':>5} {rule:<20}{mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+                        f"  saves {statistics.fmean(saved[rule]):.2f} calls",
+                        flush=True,
+                    )
+            print(f"{world.dataset.name}: {len(world.searched)} questions, {time.process_time() - start:.0f} CPU s")
+        print("\nmean over data sets, and the lowest")
+        for (size, rule), values in means.items():
+            print(f"{size or 'half':>5} {rule:<20}{statistics.fmean(values):+.4f}  {min(values):+.4f}")
+
+
 def compare(world: World, seeds: int) -> None:
     """Print the table of one landscape, and the tests at the default's budget."""
     pipelines, behaviours = len(world.scores), len(set(world.behaviour.values()))
@@ -313,11 +465,15 @@ def compare(world: World, seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("landscapes", nargs="+", type=Path)
+    parser.add_argument("landscapes", nargs="+", type=Path, help="or data sets, with --simplify")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--front", action="store_true", help="NSGA-II against random search, by hypervolume")
+    parser.add_argument("--simplify", action="store_true", help="what simplification costs on unseen questions")
     asked = parser.parse_args()
+    if asked.simplify:
+        compare_simplified([str(path) for path in asked.landscapes])
+        return
     for path in asked.landscapes:
         if asked.front:
             compare_fronts(Trades(path, asked.data), asked.seeds)

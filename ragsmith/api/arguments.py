@@ -166,6 +166,10 @@ class SettingChanges(TypedDict, total=False):
     probes: Annotated[bool | None, Flag("First evaluate each option alone in naive RAG.", ("--probes/--no-probes",))]
     choose: Annotated[str | None, Flag("How the winner is chosen: by mean, or by estimate of a model. [default: mean]")]
     simplify: Annotated[bool | None, Flag("Remove parts of the winner that do not pay.", ("--simplify/--no-simplify",))]
+    max_loss: Annotated[
+        float | None,
+        Flag("Loss of fitness that simplification accepts, by the upper end of its interval. [default: 0.002]"),
+    ]
     control: Annotated[
         str | None, Flag("Control: random evaluates as many random candidates for comparison. [default: none]")
     ]

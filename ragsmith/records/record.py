@@ -79,6 +79,8 @@ class RunSettings:
     """Whether the winner has the highest ``mean``, or the highest ``estimate``."""
     simplify: bool = True
     """Whether to leave out genes of the chosen pipeline that are not worth their cost."""
+    max_loss: float = 0.002
+    """The loss of fitness, by the upper end of its interval, that simplification accepts."""
     control: str = "none"
     """``random`` to race as many random candidates for comparison; ``none`` for no such control."""
     max_failure_rate: float = MAX_FAILURE_RATE
@@ -117,6 +119,8 @@ class RunSettings:
         if not 0 < self.margin < most:
             below = "" if self.fitness.file else " and below 1"
             raise WrongOption("margin", f"is {self.margin}: give a difference of fitness above 0{below}")
+        if not 0 <= self.max_loss < math.inf:
+            raise WrongOption("max_loss", f"is {self.max_loss}: give a difference of fitness of at least 0")
         self._check_objectives()
 
     def _check_objectives(self) -> None:
@@ -257,8 +261,10 @@ class ExcludedQuestion:
 class AblationStep:
     """A step of the simplification: the ``key`` of the evaluation of the pipeline without one of its genes.
 
-    ``loss`` is the mean loss against the chosen pipeline, and ``error`` its standard error; ``calls`` are those saved a
-    question. ``left_out`` is whether the step was taken. If only parameters were reset, ``instead`` is the new gene.
+    ``loss`` is the mean loss of fitness against the chosen pipeline on the search questions with gold, ``error`` its
+    standard error by group, and ``bound`` the upper end of its one-sided interval, None with too few groups; ``calls``
+    are those saved a question. ``left_out`` is whether the step was taken. If only parameters were reset, ``instead``
+    is the new gene.
     """
 
     family: str
@@ -267,6 +273,7 @@ class AblationStep:
     loss: float
     error: float
     calls: float
+    bound: float | None = None
     left_out: bool = False
     instead: str = ""
 

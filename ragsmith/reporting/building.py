@@ -117,6 +117,7 @@ def build_report(run: RunData) -> RunReport:
         timed=_timed_pipelines(run, roles),
         besides=_extra_evaluations(run),
         effects=_option_effects(run),
+        simplified=facts.compare_simplified(record, tested, run.terms_of_test),
     )
 
 

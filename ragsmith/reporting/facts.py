@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ragsmith.comparison.advice import SIMPLE_RIVALS, ComparisonFacts, NextStep, recommend
+from ragsmith.comparison.difference import Difference, compute_difference
 from ragsmith.comparison.questions import Clusters, HoldoutUse, format_times
 from ragsmith.comparison.selection import cross_validate_choice
 from ragsmith.comparison.verdicts import MARGIN, Comparison, compare_pipelines
@@ -253,6 +254,20 @@ def _restrict_to_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tup
     }
     found = {name: one.restrict(tuple(q for q in one.questions if q in labelled)) for name, one in tested.items()}
     return found, Terms.from_evaluations(list(found.values()), RETRIEVAL_ONLY, terms.max_failure_rate)
+
+
+def compare_simplified(record: RunRecord, tested: Mapping[str, Evaluation], terms: Terms) -> Difference | None:
+    """Compare the winner with the pipeline that it was simplified from, on the test questions with gold.
+
+    No hypothesis is tested. None if nothing was left out, or if the two have no question in common.
+    """
+    chosen = "estimate" if record.settings.choose == "estimate" and "estimate" in tested else "leader"
+    if chosen not in tested or "winner" not in tested or not any(one.left_out for one in record.removals):
+        return None
+    clusters, pair = record.tested_groups or Clusters(), [tested["winner"], tested[chosen]]
+    both = clusters.tested(common_questions(pair))
+    scores = ([one.by_question(terms.fitness)[question] for question in both] for one in pair)
+    return compute_difference(*scores, clusters.group_numbers(both)) if both else None
 
 
 def drop_duplicates(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:

@@ -21,6 +21,7 @@ from ragsmith.reporting.wording import (
     describe_duplicates,
     describe_estimate,
     describe_extra_evaluations,
+    describe_loss,
     describe_questions,
     explain_first_place,
     join_names,
@@ -177,11 +178,10 @@ def _simplification_lines(report: RunReport) -> list[str]:
     back = join_names([f"{removal.instead} for {removal.option}" for removal in gone if removal.instead], "and")
     changes = " and ".join(f"{how} {named}" for how, named in (("without", without), ("with", back)) if named)
     leads = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
-    side = "ahead of" if last.loss < 0 else "behind"
     return [
         "",
-        f"the winner is the {describe_choice(report)} {changes}{leads}: {numbers.plain(abs(last.loss))} ± "
-        f"{numbers.plain(last.error)} {side} it, saving {saved:.1f} calls a question",
+        f"the winner is the {describe_choice(report)} {changes}{leads}, saving {saved:.1f} calls a question: "
+        f"{describe_loss(last, report.simplified)}",
     ]
 
 

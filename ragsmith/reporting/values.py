@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.comparison.advice import NextStep
+from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
@@ -447,6 +448,7 @@ class RunReport:
     ``same`` maps each role of the test whose pipeline already has another role to that role; ``cheapest`` maps to
     ``winner`` if no pipeline within the margin is cheaper. ``besides`` counts the evaluations in addition to the
     ``proposed`` ones. ``estimates`` are differences without a test, if the test questions were looked at before.
+    ``simplified`` is the winner minus the pipeline that it was simplified from, on the test questions, if it was.
     """
 
     about: RunHeader
@@ -482,6 +484,7 @@ class RunReport:
     same: Mapping[str, str] = field(default_factory=dict)
     besides: ExtraEvaluations = ExtraEvaluations()
     estimates: tuple[Comparison, ...] = ()
+    simplified: Difference | None = None
 
     @property
     def winner(self) -> PipelineRow | None:

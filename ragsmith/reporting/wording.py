@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
-from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
+from ragsmith.records.record import CROSSFIT, AblationStep, RunRecord, RunSettings
 from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
 from ragsmith.text.table import round_values
@@ -403,11 +403,30 @@ def explain_simplification(report: RunReport) -> str:
         "sampling error of its mean and of those of similar pipelines: the highest of many means is biased upwards. "
     )
     return (shrunk if report.about.record.settings.choose == "estimate" else "") + (
-        f"Each option of the pipeline with the {describe_choice(report)} was removed in turn, on the search questions. "
-        "Options were left out if the pipeline without them was within one standard error and made fewer model calls, "
-        "or if they made no calls and gained nothing; parameters that change no answer were reset to their defaults. "
-        f"The result is the winner. Losses are relative to the pipeline with the {describe_choice(report)}."
+        f"Options of the pipeline with the {describe_choice(report)} were removed in turn, on the search questions, "
+        "the one that saved most model calls first. An option was left out if the pipeline without it saved calls, or "
+        "saved none and gained nothing, and was shown to be behind by "
+        f"{numbers.plain(report.about.record.settings.max_loss)} at most: the upper end of a one-sided 95 % interval "
+        "by group of questions, adjusted for the number of options tried. Options and parameters that changed no "
+        f"answer needed no test. The result is the winner, {_describe_simplified(report)}. Losses are relative to the "
+        f"pipeline with the {describe_choice(report)}, on questions with gold."
     )
+
+
+def _describe_simplified(report: RunReport) -> str:
+    gone = [removal for removal in report.about.record.removals if removal.left_out]
+    return describe_loss(gone[-1], report.simplified) if gone else "from which nothing was left out"
+
+
+def describe_loss(last: AblationStep, tested: Difference | None) -> str:
+    """Describe what simplification cost: its ``last`` step, and the difference on the test questions, if tested."""
+    side = "ahead" if last.loss < 0 else "behind"
+    most = "" if last.bound is None else f" (at most {numbers.plain(max(0.0, last.bound))} behind, 95 %)"
+    found = f"{numbers.plain(abs(last.loss))} {side} on the search questions{most}"
+    if tested is None:
+        return found
+    shown = (tested.low, tested.high) if tested.groups >= MIN_GROUPS else (None, None)
+    return f"{found}, and {numbers.signed(tested.mean_difference)} {numbers.by_group(*shown)} on the test questions"
 
 
 def explain_failures(report: RunReport) -> str:

@@ -3,10 +3,11 @@
 The best pipeline has the highest mean, or the highest estimate: the highest of many noisy means is biased upwards, so
 `shrink_means` shrinks them towards the prior. docs/effects.md compares the two rules on unseen questions.
 
-Each gene of the chosen pipeline is then switched off in turn. Of all pipelines within one standard error of it, in
-paired differences over questions, the one with the fewest model calls is taken (the one-standard-error rule of Breiman
-et al. 1984, *Classification and Regression Trees*, section 3.4.3). The difference is always to the chosen pipeline, so
-that small losses do not add up. A gene that saves no calls is left out if the mean does not fall.
+Each gene of the chosen pipeline is then switched off, the one that saves most model calls first. It stays off if it
+saves calls, or saves none and gains nothing, and if the pipeline without it is shown to be behind by a stated loss at
+most: a test of non-inferiority. The upper end of a one-sided interval of the loss is compared with it, by group of
+questions, at the level 0.05 divided by the number of options tried (Bonferroni). The loss is always that against the
+chosen pipeline, so that small losses do not add up. A gene that changes no ranking and no answer needs no test.
 
 Finally, parameters are reset to their defaults if that changes no ranking and no answer and adds no model usage.
 """
@@ -14,17 +15,20 @@ Finally, parameters are reset to their defaults if that changes no ranking and n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.comparison.difference import compute_difference
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.effects import Prior
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, find_significantly_better, rank_evaluations
+from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep, ExcludedQuestion
@@ -125,49 +129,41 @@ def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     return f"{count}: {most_frequent[0]}; {', '.join(remedies[:-1])} or {remedies[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class _AblationTrial:
-    """A pipeline without one gene; ``paying`` is whether that gene pays for its cost."""
-
-    removal: AblationStep
-    evaluation: Evaluation
-    paying: bool
-
-    @property
-    def merit(self) -> tuple[float, float]:
-        """The saved calls and the gain in fitness, as a sort key."""
-        return self.removal.calls, -self.removal.loss
-
-
 def simplify(
     leader: Evaluation,
     space: Space,
     evaluate: Callable[[Sequence[Candidate]], Sequence[Evaluation]],
     alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
+    *,
+    clusters: Clusters,
+    max_loss: float,
 ) -> tuple[Evaluation, tuple[AblationStep, ...]]:
     """Return ``leader`` without the genes that do not pay for their cost, and all steps that were tried.
 
-    ``evaluate`` evaluates candidates on the search questions. ``alike`` returns the evaluation of a candidate if its
-    results equal those of another evaluation, else None. ``terms`` returns the terms of all evaluations so far.
+    ``evaluate`` evaluates candidates on the search questions, which ``clusters`` groups. ``alike`` returns the
+    evaluation of a candidate if its results equal those of another evaluation, else None. ``terms`` returns the terms
+    of all evaluations so far. The result is shown to be behind ``leader`` by at most ``max_loss`` of fitness.
     """
     current, steps = leader, []
-    while candidates := list(_leave_one_out(current.candidate, space)):
-        evaluations = evaluate([candidate for _, candidate in candidates])
-        current_terms = terms()
-        trials = [
-            trial
-            for (place, _), evaluation in zip(candidates, evaluations, strict=True)
-            if (trial := _make_trial(place, evaluation, current, leader, current_terms)) is not None
-        ]
-        best = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
-        steps += [trial.removal.taken(trial is best) for trial in trials]
-        if best is None:
-            break
-        current = best.evaluation
+    tried = {place: one for place in range(len(FAMILIES)) if (one := _switch_off(place, leader.candidate, space))}
+    alone = dict(zip(tried, evaluate(list(tried.values())), strict=True))
+    changing = [place for place, one in alone.items() if one.phenotype != leader.phenotype]
+    level = 1 - ALPHA / max(1, len(changing))
+    calls = {place: _mean_calls(one) for place, one in alone.items() if one.records}
+    for place in sorted(calls, key=lambda place: (place in changing, calls[place], place)):
+        candidate = _switch_off(place, current.candidate, space)
+        if candidate is None:
+            continue
+        [simpler] = evaluate([candidate])
+        if not terms().admits(simpler):
+            continue
+        step = _ablation_step(place, simpler, current, leader, terms().fitness, clusters, level)
+        steps.append(step.taken(_may_go(step, simpler, current, leader, terms().fitness, clusters, max_loss)))
+        current = simpler if steps[-1].left_out else current
     for place in range(len(FAMILIES)):
         if found := _reset_parameters(place, current, space, alike):
-            steps.append(_ablation_step(place, found, current, leader, terms().fitness).taken(True))
+            steps.append(_ablation_step(place, found, current, leader, terms().fitness, clusters, level).taken(True))
             current = found
     return current, tuple(steps)
 
@@ -198,56 +194,69 @@ def _costs_more(one: Evaluation, other: Evaluation) -> bool:
     return any(math.fsum(one.values(name)) > math.fsum(other.values(name)) for name in counts)
 
 
-def _leave_one_out(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
-    """Yield ``candidate`` without each of its genes in turn, if the space allows that pipeline."""
-    naive = baseline("naive")
-    for place, (family, gene, options) in enumerate(zip(FAMILIES, candidate, space.options, strict=False)):
-        name = naive[place].technique.name
-        off = next((option for option in options if option.technique.name == name), None)
-        if family.name in REQUIRED_FAMILIES or off is None or gene.technique.name == name:
-            continue
-        simpler = _replace_gene(off, place, candidate)
-        if space.allows(simpler):
-            yield place, simpler
-
-
-def _make_trial(
-    place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms
-) -> _AblationTrial | None:
-    """Compare ``current`` with the pipeline without a gene; return None if too many questions failed."""
-    both = common_questions([simpler, current, leader])
-    if not terms.admits(simpler) or not both:
+def _switch_off(place: int, candidate: Candidate, space: Space) -> Candidate | None:
+    """Return ``candidate`` with the gene at a place switched off; None if it is off, or the space allows no other."""
+    name = baseline("naive")[place].technique.name
+    off = next((option for option in space.options[place] if option.technique.name == name), None)
+    if FAMILIES[place].name in REQUIRED_FAMILIES or off is None or candidate[place].technique.name == name:
         return None
-    removal = _ablation_step(place, simpler, current, leader, terms.fitness)
-    step, _ = _mean_difference(current, simpler, both, terms.fitness)
-    paying = removal.loss > removal.error or (removal.calls <= 0 and step > 0)
-    return _AblationTrial(removal, simpler, paying)
+    simpler = _replace_gene(off, place, candidate)
+    return simpler if space.allows(simpler) else None
+
+
+def _may_go(
+    step: AblationStep,
+    simpler: Evaluation,
+    current: Evaluation,
+    leader: Evaluation,
+    fitness: Fitness,
+    clusters: Clusters,
+    max_loss: float,
+) -> bool:
+    """Whether ``simpler`` saves something and loses nothing that counts."""
+    if simpler.phenotype == current.phenotype:
+        return step.calls >= 0
+    both = common_questions([simpler, current, leader])
+    apart = [question for question in both if question in clusters.without_gold]
+    pays = step.calls > 0 or (step.calls == 0 and _loss(current, simpler, both, fitness) <= 0)
+    return pays and step.bound is not None and step.bound <= max_loss and _loss(leader, simpler, apart, fitness) <= 0
 
 
 def _ablation_step(
-    place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness
+    place: int,
+    simpler: Evaluation,
+    current: Evaluation,
+    leader: Evaluation,
+    fitness: Fitness,
+    clusters: Clusters,
+    level: float,
 ) -> AblationStep:
     """Compute the loss of ``simpler`` against the leader, and its saving against ``current``, with one gene more."""
     both = common_questions([simpler, current, leader])
-    loss, error = _mean_difference(leader, simpler, both, fitness)
-    calls = math.fsum(current.restrict(both).values("calls")) - math.fsum(simpler.restrict(both).values("calls"))
+    tested = clusters.tested(both)
+    ours, theirs = leader.by_question(fitness), simpler.by_question(fitness)
+    numbers = clusters.group_numbers(tested)
+    found = compute_difference([ours[one] for one in tested], [theirs[one] for one in tested], numbers)
+    error, degrees = found.corrected_error
+    enough = found.groups >= MIN_GROUPS
+    bound = found.mean_difference + student_quantile(level, degrees) * error if enough else None
+    calls = _mean_calls(current.restrict(both)) - _mean_calls(simpler.restrict(both))
     gene, now = current.candidate[place], simpler.candidate[place]
     instead = str(now) if now.technique == gene.technique else ""
-    return AblationStep(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)
+    return AblationStep(
+        FAMILIES[place].name, str(gene), simpler.key, found.mean_difference, error, calls, bound, instead=instead
+    )
 
 
-def _mean_difference(
-    first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness
-) -> tuple[float, float]:
-    """Return the mean of ``first`` minus ``second`` over questions, and its standard error."""
+def _mean_calls(one: Evaluation) -> float:
+    calls = one.values("calls")
+    return math.fsum(calls) / len(calls)
+
+
+def _loss(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> float:
+    """Return how much ``first`` is ahead of ``second``, summed over questions, but for rounding."""
     ours, theirs = first.by_question(fitness), second.by_question(fitness)
-    differences = [ours[question] - theirs[question] for question in questions]
-    n = len(differences)
-    mean = math.fsum(differences) / n
-    if n < 2:
-        return mean, 0.0
-    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1)
-    return mean, math.sqrt(variance / n)
+    return round(math.fsum(ours[question] - theirs[question] for question in questions), 12)
 
 
 Array = NDArray[np.float64]

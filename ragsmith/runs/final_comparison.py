@@ -70,7 +70,13 @@ def _simplify_winner(context: RunContext, chosen: Evaluation) -> Evaluation:
     if not context.settings.simplify:
         return chosen
     winner, removals = simplify(
-        chosen, context.space, context.evaluate, partial(_evaluate_if_equal, context), lambda: context.seen.terms
+        chosen,
+        context.space,
+        context.evaluate,
+        partial(_evaluate_if_equal, context),
+        lambda: context.seen.terms,
+        clusters=context.record.split.search_groups or Clusters.singletons(chosen.questions),
+        max_loss=context.settings.max_loss,
     )
     context.update(winner=winner.key, removals=removals)
     if context.settings.timed:  # simplified pipelines may be on the Pareto front

@@ -15,6 +15,7 @@ from html_page import HtmlPage
 from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
+from ragsmith.comparison.difference import Difference
 from ragsmith.records.record import AblationStep
 from ragsmith.reporting import RunReport, load_report, report_json, summary_lines, write_report
 from ragsmith.reporting.blocks import Plot
@@ -209,20 +210,36 @@ def test_the_terminal_says_where_the_winner_comes_from(report: RunReport) -> Non
         return next((line for line in lines if line.startswith("the winner ")), "")
 
     winner, by_estimate = report.about.record.winner, replace(report.about.record.settings, choose="estimate")
-    gone = AblationStep("query_expansion", "hyde", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
-    back = replace(gone, family="reranking", option="x(depth=40)", instead="x", loss=0.012, calls=0.0)
+    gone = AblationStep("query_expansion", "hyde", "toy: hybrid", -0.012, 0.004, 1.0, -0.002, left_out=True)
+    back = replace(gone, family="reranking", option="x(depth=40)", instead="x", loss=0.001, calls=0.0, bound=None)
     assert said(leader=winner) == said(leader=None) == ""
     assert said(leader="toy: bm25", estimated=winner, settings=by_estimate) == (
         "the winner has the highest estimate of the search, and not the highest mean of the search"
     )
     assert said(leader=winner, estimated="toy: hybrid reranked", settings=by_estimate, removals=(gone,)) == (
         "the winner is the highest estimate of the search without query_expansion hyde, and has the highest mean of "
-        "the search: 0.012 ± 0.004 ahead of it, saving 1.0 calls a question"
+        "the search, saving 1.0 calls a question: 0.012 ahead on the search questions (at most 0.000 behind, 95 %)"
     )
     assert said(leader="toy: hybrid reranked", removals=(gone, back)) == (
-        "the winner is the highest mean of the search without query_expansion hyde and with x for x(depth=40): "
-        "0.012 ± 0.004 behind it, saving 1.0 calls a question"
+        "the winner is the highest mean of the search without query_expansion hyde and with x for x(depth=40), "
+        "saving 1.0 calls a question: 0.001 behind on the search questions"
     )
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (8, "0.001 behind on the search questions (at most 0.002 behind, 95 %), and −0.016 [−0.030, −0.002] on the "),
+        (7, "0.001 behind on the search questions (at most 0.002 behind, 95 %), and −0.016 (too few groups) on the "),
+    ],
+)
+def test_what_simplification_cost_on_the_test_questions_is_said(report: RunReport, groups: int, said: str) -> None:
+    gone = AblationStep("query_expansion", "hyde", "toy: hybrid", 0.001, 0.0005, 1.0, 0.002, left_out=True)
+    record = replace(report.about.record, removals=(gone,))
+    cost = Difference(90, -0.016, -0.03, -0.002, 0.03, 40, groups, groups, 0.006, float(groups))
+    simplified = replace(report, about=replace(report.about, record=record), simplified=cost)
+    assert f": {said}test questions" in "\n".join(summary_lines(simplified, columns=1000))
+    assert f", {said}test questions" in report_markdown(simplified)
 
 
 def test_a_killed_run_is_reported_as_far_as_it_went(store: Store, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ragsmith.comparison.questions import Clusters
 from ragsmith.effects import CorpusProfile, ModelClasses, Prior, prior_for, read_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
@@ -41,11 +42,26 @@ def pipeline(**changed: str) -> Candidate:
     return tuple(make_gene(f.name, changed.get(f.name, plain.get(f.name, "none"))) for f in FAMILIES)
 
 
-class World:
-    """Gains and calls of options, equal for all questions; ``noise`` is added to single questions."""
+ALONE = Clusters.singletons(QUESTIONS)
+EIGHT = Clusters(tuple(QUESTIONS[i::8] for i in range(8)), "document")  # noise has the same sign in all of a group
 
-    def __init__(self, worth: dict[str, float], calls: dict[str, float], noise: float = 0.0) -> None:
-        self.worth, self.calls, self.noise = worth, calls, noise
+
+class World:
+    """Gains and calls of options, equal for all questions; ``noise`` is added to single questions.
+
+    Options that are ``inert`` change no answer; the others gain on the questions of ``where`` alone, if given.
+    """
+
+    def __init__(
+        self,
+        worth: dict[str, float],
+        calls: dict[str, float],
+        noise: float = 0.0,
+        *,
+        inert: Collection[str] = (),
+        where: Collection[str] = QUESTIONS,
+    ) -> None:
+        self.worth, self.calls, self.noise, self.inert, self.where = worth, calls, noise, inert, where
         self.evaluated: list[str] = []
 
     def evaluate(self, candidates: Sequence[Candidate]) -> list[Evaluation]:
@@ -54,22 +70,30 @@ class World:
 
     def evaluation(self, candidate: Candidate) -> Evaluation:
         names = [gene.technique.name for gene in candidate]
-        worth = 0.5 + sum(self.worth.get(name, 0.0) for name in names)
         calls = 1 + sum(self.calls.get(name, 0.0) for name in names)
         records = {}
         for place, question in enumerate(QUESTIONS):
+            worth = 0.5 + sum(self.worth.get(name, 0.0) for name in names) * (question in self.where)
             moved = sum(self.noise * (-1) ** (place + i) for i, name in enumerate(names) if name in self.worth)
             measures = dict.fromkeys(("recall", "map", "ndcg", "mrr"), worth + moved)
             measures |= {"judge": 0.0, "similarity": 0.0}
-            usage = {"calls": calls}
-            records[question] = {"measures": measures, "usage": usage, "answer": label(candidate), "retrieved": []}
+            answer = " ".join(name for name in names if name not in {"none", *self.inert})
+            records[question] = {"measures": measures, "usage": {"calls": calls}, "answer": answer, "retrieved": []}
         return Evaluation(label(candidate), candidate, QUESTIONS, records, {})
 
 
-def left(world: World, leader: Candidate) -> tuple[str, tuple[AblationStep, ...]]:
+def left(
+    world: World, leader: Candidate, max_loss: float = 0.002, clusters: Clusters = ALONE
+) -> tuple[str, tuple[AblationStep, ...]]:
     whole = world.evaluation(leader)
     found, removals = simplify(
-        whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.from_evaluations([whole], FITNESS)
+        whole,
+        SPACE,
+        world.evaluate,
+        nothing_alike,
+        lambda: Terms.from_evaluations([whole], FITNESS),
+        clusters=clusters,
+        max_loss=max_loss,
     )
     return label(found.candidate), removals
 
@@ -92,26 +116,74 @@ def test_options_that_cost_calls_without_gain_are_removed() -> None:
     assert gone[0].loss == pytest.approx(0.0)
 
 
-def test_a_loss_within_one_standard_error_is_accepted_to_save_calls() -> None:
-    for worth, expected in ((0.01, "vector"), (0.02, "hyde + vector")):
+def test_an_option_goes_if_the_upper_end_of_its_loss_is_small_enough() -> None:
+    """Differences are worth ± 0.1 on 40 questions: an error of 0.0160, times 1.685, Student's quantile."""
+    for worth, expected in ((0.002, "vector"), (0.004, "hyde + vector")):
         world = World({"hyde": worth}, {"hyde": 1}, noise=0.1)
-        assert left(world, pipeline(query_expansion="hyde"))[0] == expected
+        found, [step] = left(world, pipeline(query_expansion="hyde"), 0.03)
+        assert found == expected
+        assert step.loss == pytest.approx(worth)
+        assert step.error == pytest.approx(0.01601, abs=1e-5)
+        assert step.bound == pytest.approx(worth + 0.02698, abs=1e-5)
+
+
+def test_the_level_is_divided_by_the_options_tried() -> None:
+    world = World({"hyde": 0.0, "cross_encoder": 0.5, "reflection_revising": 0.5}, {"hyde": 1}, noise=0.1)
+    assert left(world, pipeline(query_expansion="hyde"), 0.03)[0] == "vector"
+    found, steps = left(world, FULL, 0.03)
+    assert found == label(FULL)
+    assert steps[0].bound == pytest.approx(0.01601 * 2.206, abs=1e-4)  # the quantile at 1 - 0.05 / 3
+
+
+def test_questions_of_a_group_do_not_count_as_independent() -> None:
+    world, leader = World({"hyde": 0.0}, {"hyde": 1}, noise=0.1), pipeline(query_expansion="hyde")
+    assert left(world, leader, 0.05)[0] == "vector"
+    found, [step] = left(world, leader, 0.05, EIGHT)
+    assert found == "hyde + vector"
+    assert step.error == pytest.approx(0.1 / 7**0.5)
+
+
+@pytest.mark.parametrize(("inert", "expected"), [((), "hyde + vector"), (("hyde",), "vector")])
+def test_with_few_groups_only_what_changes_no_answer_goes(inert: Collection[str], expected: str) -> None:
+    seven = Clusters((*EIGHT.groups[:6], EIGHT.groups[6] + EIGHT.groups[7]), "document")
+    world, leader = (
+        World({"hyde": -0.1} if not inert else {}, {"hyde": 1}, inert=inert),
+        pipeline(query_expansion="hyde"),
+    )
+    found, [step] = left(world, leader, 0.03, seven)
+    assert (found, step.bound) == (expected, None)
+
+
+def test_what_is_lost_on_questions_without_gold_counts() -> None:
+    """The option helps on questions without gold alone, which are in no group."""
+    apart = QUESTIONS[:4]
+    clusters = Clusters(tuple((question,) for question in QUESTIONS[4:]), "question", 0, apart)
+    for worth, expected in ((0.1, "hyde + vector"), (-0.1, "vector")):
+        world = World({"hyde": worth}, {"hyde": 1}, where=apart)
+        found, [step] = left(world, pipeline(query_expansion="hyde"), 0.03, clusters)
+        assert (found, step.loss) == (expected, 0.0)
 
 
 def test_options_without_calls_stay_if_they_gain_anything() -> None:
     for worth, expected in ((0.001, "vector + prev_next"), (0.0, "vector"), (-0.001, "vector")):
-        assert left(World({"prev_next": worth}, {}, noise=0.1), pipeline(passage_augment="prev_next"))[0] == expected
+        world = World({"prev_next": worth}, {}, noise=0.1)
+        assert left(world, pipeline(passage_augment="prev_next"), 0.05)[0] == expected
+
+
+def test_nothing_goes_that_would_make_answers_dearer() -> None:
+    for worth in (0.0, -0.1):
+        world = World({"prev_next": worth}, {"prev_next": -0.5}, inert=() if worth else ("prev_next",))
+        assert left(world, pipeline(passage_augment="prev_next"))[0] == "vector + prev_next"
 
 
 def test_the_costliest_goes_first_and_losses_do_not_add_up() -> None:
     worth = {"hyde": 0.015, "reflection_revising": 0.015}
-    world = World(worth, {"hyde": 1, "reflection_revising": 3}, noise=0.1)
-    found, removals = left(world, pipeline(query_expansion="hyde", post_generation="reflection_revising"))
+    world = World(worth, {"hyde": 1, "reflection_revising": 3})
+    found, removals = left(world, pipeline(query_expansion="hyde", post_generation="reflection_revising"), 0.02)
     assert found == "hyde + vector"
-    assert [(one.family, one.left_out) for one in removals] == [
-        ("query_expansion", False),
-        ("post_generation", True),
-        ("query_expansion", False),
+    assert [(one.family, one.left_out, one.loss) for one in removals] == [
+        ("post_generation", True, pytest.approx(0.015)),
+        ("query_expansion", False, pytest.approx(0.03)),
     ]
 
 
@@ -158,6 +230,8 @@ def settled(leader: Candidate, matters: set[str], pairs: Callable[[Candidate], f
         lambda some: [evaluation(one) for one in some],
         alike,
         lambda: Terms.from_evaluations([whole], FITNESS),
+        clusters=ALONE,
+        max_loss=0.002,
     )
     return label(found.candidate), [(one.option, one.instead) for one in removals if one.left_out]
 
