@@ -26,7 +26,7 @@ The rules. With N evaluations, besides BM25 and naive RAG, which every search is
     raw, prior   the same of a search that begins with what is known
     estimate     of those of `raw`, the best by an estimate that knows nothing of other data sets
     with prior   of those of `raw, prior`, and of what is recommended, the best by an estimate with the prior
-    simplified   `raw`, `raw, prior` or `with prior` without what does not pay, by the rule of `ragsmith.runs.choice`
+    simplified   `raw`, `raw, prior` or `with prior` without what does not pay, by the rule of one standard error
     or recom.    `raw, prior` or `with prior` where it is ahead of what is recommended by more than one standard error
                  of their difference on the search side, else what is recommended
     recommended  what is named by the prior alone, for any number of model calls and for one a question; nothing is

@@ -324,7 +324,7 @@ class Divided:
         setup = Experiment(self.dataset, fixed_split=Split(self.searched, (), "search questions alone"))
         settings = RunSettings(max_evaluations=40, racing=None, simplify=False, fitness=self.fitness)
         run = Run(setup, load_space("default"), store, settings)
-        run._diagnose = lambda: None  # decides nothing
+        run._diagnose = lambda: None  # type: ignore[method-assign]  # decides nothing
         context, questions = run._context, len(self.searched)
         self.known = [one for one in run.go().evaluations.values() if one.complete and len(one.questions) == questions]
         self.space = context.space
@@ -383,7 +383,8 @@ class Divided:
             able = []
             off = [choice._switch_off(place, current.candidate, self.space) for place in range(9)]
             for simpler in self.on([one for one in off if one], seen):
-                behind = np.subtract(*(list(one.by_question(self.fitness).values()) for one in (leader, simpler)))
+                ours, theirs = (np.array(list(one.by_question(self.fitness).values())) for one in (leader, simpler))
+                behind = ours - theirs
                 error = behind.std(ddof=1) / math.sqrt(len(behind))
                 saved = statistics.fmean(current.values("calls")) - statistics.fmean(simpler.values("calls"))
                 falls = terms.score(current) > terms.score(simpler)  # type: ignore[operator]

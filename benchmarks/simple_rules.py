@@ -174,7 +174,7 @@ def searched(estimate: Estimate, scores: Floats, told: Sequence[int], budget: in
 def simplified(
     leader: int, scores: Floats, calls: Floats, pipelines: Sequence[Labels], rows: dict[Labels, int], plain: Labels
 ) -> int:
-    """Leave out of a pipeline what does not pay, one option after the other, as `ragsmith.runs.choice` does.
+    """Leave out of a pipeline what does not pay, one option after the other, by the rule of one standard error.
 
     Whatever stays within one standard error of ``leader`` may go, what saves most calls first; what saves none, only
     where the mean does not fall. Retrieval is kept, and so is what would leave a pipeline that nobody scored.

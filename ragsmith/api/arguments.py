@@ -168,7 +168,7 @@ class SettingChanges(TypedDict, total=False):
     simplify: Annotated[bool | None, Flag("Remove parts of the winner that do not pay.", ("--simplify/--no-simplify",))]
     max_loss: Annotated[
         float | None,
-        Flag("Loss of fitness that simplification accepts, by the upper end of its interval. [default: 0.002]"),
+        Flag("Loss of fitness that simplification accepts, by the upper end of its interval. [default: 0.01]"),
     ]
     control: Annotated[
         str | None, Flag("Control: random evaluates as many random candidates for comparison. [default: none]")

@@ -79,7 +79,7 @@ class RunSettings:
     """Whether the winner has the highest ``mean``, or the highest ``estimate``."""
     simplify: bool = True
     """Whether to leave out genes of the chosen pipeline that are not worth their cost."""
-    max_loss: float = 0.002
+    max_loss: float = 0.01
     """The loss of fitness, by the upper end of its interval, that simplification accepts."""
     control: str = "none"
     """``random`` to race as many random candidates for comparison; ``none`` for no such control."""

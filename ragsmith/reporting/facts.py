@@ -266,8 +266,8 @@ def compare_simplified(record: RunRecord, tested: Mapping[str, Evaluation], term
         return None
     clusters, pair = record.tested_groups or Clusters(), [tested["winner"], tested[chosen]]
     both = clusters.tested(common_questions(pair))
-    scores = ([one.by_question(terms.fitness)[question] for question in both] for one in pair)
-    return compute_difference(*scores, clusters.group_numbers(both)) if both else None
+    ours, theirs = ([one.by_question(terms.fitness)[question] for question in both] for one in pair)
+    return compute_difference(ours, theirs, clusters.group_numbers(both)) if both else None
 
 
 def drop_duplicates(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:

@@ -156,7 +156,7 @@ def simplify(
         if candidate is None:
             continue
         [simpler] = evaluate([candidate])
-        if not terms().admits(simpler):
+        if not terms().admits(simpler) or not common_questions([simpler, current, leader]):
             continue
         step = _ablation_step(place, simpler, current, leader, terms().fitness, clusters, level)
         steps.append(step.taken(_may_go(step, simpler, current, leader, terms().fitness, clusters, max_loss)))
@@ -233,12 +233,12 @@ def _ablation_step(
 ) -> AblationStep:
     """Compute the loss of ``simpler`` against the leader, and its saving against ``current``, with one gene more."""
     both = common_questions([simpler, current, leader])
-    tested = clusters.tested(both)
+    tested = clusters.tested(both) or both
     ours, theirs = leader.by_question(fitness), simpler.by_question(fitness)
     numbers = clusters.group_numbers(tested)
     found = compute_difference([ours[one] for one in tested], [theirs[one] for one in tested], numbers)
     error, degrees = found.corrected_error
-    enough = found.groups >= MIN_GROUPS
+    enough = clusters.count(tested) >= MIN_GROUPS
     bound = found.mean_difference + student_quantile(level, degrees) * error if enough else None
     calls = _mean_calls(current.restrict(both)) - _mean_calls(simpler.restrict(both))
     gene, now = current.candidate[place], simpler.candidate[place]
