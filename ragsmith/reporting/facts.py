@@ -259,10 +259,16 @@ def _restrict_to_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tup
 def compare_simplified(record: RunRecord, tested: Mapping[str, Evaluation], terms: Terms) -> Difference | None:
     """Compare the winner with the pipeline that it was simplified from, on the test questions with gold.
 
-    No hypothesis is tested. None if nothing was left out, or if the two have no question in common.
+    No hypothesis is tested. None if nothing was left out, if the two have no question in common, or in a crossfit,
+    each fold of which simplifies a winner of its own.
     """
     chosen = "estimate" if record.settings.choose == "estimate" and "estimate" in tested else "leader"
-    if chosen not in tested or "winner" not in tested or not any(one.left_out for one in record.removals):
+    if (
+        chosen not in tested
+        or "winner" not in tested
+        or record.folds
+        or not any(one.left_out for one in record.removals)
+    ):
         return None
     clusters, pair = record.tested_groups or Clusters(), [tested["winner"], tested[chosen]]
     both = clusters.tested(common_questions(pair))

@@ -15,6 +15,7 @@ from ragsmith.datasets.splits import Leaks
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
+from ragsmith.records.record import AblationStep
 from ragsmith.reporting import RunReport, load_report, run_tables, summary_lines
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.rendering import report_markdown, report_page
@@ -379,6 +380,17 @@ def test_test_questions_that_all_finalists_failed_on_are_excluded_by_name(store:
     assert "t3 (test), refused content, generation.answer: RefusedContent: not this one" in said
     assert "5 answers failed" in said
     assert "t3" in report_markdown(report)
+
+
+def test_a_simplified_winner_is_compared_with_what_it_was_simplified_from(store: Store) -> None:
+    """BM25 has the winner's fitness, 0.7, on five of eight test questions, and 0.51 on three."""
+    gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.001, 1.0, 0.002, left_out=True)
+    tested = {"winner": "toy: hybrid", "leader": "toy: bm25", "naive": "toy: naive"}
+    found = with_record(store, leader="toy: bm25", test=tested, removals=(gone,)).simplified
+    assert found is not None
+    assert (found.n, found.groups, found.mean_difference) == (8, 8, pytest.approx(3 * 0.19 / 8))
+    stays = replace(gone, left_out=False)
+    assert with_record(store, leader="toy: bm25", test=tested, removals=(stays,)).simplified is None
 
 
 def test_a_run_without_a_winner_says_so_and_shows_what_there_is(store: Store) -> None:
