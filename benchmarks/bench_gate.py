@@ -7,7 +7,7 @@ share of the questions, drawn by a seed: as a pipeline whose parts fail by chanc
 changes the pipeline's file, and is gated against the file of `main` with the commands of docs/gate_workflow.yml, in
 processes of their own. On noise both have the same share, and different seeds. The regression has a larger share: the
 smallest of a grid whose predicted power is .8 or more. It is predicted from the scores with and without passages, by
-the variance that the lots have and the formula of `ragsmith.comparison.difference`; then the branches are run, once.
+drawing the lots and testing as the gate does; then the branches are run, once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
-from ragsmith.comparison.difference import compute_power
+from ragsmith.comparison.difference import compute_difference
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARE = 0.1
@@ -30,6 +31,8 @@ GRID = tuple(round(SHARE + 0.05 * step, 2) for step in range(1, 13))
 ENOUGH = 0.8
 MIN_EFFECT = 0.02
 LEVEL = 0.05
+WORLDS = 500
+"""Drawn for a prediction."""
 
 TECHNIQUE = '''\
 """A filter that loses all passages of some questions, by the lot."""
@@ -138,26 +141,18 @@ class Sample:
 def predicted(
     with_: dict[str, tuple[float, int]], without: dict[str, tuple[float, int]], share: float
 ) -> tuple[float, float]:
-    """The true loss of a branch with ``share``, and the power by which it is seen.
+    """The true loss of a branch with ``share``, and the power by which the gate sees it.
 
-    A question loses what passages are worth to it, w, in the branch with probability s and on main with r: of the
-    difference, the mean is (r - s) w and the variance (r(1 - r) + s(1 - s)) w². Groups are independent; the expected
-    square of a group's sum around its share of the mean makes the standard error, as it does of observed ones.
+    A question loses what passages are worth to it, in the branch with the probability ``share``, and on main with
+    `SHARE`. The lots of both are drawn in many worlds, and each is tested.
     """
-    worth = {question: with_[question][0] - without[question][0] for question in with_}
-    members: dict[int, list[float]] = defaultdict(list)
-    for question, value in worth.items():
-        members[with_[question][1]].append(value)
-    n, groups = len(worth), len(members)
-    mean = (SHARE - share) * math.fsum(worth.values()) / n
-    spread = SHARE * (1 - SHARE) + share * (1 - share)
-    squares = math.fsum(
-        spread * math.fsum(value**2 for value in values)
-        + ((SHARE - share) * math.fsum(values) - len(values) * mean) ** 2
-        for values in members.values()
-    )
-    error = math.sqrt(groups / (groups - 1) * squares) / n
-    return -mean, compute_power(mean, error, groups, LEVEL)
+    names, draw, closed = [group for _, group in with_.values()], random.Random(0), 0
+    worth = [with_[question][0] - without[question][0] for question in with_]
+    for _ in range(WORLDS):
+        now, base = ([0.0 if draw.random() < lost else value for value in worth] for lost in (share, SHARE))
+        found = compute_difference(now, base, names)
+        closed += found.p <= LEVEL and -found.mean_difference > MIN_EFFECT
+    return (share - SHARE) * math.fsum(worth) / len(worth), closed / WORLDS
 
 
 def main() -> None:

@@ -1,10 +1,14 @@
 """How often a verdict claims what is not so, and how often it shows what is.
 
-    python benchmarks/bench_verdicts.py                  # level, power, null, looks; about four minutes on one core
+    python benchmarks/bench_verdicts.py                  # level, power, null, looks
+    python benchmarks/bench_verdicts.py level power --worlds 2000        # about half an hour on one core
     python benchmarks/bench_verdicts.py null looks       # some of: level power null looks detectable
 
-level   the share of comparisons of two equal pipelines that are called better or worse, with 8, 16 and 30 groups
-power   the share in which a true difference of 0.05 is shown, beside what is predicted from the spread that is seen
+level   the share of families of comparisons of equal pipelines in which any is called better or worse, and how often
+        the 95 % interval holds the true difference, by number and sizes of groups, kind of differences, and size of the
+        family. Some worlds also go through `compare_pipelines`, with 0 and 16 unanswerable questions
+power   in the same worlds, how often a true difference is shown, beside what `Power` predicts from what is seen in each
+        world; and how often the difference is shown that `Power.smallest` names, which should be in four of five
 null    200 searches through the real loop of a run, on tables of records in which no pipeline is better than another:
         records drawn at random, real rankings and answers marked by the gold of other questions, and options that do
         nothing but now and then by chance
@@ -29,23 +33,29 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean, median
 
+import numpy as np
+from numpy.typing import NDArray
+
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison.difference import POWER, compute_difference, compute_power, smallest_detectable
+from ragsmith.comparison.difference import POWER, RESAMPLES, Power, cluster_interval, compute_difference
 from ragsmith.comparison.questions import ALPHA, Clusters
-from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.statistics import Verdict
+from ragsmith.evaluation.fitness import REFUSAL, Fitness
+from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms
+from ragsmith.evaluation.statistics import MAX_EXACT_DIFFERENCES, Verdict, holm
 from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
@@ -217,68 +227,214 @@ class Shuffled:
         return score
 
 
-def pairs(groups: int, kind: str, effect: float, world: int) -> tuple[Evaluation, Evaluation, Clusters]:
-    """Two pipelines on one to six questions a group, the first better by ``effect`` on each."""
-    draw = stable(groups, kind, world)
-    sizes = [draw.choice([1, 1, 2, 2, 3, 6]) for _ in range(groups)]
-    names = tuple(tuple(f"{group}-{place}" for place in range(size)) for group, size in enumerate(sizes))
-    scores: list[dict[str, float]] = [{}, {}]
-    for group in names:
-        for which in scores:
-            lift = draw.gauss(0, 0.04 if effect else 0.12)
-            for question in group:
-                if kind == "normal":
-                    which[question] = 0.5 + lift + draw.gauss(0, 0.08)
-                elif kind == "skewed":
-                    which[question] = 0.5 + lift - draw.expovariate(6)
-                elif kind == "sparse":
-                    which[question] = 0.5 + (draw.choice([-0.4, 0.4]) if draw.random() < 0.3 else 0.0)
-                else:  # groups of many questions vary more
-                    which[question] = 0.5 + len(group) * lift + draw.gauss(0, 0.1)
-    scores[0] = {question: value + effect for question, value in scores[0].items()}
-    questions = tuple(question for group in names for question in group)
-    gene = (make_gene("retrieval", "vector"),)
+GROUPS = (8, 9, 12, 16, 30)
+SIZES: Mapping[str, Sequence[int]] = {"equal": (4,), "unlike": (1, 1, 2, 2, 3, 6)}
+"""Questions of the groups, again and again."""
+KINDS = ("normal", "skewed", "sparse", "far ahead")
+FAMILIES = (1, 5)
+UNANSWERABLE = 16
+THROUGH = 1
+"""Worlds of each cell that also go through `compare_pipelines`."""
+PREDICTED, NAMED = 300, 60
+"""Most worlds of a cell in which `Power.at`, and `Power.smallest`, are asked; at most every other one."""
+CELLS = 8_000_000
 
-    def made(which: dict[str, float], name: str) -> Evaluation:
-        measures = (*RANKED, *ANSWERED)
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A layout, a kind of differences and a number of rivals of the winner, with its simulated worlds.
+
+    ``each`` has the differences on the questions, shape (worlds, rivals, questions), whose true mean is 0. Half of
+    their variance is the winner's, and common to all rivals. Groups differ as questions do in *normal* and *skewed*
+    (exponential) ones. In *sparse* ones three questions in ten differ, alone. In *far ahead* a group is far ahead with
+    probability 1/8, which is nine tenths of the variance between groups.
+    """
+
+    groups: int
+    sizes: str
+    kind: str
+    rivals: int
+    worlds: int
+
+    @property
+    def layout(self) -> list[int]:
+        """The number of questions of each group."""
+        return list(islice(cycle(SIZES[self.sizes]), self.groups))
+
+    @property
+    def numbers(self) -> list[int]:
+        """The group of each question."""
+        return np.repeat(np.arange(self.groups), self.layout).tolist()
+
+    def each(self) -> Array:
+        """Draw the worlds; one is the same whatever the number of worlds."""
+        found = [self._world(number) for number in range(self.worlds)]
+        return np.array([(world[:1] + world[1:]) / np.sqrt(2) if self.rivals > 1 else world[:1] for world in found])
+
+    def _world(self, number: int) -> Array:
+        """Draw the part of the winner, and that of each rival."""
+        rng = np.random.default_rng([self.groups, list(SIZES).index(self.sizes), KINDS.index(self.kind), number])
+        shape, questions = (1 + max(FAMILIES), self.groups), len(self.numbers)
+        noise = rng.standard_normal((shape[0], questions))
+        match self.kind:
+            case "normal":
+                lifts = rng.standard_normal(shape)
+            case "skewed":
+                lifts = rng.standard_exponential(shape) - 1
+            case "sparse":
+                lifts, differ = np.zeros(shape), rng.random(noise.shape) < 0.3
+                noise = np.where(differ, np.sign(noise), 0.0)
+            case _:
+                ahead = (rng.random(shape) < 1 / 8) - 1 / 8
+                lifts = np.sqrt(0.9 * 64 / 7) * ahead + np.sqrt(0.1) * rng.standard_normal(shape)
+                noise /= 2
+        return lifts[:, self.numbers] + noise
+
+    def __str__(self) -> str:
+        return f"| {self.groups} | {self.sizes} | {self.kind} | {self.rivals} |"
+
+
+def cells(worlds: int) -> Iterator[Cell]:
+    for groups in GROUPS:
+        for sizes in SIZES:
+            for kind in KINDS:
+                for rivals in FAMILIES:
+                    yield Cell(groups, sizes, kind, rivals, worlds)
+
+
+@cache
+def patterns(groups: int) -> Array:
+    """The sign patterns of the test of a verdict: all, or those that it draws for more than 20 groups."""
+    if groups <= MAX_EXACT_DIFFERENCES:
+        half = (np.arange(2 ** (groups - 1))[:, None] >> np.arange(groups - 1)) & 1
+        return np.hstack([np.ones((len(half), 1)), half * 2.0 - 1.0])
+    return np.random.default_rng(0).integers(0, 2, (RESAMPLES, groups), dtype=np.int8) * 2.0 - 1.0
+
+
+def flip_p(sums: Array, sizes: Array, shifts: Sequence[float] = (0.0,)) -> Array:
+    """The p of sign flips of rows of ``sums`` at each true difference, as `sign_flip_p`; shape (rows, shifts)."""
+    signs, found = patterns(sums.shape[1]), []
+    extra = int(sums.shape[1] > MAX_EXACT_DIFFERENCES)
+    by_shift = signs @ sizes
+    for begin in range(0, len(sums), rows := max(1, CELLS // len(signs))):
+        part = sums[begin : begin + rows]
+        fixed = part @ signs.T
+        total = part.sum(axis=1)[:, None] + np.outer(np.ones(len(part)), shifts) * sizes.sum()
+        hits = [
+            (np.abs(fixed + shift * by_shift) >= np.abs(total[:, place, None]) - 1e-9).sum(axis=1)
+            for place, shift in enumerate(shifts)
+        ]
+        found.append((np.stack(hits, axis=1) + extra) / (len(signs) + extra))
+    return np.concatenate(found)
+
+
+def sums_of(each: Array, cell: Cell) -> Array:
+    starts = np.concatenate([[0], np.cumsum(cell.layout)[:-1]])
+    return np.add.reduceat(each, starts, axis=-1)
+
+
+def raw_p(sums: Array, cell: Cell) -> Array:
+    """The p of each world and rival where no pipeline is better, shape (worlds, rivals)."""
+    flat = flip_p(sums.reshape(-1, cell.groups), np.array(cell.layout, dtype=float))
+    return flat.reshape(sums.shape[:2])
+
+
+def evaluations(cell: Cell, world: Array, unanswerable: int) -> tuple[list[Evaluation], Clusters]:
+    """The winner and its rivals with the differences of a world, and their groups."""
+    asked = [f"q{place:03}" for place in range(world.shape[1])]
+    apart = tuple(f"u{place:02}" for place in range(unanswerable))
+    members: dict[int, list[str]] = {}
+    for question, number in zip(asked, cell.numbers, strict=True):
+        members.setdefault(number, []).append(question)
+    gene, measures = (make_gene("retrieval", "vector"),), (*RANKED, *ANSWERED)
+
+    def made(name: str, behind: Array) -> Evaluation:
         records = {
-            question: {"measures": dict.fromkeys(measures, which[question]), "retrieved": [], "usage": {"calls": 1}}
-            for question in questions
+            question: {"measures": dict.fromkeys(measures, -value), "retrieved": [], "usage": {"calls": 1}}
+            for question, value in zip(asked, behind.tolist(), strict=True)
         }
-        return Evaluation(name, gene, questions, records, {})
+        declined = {**dict.fromkeys(measures), REFUSAL: 0.0}
+        records |= {question: {"measures": declined, "retrieved": [], "usage": {"calls": 1}} for question in apart}
+        return Evaluation(name, gene, (*asked, *apart), records, {})
 
-    return made(scores[0], "first"), made(scores[1], "second"), Clusters(names, "document", groups)
+    found = [made("winner", np.zeros(len(asked))), *(made(f"rival{n}", row) for n, row in enumerate(world))]
+    groups = tuple(tuple(group) for group in members.values())
+    return found, Clusters(groups, "document", cell.groups, apart)
+
+
+def same_verdicts(cell: Cell, each: Array, p: Array) -> bool:
+    """Whether `compare_pipelines` says the same with and without unanswerable questions, and as is counted here."""
+    for world, raw in zip(each[:THROUGH], p, strict=False):
+        told = []
+        for unanswerable in (0, UNANSWERABLE):
+            found, clusters = evaluations(cell, world, unanswerable)
+            terms = Terms.from_evaluations(found, Fitness(), MAX_FAILURE_RATE)
+            compared = compare_pipelines(found[0], {one.key: one for one in found[1:]}, terms, clusters)
+            told.append([(one.verdict, one.adjusted_p, one.detectable) for one in compared])
+            claims = [one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in compared]
+            if claims != [adjusted <= ALPHA for adjusted in holm(raw.tolist())]:
+                return False
+        if told[0] != told[1]:
+            return False
+    return True
 
 
 def level(worlds: int = 300) -> None:
-    """How often equal pipelines are told apart."""
-    for groups in (8, 16, 30):
-        shares = {}
-        for kind in ("normal", "skewed", "sparse", "uneven"):
-            claimed = 0
-            for world in range(worlds):
-                found = compare_two(*pairs(groups, kind, 0.0, world))
-                claimed += found.verdict in (Verdict.BETTER, Verdict.WORSE)
-            shares[kind] = claimed / worlds
-        said = ", ".join(f"{kind} {share:.3f}" for kind, share in shares.items())
-        print(f"level with {groups} groups: {fmean(shares.values()):.3f} ({said}), {worlds} worlds each", flush=True)
+    """How often equal pipelines are told apart, and how often the interval holds what is true."""
+    print("| groups | sizes | differences | family | level | coverage |\n| ---: | --- | --- | ---: | ---: | ---: |")
+    alike, worst = 0, {}
+    every = list(cells(worlds))
+    for cell in every:
+        each = cell.each()
+        p = raw_p(sums_of(each, cell), cell)
+        claimed = float((p.min(axis=1) * cell.rivals <= ALPHA).mean())
+        covered = None
+        if cell.rivals == 1:
+            bounds = [cluster_interval(world[0], cell.numbers) for world in each]
+            covered = fmean(low <= 0 <= high for low, high in bounds)
+        print(cell, f"{claimed:.3f} | {'' if covered is None else f'{covered:.3f}'} |", flush=True)
+        worst.setdefault((cell.groups, cell.kind), []).append((claimed, covered))
+        alike += same_verdicts(cell, each, p)
+    print("\n| groups | differences | level, at most | coverage, at least |\n| ---: | --- | ---: | ---: |")
+    for (groups, kind), found in worst.items():
+        held = min(covered for _, covered in found if covered is not None)
+        print(f"| {groups} | {kind} | {max(claimed for claimed, _ in found):.3f} | {held:.3f} |")
+    print(
+        f"\n{worlds} worlds a cell; with {UNANSWERABLE} unanswerable questions {alike} of {len(every)} cells are equal"
+    )
 
 
 def power(worlds: int = 300) -> None:
-    """How often +0.05 is shown, and how often that was to be expected by the spread."""
-    for groups in (8, 16, 30):
-        shown, expected = 0, []
-        for world in range(worlds):
-            found = compare_two(*pairs(groups, "normal", 0.05, world))
-            shown += found.verdict is Verdict.BETTER
-            assert found.difference is not None
-            expected.append(
-                compute_power(0.05, found.difference.error, groups, ALPHA, effective=found.difference.effective)
-            )
-        print(
-            f"power with {groups} groups: +0.05 shown in {shown / worlds:.3f}, predicted {fmean(expected):.3f}",
-            flush=True,
-        )
+    """How often a true difference over a rival is shown, beside what is predicted; the other rivals are as good."""
+    print("| groups | sizes | differences | family | predicted | simulated | at the smallest |")
+    print("| ---: | --- | --- | ---: | ---: | ---: | ---: |")
+    apart: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
+    for cell in cells(worlds):
+        each, sizes = cell.each(), np.array(cell.layout, dtype=float)
+        sums = sums_of(each, cell)
+        others = raw_p(sums[:, 1:], cell) if cell.rivals > 1 else np.empty((worlds, 0))
+        shifts = np.linspace(0, 10, 41) * float(sums[:, 0].std()) * np.sqrt(cell.groups) / sizes.sum()
+        p = flip_p(sums[:, 0], sizes, shifts)
+        ahead = sums[:, 0].sum(axis=1)[:, None] + shifts * sizes.sum() > 0
+        adjusted = [[holm([one, *rest])[0] for one in row] for row, rest in zip(p, others.tolist(), strict=True)]
+        curve = ((np.array(adjusted) <= ALPHA) & ahead).mean(axis=0)
+        place = int(np.abs(curve - 0.6).argmin())
+        known = [
+            Power(world[0], cell.numbers, ALPHA / cell.rivals) for world in each[: min(PREDICTED, max(1, worlds // 2))]
+        ]
+        predicted = fmean(one.at(shifts[place]) for one in known)
+        named = [one.smallest() for one in known[:NAMED]]
+        reached = fmean(0.0 if one is None else float(np.interp(one, shifts, curve)) for one in named)
+        print(cell, f"{predicted:.2f} | {curve[place]:.2f} | {reached:.2f} |", flush=True)
+        apart.setdefault((cell.groups, cell.kind), []).append((predicted, float(curve[place]), reached))
+    print("\n| groups | differences | predicted less simulated | shown at the smallest |\n| ---: | --- | ---: | ---: |")
+    for (groups, kind), found in apart.items():
+        off = [guess - true for guess, true, _ in found]
+        shown = [reached for _, _, reached in found]
+        print(f"| {groups} | {kind} | {min(off):+.2f} to {max(off):+.2f} | {min(shown):.2f} to {max(shown):.2f} |")
+    print(f"\n{worlds} worlds a cell")
 
 
 def _searching(seed: int, most: int = 12) -> RunSettings:
@@ -437,7 +593,7 @@ def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float |
             continue  # it is the winner, or answers alike
         groups = grouped(differences, clusters)
         seen = compute_difference(list(differences.values()), [0.0] * len(both), clusters.group_numbers(both))
-        predicted = smallest_detectable(seen.error, seen.groups, ALPHA, effective=seen.effective)
+        predicted = Power(list(differences.values()), clusters.group_numbers(both), ALPHA).smallest()
         of_worlds = simulated(groups, worlds, WORLD_SEED)
         print(
             f"| {name} | {title} | {len(both)} | {len(groups)} | {seen.mean_difference:+.3f} | "
@@ -471,10 +627,18 @@ def detectable(cache: str = "detectable.sqlite", wanted: Sequence[str] = ()) -> 
 
 def main() -> None:
     """Run the parts that are named."""
-    known = {"level": level, "power": power, "null": null, "looks": looks, "detectable": detectable}
+    known: dict[str, Callable[[], None]] = {
+        "level": level,
+        "power": power,
+        "null": null,
+        "looks": looks,
+        "detectable": detectable,
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))
+    parser.add_argument("--worlds", type=int, default=300, help="simulated worlds of each cell of level and power")
     given = parser.parse_args()
+    known |= {"level": partial(level, given.worlds), "power": partial(power, given.worlds)}
     if unknown := [name for name in given.parts if name not in known]:
         parser.error(f"{', '.join(unknown)}: give {', '.join(known)}")
     load_techniques()

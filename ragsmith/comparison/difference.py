@@ -1,7 +1,7 @@
 """The difference between two pipelines on the same questions: interval, test and power by group of questions.
 
-Questions of a group are not independent, so whole groups are resampled, and whole groups change their sign. Power
-before a test is by normal quantiles (Cohen 1988); after it, by resampling the groups.
+Questions of a group are not independent, so whole groups are resampled, and whole groups change their sign. Power is
+simulated, with the test and the number of groups that there are.
 """
 
 from __future__ import annotations
@@ -194,11 +194,8 @@ def _cluster_error(sums: Vector, sizes: Vector) -> float:
     return float(math.sqrt(count / (count - 1) * (residuals**2).sum()) / n)
 
 
-LEVEL, POWER = 0.05, 0.8
-"""Two-sided level and power: the convention of Cohen (1988), and the level of verdicts."""
-
-REACH = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
-"""Standard errors, 2.80, between 0 and a true difference that is shown with this power."""
+POWER = 0.8
+"""The power of "shows a difference": the convention of Cohen (1988)."""
 
 
 def cluster_variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
@@ -217,16 +214,6 @@ def cluster_variance(differences: Mapping[str, float], groups: Sequence[Sequence
     if len(sums) < 2:
         raise ValueError(f"the variance between {len(sums)} groups is not known: give two at least")
     return len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums) / len(differences)
-
-
-def required_questions(of_one: float, difference: float) -> int:
-    """Return the number of questions that show a true ``difference`` with power 0.8, from `cluster_variance`."""
-    return max(2, math.ceil(of_one * (REACH / difference) ** 2))
-
-
-def detectable_difference(of_one: float, questions: int) -> float:
-    """Return the difference that ``questions`` show with power 0.8."""
-    return REACH * math.sqrt(of_one / questions)
 
 
 WORLDS = 500

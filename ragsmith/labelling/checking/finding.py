@@ -11,7 +11,10 @@ from ragsmith.reporting.charts import Chart
 
 
 class GateState(StrEnum):
-    """Result of a gate. A gate that cannot be judged never counts as passed."""
+    """Result of a gate: a search on a set that failed one cannot be trusted; a warning is a property to know.
+
+    A gate that cannot be judged never counts as passed.
+    """
 
     PASSED = "passed"
     WARNING = "warning"
@@ -100,8 +103,9 @@ def judged(
     *,
     passed: bool | None = None,
     listed: bool = False,
+    otherwise: GateState = GateState.FAILED,
 ) -> GateFinding:
-    """Return a finding that is passed if ``figure`` is within ``limit``, or as ``passed`` says, and failed otherwise.
+    """Return a finding that is passed if ``figure`` is within ``limit``, or as ``passed`` says, else ``otherwise``.
 
     A passed finding has ``offenders`` only if they are ``listed``.
     """
@@ -109,7 +113,7 @@ def judged(
         return GateFinding(
             GateState.PASSED, sentence, figure, limit, offenders=tuple(offenders) if listed else (), charts=charts
         )
-    return GateFinding(GateState.FAILED, sentence, figure, limit, advice, tuple(offenders), charts)
+    return GateFinding(otherwise, sentence, figure, limit, advice, tuple(offenders), charts)
 
 
 def not_judged(why: str) -> GateFinding:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
-from ragsmith.datasets.groups import Group, iter_groupings
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratify
 from ragsmith.evaluation.experiment import Experiment
@@ -68,9 +67,6 @@ MIN_COUNT = 20
 
 MAX_RANKED_QUESTIONS = 500
 """Maximum number of questions that pipelines rank chunks for; more only take longer."""
-
-MIN_GROUPS = 10
-"""Minimum number of groups of questions for an estimate of the variance between groups."""
 
 
 class DatasetView:
@@ -151,17 +147,6 @@ class DatasetView:
     def split(self) -> Split:
         """Split of the questions into search and test."""
         return self.setup.split
-
-    @cached_property
-    def groups(self) -> Sequence[Group]:
-        """Groups of dependent located questions, at the coarsest level with at least `MIN_GROUPS` groups.
-
-        Without such a level, each question is a group.
-        """
-        for found in iter_groupings(self.dataset, self.located):
-            if len(found) >= MIN_GROUPS:
-                return found
-        return [Group(example.id, (example,)) for example in self.located]
 
     @cached_property
     def _engine(self) -> Engine:

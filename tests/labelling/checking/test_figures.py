@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.comparison.difference import cluster_variance as clustered
-from ragsmith.comparison.difference import detectable_difference, required_questions
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.gates.shortcuts import (
     MEDIUM_H,
@@ -45,20 +44,6 @@ def test_questions_that_are_copies_of_each_other_count_once(values: list[float],
 def test_one_group_says_nothing() -> None:
     with pytest.raises(ValueError, match="give two at least"):
         clustered({"a": 1.0, "b": 2.0}, [["a", "b"], ["c"]])
-
-
-def test_the_number_of_questions_is_that_of_the_textbooks() -> None:
-    # Cohen (1988): d = 0.5, two-sided 0.05, power 0.8 by the normal distribution: 31.4 pairs
-    assert required_questions(1.0, 0.5) == 32
-    assert detectable_difference(1.0, required_questions(1.0, 0.03)) == pytest.approx(0.03, rel=0.001)
-
-
-def test_so_many_questions_show_it_four_times_in_five() -> None:
-    rng = np.random.default_rng(7)
-    n = required_questions(0.04, 0.05)
-    drawn = rng.normal(0.05, 0.2, size=(4000, n))
-    z = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / np.sqrt(n))
-    assert 0.77 < fmean((z > 1.96).tolist()) < 0.83
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.data())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import combinations
-from statistics import median
+from math import ceil, inf
 from typing import Annotated
 
-from ragsmith.comparison.difference import cluster_variance, detectable_difference, required_questions
-from ragsmith.comparison.questions import MIN_GROUPS, Clusters
+from ragsmith.comparison.difference import POWER, Power
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
+from ragsmith.comparison.verdicts import MAX_QUESTION_FACTOR
 from ragsmith.datasets.groups import find_neighbours
 from ragsmith.datasets.splits import (
     GIVEN,
@@ -23,7 +25,7 @@ from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip_test
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, DatasetView, EvidenceMatching
-from ragsmith.plugins import Range, Share
+from ragsmith.plugins import Count, Range, Share
 from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLine
 from ragsmith.reporting.wording import count_groups
 
@@ -33,16 +35,16 @@ MAX_RECALL = 0.95
 
 @gate("Does BM25 find some of the evidence, and not all?")
 def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
-    """Warn if Recall@5 of BM25 is outside 0.50 to 0.80; fail if it shows that the set is invalid or saturated.
+    """Warn if Recall@5 of BM25 is outside 0.50 to 0.80; fail if questions and evidence do not belong together.
 
-    If BM25 finds nearly all evidence, no other pipeline can be shown to be better; if it finds little, the set measures
-    something other than search, or has wrong gold. In four published sets (RAGSmith's law and finance, HotpotQA,
-    TAT-QA) it is 0.71 to 0.76; the default range has a margin on both sides, and can be changed.
+    If BM25 finds nearly all evidence, no other pipeline can be shown to be better: above 0.95, at most 0.05 can be
+    gained, and a difference of 0.03 would be most of it. If it finds little, users word questions otherwise than the
+    text, each question has much evidence, or the gold is wrong. In four published sets (RAGSmith's law and finance,
+    HotpotQA, TAT-QA) it is 0.71 to 0.76; the default range has a margin on both sides, and can be changed.
 
-    The gate fails above 0.95: at most 0.05 can be gained, and a difference of 0.03 would be most of it. It also fails
-    if the recall of the evidence of a question is less than three times the recall of the evidence of other questions
-    in the same ranking: then evidence and questions do not match (rows were shifted, ids mixed up), whatever the size
-    of the corpus, or the questions are in another language than the documents.
+    The gate fails if the recall of the evidence of a question is less than three times the recall of the evidence of
+    other questions in the same ranking: then evidence and questions do not match (rows were shifted, ids mixed up),
+    whatever the size of the corpus, or the questions are in another language than the documents.
 
     If evidence has more than 5 units (chunks, or groups of chunks for coarse gold), recall is divided by its maximum.
     """
@@ -54,7 +56,7 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
     recall, figure, mixed = found.recall, found.own, found.others
     wanted = Limit(low, high)
     summary = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
-    failed = figure > MAX_RECALL or found.mixed_up
+    failed = found.mixed_up
     chart = ForestPlot(
         "Recall@5 of BM25, and where it should lie",
         (
@@ -64,9 +66,6 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         lines=(ReferenceLine(MAX_RECALL, "nothing left to find"),),
         band=(low, high),
     )
-    if figure > MAX_RECALL:
-        advice = "ask questions in words that their evidence does not have, or add documents that resemble each other"
-        return GateFinding(GateState.FAILED, summary, figure, Limit(wanted.low, MAX_RECALL), advice, charts=(chart,))
     if failed:
         offenders = tuple(
             Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
@@ -74,13 +73,14 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         summary += ": questions and evidence do not seem to belong together"
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
-        return GateFinding(GateState.FAILED, summary, figure, Limit(lowest, MAX_RECALL), advice, offenders, (chart,))
+        return GateFinding(GateState.FAILED, summary, figure, Limit(lowest), advice, offenders, (chart,))
     if wanted.holds(figure):
         return GateFinding(GateState.PASSED, summary, figure, wanted, charts=(chart,))
     advice = (
-        "check some of the questions that it misses: is the evidence marked where the answer is?"
+        "read some of the questions that it misses: if the evidence is where the answer is, and users do word them so, "
+        "nothing is wrong, and other techniques have room"
         if figure < low
-        else "ask harder questions: few techniques can be shown to improve on BM25 here"
+        else "use BM25 if users do ask so: little can be shown to improve on it here"
     )
     missed = (
         ()
@@ -100,14 +100,14 @@ MAX_R = 0.95
     paper="Sakai (2006), Evaluating evaluation metrics based on the bootstrap",
 )
 def spread(view: DatasetView) -> GateFinding:
-    """Fail if no pair of five inexpensive pipelines differs significantly, or if one pipeline is saturated.
+    """Warn if no pair of five inexpensive pipelines differs significantly, or if one pipeline is saturated.
 
     A data set has to distinguish pipelines: if lexical, dense and hybrid search, search with headings, and reranking
     all score the same, it has no discrimination, as a test item that all or none solve (Lord and Novick 1968; Sakai
     2006 judges measures by the number of pairs they distinguish). R is the mean of Recall, MAP, nDCG and MRR at 5.
-    Significant means p < 0.05 in a sign-flip test over groups of questions that share gold, after a Bonferroni
-    correction for all pairs, as the best and the worst pipeline are selected on the same data. A pipeline with R above
-    0.95 is saturated.
+    Significant means p < 0.05 in a sign-flip test over groups of questions, those of the verdict of a search, after a
+    Bonferroni correction for all pairs, as the best and the worst pipeline are selected on the same data. A pipeline
+    with R above 0.95 is saturated.
 
     If evidence does not match its questions (see bm25), no pipelines can differ, and the gate is not judged.
     """
@@ -119,7 +119,8 @@ def spread(view: DatasetView) -> GateFinding:
     best = max(ranks, key=lambda name: ranks[name].mean)
     worst = min(ranks, key=lambda name: ranks[name].mean)
     ids = {example.id for example in view.ranked}
-    groups = [[e.id for e in group.examples if e.id in ids] for group in view.groups]
+    clusters = Clusters.from_examples(view.dataset, view.located)
+    groups = [[one for one in group if one in ids] for group in clusters.groups]
     sums = {
         name: [sum(ranks[name].quality[one] for one in group) for group in groups if group] for name in (best, worst)
     }
@@ -142,13 +143,13 @@ def spread(view: DatasetView) -> GateFinding:
     )
     if full:
         summary += f"; {' and '.join(full)} can gain nothing more"
-        advice = "ask harder questions, or add documents that resemble each other"
+        advice = "take the simplest of them if users do ask so; a search finds more on harder questions"
         easy = tuple(
             Offender(e.id, "every pipeline finds all of it first")
             for e in view.ranked
             if all(ranks[name].quality[e.id] == 1 for name in PIPELINES)
         )
-        return GateFinding(GateState.FAILED, summary, ranks[best].mean, Limit(high=MAX_R), advice, easy, (chart,))
+        return GateFinding(GateState.WARNING, summary, ranks[best].mean, Limit(high=MAX_R), advice, easy, (chart,))
     if MAX_P_VALUE.holds(p):
         return GateFinding(GateState.PASSED, summary, p, MAX_P_VALUE, charts=(chart,))
     same = tuple(
@@ -157,8 +158,8 @@ def spread(view: DatasetView) -> GateFinding:
         if len({round(ranks[name].quality[e.id], 9) for name in PIPELINES}) == 1
     )
     summary += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
-    advice = "add questions whose evidence some techniques find and others do not"
-    return GateFinding(GateState.FAILED, summary, p, MAX_P_VALUE, advice, same, (chart,))
+    advice = "expect a search to show no difference, or add questions: about other documents or sections, if possible"
+    return GateFinding(GateState.WARNING, summary, p, MAX_P_VALUE, advice, same, (chart,))
 
 
 MAX_LEAKS = Limit(high=0.0)
@@ -213,19 +214,23 @@ N_FOLDS = 5
 
 
 @gate("Are there questions enough?", paper="Sakai (2016), Statistical significance, power, and sample sizes")
-def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> GateFinding:
+def questions(
+    view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)] = 0.03, rivals: Count = 5
+) -> GateFinding:
     """Fail below 20 questions, from which no test can be split off; warn if the power of the test is too low.
 
-    A test whose questions form fewer than 8 clusters cannot show any difference, however many questions it has: the
-    clusters are those of the verdict of a search, and the figure is then their number.
+    A test whose questions form fewer than 8 groups cannot show any difference, however many questions it has: the
+    groups are those of the verdict of a search, and the figure is then their number.
 
-    A test detects a true difference d of R with a power of 80 %, at a two-sided level of 0.05, if it has at least
-    n = (2.80 sd / d)^2 questions (Cohen 1988; Sakai 2016 for search). sd^2 is the variance of the paired difference of
-    two pipelines per question, with clusters of questions that share gold (Liang and Zeger 1986); it is estimated by
-    the median over all pairs of the five inexpensive pipelines. d is 0.03 by default, the order of magnitude of the
-    gain of a good pipeline over BM25.
+    The power is that of the test of the verdict, sign flips by group, against as many rivals as a search has, at a
+    two-sided level of 0.05 divided by their number. No formula is used (Sakai 2016 has those for independent
+    questions): with few groups nearly all have to agree, so worlds are simulated with the groups of the test, from the
+    differences in R of two of the five inexpensive pipelines. Of all pairs, the one with the median smallest
+    difference that is shown with a power of 80 % counts. The wanted difference is 0.03 by default, the order of
+    magnitude of the gain of a good pipeline over BM25; the groups that it takes are simulated in the same way.
 
-    Many good sets have fewer questions: the gate only warns, and reports the difference that the set can show.
+    Many good sets have fewer questions: the gate only warns, and reports the difference that the set can show. Of more
+    than 500 questions a sample is ranked, on which differences vary more: the set can then show less than that.
     """
     total = len(view.original.examples)
     if total < MIN_QUESTIONS:
@@ -238,33 +243,62 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
     test = [example for example in view.split.test if example.id in located]
     here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
     part += " with evidence" if len(located) < total else ""
-    groups = len(Clusters.from_examples(view.dataset, test or view.located).groups)
+    clusters = Clusters.from_examples(view.dataset, test or view.located)
+    groups = len(clusters.groups)
     counted = f"{here} {part}, in {count_groups(groups)}"
     if groups < MIN_GROUPS:
         summary = f"{counted}: with fewer than {MIN_GROUPS} groups nothing can be shown"
         return GateFinding(GateState.WARNING, summary, float(groups), Limit(low=float(MIN_GROUPS)), _more_groups(view))
-    unit_variance = _variance(view)
-    wanted = required_questions(unit_variance, difference)
-    limit = Limit(low=float(wanted))
-    can = detectable_difference(unit_variance, here)
-    summary = (
-        f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
+    pairs = _PairedRanks(view, clusters, ALPHA / rivals)
+    can, most = pairs.detectable, MAX_QUESTION_FACTOR * groups
+    needed = MIN_GROUPS + bisect_left(
+        range(MIN_GROUPS, most), True, key=lambda count: pairs.power(count).at(difference) >= POWER
     )
-    last = max(2.0 * here, min(float(wanted), 20.0 * here))
-    points = [last * (0.04 + 0.96 * step / 40) for step in range(41)]
+    wanted = ceil(needed * here / groups)
+    limit = Limit(low=float(wanted))
+    takes = f"takes {wanted:,} in {needed:,} groups" if needed < most else f"takes more than {wanted:,}"
+    shown = "none" if can is None else f"one of {can:.3f}"
+    summary = f"{counted}; a difference of {difference:g} in R from {rivals} rivals {takes}, and {here} show {shown}"
+    last = max(2 * groups, min(needed, most))
+    counts = sorted({round(MIN_GROUPS + (last - MIN_GROUPS) * step / 12) for step in range(13)} | {groups})
+    points = ((count * here / groups, pairs.power(count).smallest()) for count in counts)
     chart = Curve(
         "The smallest difference in R that is shown four times in five, by the number of test questions",
-        tuple((n, detectable_difference(unit_variance, max(1, round(n)))) for n in points if n >= 1),
+        tuple((n, least) for n, least in points if least is not None),
         "test questions",
         at=(ReferenceLine(float(here), "here"),),
-        levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
+        levels=(*((ReferenceLine(can, "shown here"),) if can else ()), ReferenceLine(difference, "wanted")),
     )
     if limit.holds(here):
         return GateFinding(GateState.PASSED, summary, float(here), limit, charts=(chart,))
     advice = (
-        "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft --llm MODEL` proposes some"
+        "expect no verdict on smaller differences, or add questions about other documents or sections: "
+        "`ragsmith dataset draft --llm MODEL` proposes some"
     )
     return GateFinding(GateState.WARNING, summary, float(here), limit, advice, charts=(chart,))
+
+
+class _PairedRanks:
+    """The differences in R of a pair of pipelines on the ranked questions of ``clusters``.
+
+    Of all pairs it is the one with the median smallest difference, ``detectable``, that is shown at ``level``.
+    """
+
+    def __init__(self, view: DatasetView, clusters: Clusters, level: float) -> None:
+        quality = {name: view.ranks(name).quality for name in PIPELINES}
+        asked = [one for group in clusters.groups for one in group if one in quality["bm25"]]
+        self._numbers, self._count, self._level = clusters.group_numbers(asked), len(clusters.groups), level
+        found: list[tuple[float, list[float]]] = []
+        for one, other in combinations(PIPELINES, 2):
+            self._each = [quality[one][id_] - quality[other][id_] for id_ in asked]
+            least = self.power(self._count).smallest()
+            found.append((inf if least is None else least, self._each))
+        least, self._each = sorted(found)[len(found) // 2]
+        self.detectable = None if least == inf else least
+
+    def power(self, count: int) -> Power:
+        """Return the power of a test with ``count`` groups like these."""
+        return Power(self._each, self._numbers, self._level, count=count)
 
 
 def _more_groups(view: DatasetView) -> str:
@@ -278,13 +312,3 @@ def _more_groups(view: DatasetView) -> str:
         return advice
     crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {count_groups(groups)}"
     return f"{crossfitted}, without new ones; {advice}"
-
-
-def _variance(view: DatasetView) -> float:
-    """Return the median over all pairs of pipelines of the variance per question of their difference."""
-    groups = [[example.id for example in group.examples] for group in view.groups]
-    found = []
-    for one, other in combinations(PIPELINES, 2):
-        a, b = view.ranks(one).quality, view.ranks(other).quality
-        found.append(cluster_variance({id_: a[id_] - b[id_] for id_ in a}, groups))
-    return median(found)

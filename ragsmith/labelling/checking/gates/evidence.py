@@ -19,7 +19,7 @@ MAX_COARSE_SHARE = 0.2
 
 @gate("Does the evidence refer to the intended text?")
 def spans(view: DatasetView) -> GateFinding:
-    """Fail if a span is outside the text, or if more than 5 % of the spans begin or end inside a word.
+    """Fail if a span is outside the text, or if more than 5 % of the spans begin or end inside a word, or are lost.
 
     Annotators and programs mark whole words. Offsets that were counted in another version of the text (before an edit,
     in bytes, with other line endings) usually point inside words: with words of five letters, two positions in three
@@ -27,7 +27,9 @@ def spans(view: DatasetView) -> GateFinding:
     offsets have shifted. Any shift cuts far more than 5 %. Only scripts with capital letters are checked, as others may
     write words without spaces.
 
-    A warning reports coarse gold: more than a fifth of the questions have a span of which no chunk covers half.
+    Evidence is lost if it is in headings alone, which are in no chunk: retrieval is not scored on these questions.
+    Up to 5 % of them are a warning. So is coarse gold: more than a fifth of the questions have a span of which no chunk
+    covers half.
     """
     found = [(example, span) for example in view.original.examples for span in example.evidence]
     if not found:
@@ -44,19 +46,26 @@ def spans(view: DatasetView) -> GateFinding:
     summary = f"{len(view.broken)} of {len(found)} spans refer to no text, {len(cut)} begin or end inside a word"
     if lost:
         summary += f", and all evidence of {len(lost)} questions is in headings, which are in no chunk"
-    if view.broken or lost or not MAX_CUT_SHARE.holds(figure):
+    mark_below = "mark the text below the headings"
+    many_lost = not MAX_CUT_SHARE.holds(len(lost) / len(view.original.examples))
+    if view.broken or many_lost or not MAX_CUT_SHARE.holds(figure):
         advice = (
             "offsets have moved: find the passages again; `ragsmith dataset validate` reports the position of each text"
         )
         if not view.broken and MAX_CUT_SHARE.holds(figure):
-            advice = "mark the text below the headings"
+            advice = mark_below
         return GateFinding(GateState.FAILED, summary, figure, MAX_CUT_SHARE, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > MAX_COARSE_SHARE * len(view.located):
         summary += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
-        advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
+        advice = (
+            "any part of long gold counts as found, so recall says less: if only some sentences answer, mark these; "
+            "clauses, messages and abstracts that are relevant as a whole are right as they are"
+        )
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
         return GateFinding(GateState.WARNING, summary, figure, MAX_CUT_SHARE, advice, (*offenders, *long))
+    if lost:
+        return GateFinding(GateState.WARNING, summary, figure, MAX_CUT_SHARE, mark_below, offenders)
     return GateFinding(GateState.PASSED, summary, figure, MAX_CUT_SHARE, offenders=offenders)
 
 
@@ -82,29 +91,34 @@ MAX_REPEATED_SHARE = Limit(high=0.05)
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
 def duplicates(view: DatasetView) -> GateFinding:
-    """Fail if more than 5 % of the questions repeat an earlier one.
+    """Fail if more than 5 % of the questions have the wording of another one with other gold; warn of other repeats.
+
+    No pipeline can tell which of two passages is asked for by the same words: either is a correct answer, and the gold
+    of each question is incomplete. Questions asked of each contract, or of each conversation, are of this kind if they
+    do not name it.
 
     Two questions are duplicates if they have the same wording, or if the sets of their words have a Jaccard coefficient
     of at least 0.8 (the threshold of Lee et al. 2022, "Deduplicating training data makes language models better") and
-    they share gold, or their answer. The same wording with different gold also counts: such a question has two correct
-    answers, and the gold of each is incomplete.
-
-    A repeated question is not an independent observation, but intervals and tests treat it as one: a share r of repeats
-    narrows intervals by about r, as the true variance of the mean is 1 + 2r times the estimate. At 5 % this is less
-    than the rounding of displayed intervals.
+    they share gold, or their answer. Such repeats are in one group, so that intervals and tests count them once;
+    but their subject has more weight in means than others.
     """
     examples = view.original.examples
     if not examples:
         return not_judged("there are no questions")
-    repeats = list(_find_repeats(view, examples))
+    found = list(_find_repeats(view, examples))
+    repeats, ambiguous = [one for one, _ in found], [one for one, apart in found if apart]
     figure = len(repeats) / len(examples)
     summary = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
-    advice = "keep one of each, or name the document in the question"
-    return judged(summary, figure, MAX_REPEATED_SHARE, advice, repeats, listed=True)
+    if not MAX_REPEATED_SHARE.holds(share := len(ambiguous) / len(examples)):
+        summary += f", {len(ambiguous)} of them in the same words with other evidence"
+        advice = "say in the question which document, contract or conversation it is about"
+        return judged(summary, share, MAX_REPEATED_SHARE, advice, ambiguous)
+    advice = "keep one of each, unless what is asked often is to have more weight"
+    return judged(summary, figure, MAX_REPEATED_SHARE, advice, repeats, listed=True, otherwise=GateState.WARNING)
 
 
-def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
-    """Yield each question that repeats an earlier one, with that one.
+def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[tuple[Offender, bool]]:
+    """Yield each question that repeats an earlier one, with that one, and whether they share neither gold nor answer.
 
     Only the rarest words of a question are looked up: two sets of n words with a Jaccard coefficient of 0.8 share one
     of the n - 0.8 n + 1 rarest (prefix filtering, Chaudhuri et al. 2006).
@@ -117,14 +131,18 @@ def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[
         wording = " ".join(example.question.casefold().split())
         rarest = sorted(terms, key=lambda term: (count[term], term))[: len(terms) - ceil(MIN_JACCARD * len(terms)) + 1]
         if wording in first:
-            yield Offender(example.id, f"has the same wording as {first[wording].id}")
+            earlier = first[wording]
+            yield (
+                Offender(example.id, f"has the same wording as {earlier.id}"),
+                example.answerable and not _share_gold(example, earlier),
+            )
         else:
             near = sorted({other for term in rarest for other in by_term[term]})
             same = (
                 o for o in near if _jaccard(terms, term_sets[o]) >= MIN_JACCARD and _share_gold(example, examples[o])
             )
             if (found := next(same, None)) is not None:
-                yield Offender(example.id, f"is nearly the same as {examples[found].id}: {example.question}")
+                yield Offender(example.id, f"is nearly the same as {examples[found].id}: {example.question}"), False
         first.setdefault(wording, example)
         for term in rarest:
             by_term[term].append(place)
@@ -160,13 +178,14 @@ Shingle = tuple[str, ...]
     paper="Zobel (1998), How reliable are the results of large-scale information retrieval experiments?",
 )
 def copies(view: DatasetView) -> GateFinding:
-    """Fail if the evidence of more than 5 % of the questions also occurs in unmarked chunks.
+    """Warn if the evidence of more than 5 % of the questions also occurs in unmarked chunks.
 
-    A pipeline that retrieves an unmarked copy is scored as wrong: the copy is unjudged relevant text (Zobel 1998; for
-    sparse labels Arabzadeh et al. 2022), of a kind that can be detected automatically. A chunk has a copy if it
-    contains four fifths of the five-word shingles of a span (containment, Broder 1997). At 5 % of the questions, copies
-    cause a difference between two pipelines of at most 0.05, reached only if the two retrieve different copies for each
-    of these questions.
+    A pipeline that retrieves an unmarked copy is scored as wrong. That is right where the place matters (the same
+    clause of another contract, a quotation in another conversation); else the copy is unjudged relevant text (Zobel
+    1998; for sparse labels Arabzadeh et al. 2022), of a kind that can be detected automatically. A chunk has a copy if
+    it contains four fifths of the five-word shingles of a span (containment, Broder 1997). At 5 % of the questions,
+    copies cause a difference between two pipelines of at most 0.05, reached only if the two retrieve different copies
+    for each of these questions.
     """
     by_span = [
         (example, [found for span in example.evidence if (found := shingles(view.text(span)))])
@@ -188,8 +207,11 @@ def copies(view: DatasetView) -> GateFinding:
             offenders.append(Offender(example.id, f"its evidence also occurs in {view.chunks[copied[0]].id}"))
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
-    advice = "remove the copies of documents, or mark each copy as evidence"
-    return judged(summary, figure, MAX_COPIED_SHARE, advice, offenders, listed=True)
+    advice = (
+        "read some: if the copy answers the question too, as an older print or a quoted message does, mark or remove "
+        "it; if it does not, as the same clause of another contract, nothing is wrong"
+    )
+    return judged(summary, figure, MAX_COPIED_SHARE, advice, offenders, listed=True, otherwise=GateState.WARNING)
 
 
 def shingles(text: str) -> frozenset[Shingle]:
