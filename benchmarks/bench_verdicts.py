@@ -421,11 +421,13 @@ def power(worlds: int = 300) -> None:
         adjusted = [[holm([one, *rest])[0] for one in row] for row, rest in zip(p, others.tolist(), strict=True)]
         curve = ((np.array(adjusted) <= ALPHA) & ahead).mean(axis=0)
         place = int(np.abs(curve - 0.6).argmin())
-        known = [
-            Power(world[0], cell.numbers, ALPHA / cell.rivals) for world in each[: min(PREDICTED, max(1, worlds // 2))]
-        ]
-        predicted = fmean(one.at(shifts[place]) for one in known)
-        named = [one.smallest() for one in known[:NAMED]]
+        guesses, named = [], []
+        for number, world in enumerate(each[: min(PREDICTED, max(1, worlds // 2))]):
+            known = Power(world[0], cell.numbers, ALPHA / cell.rivals)  # a hundred of them would fill the memory
+            guesses.append(known.at(shifts[place]))
+            if number < NAMED:
+                named.append(known.smallest())
+        predicted = fmean(guesses)
         reached = fmean(0.0 if one is None else float(np.interp(one, shifts, curve)) for one in named)
         print(cell, f"{predicted:.2f} | {curve[place]:.2f} | {reached:.2f} |", flush=True)
         apart.setdefault((cell.groups, cell.kind), []).append((predicted, float(curve[place]), reached))

@@ -81,7 +81,7 @@ class DatasetView:
         wrong = {offender.id for offender in self.broken}
         self.dataset = replace(dataset, examples=tuple(e for e in dataset.examples if e.id not in wrong))
         self.setup = Experiment(self.dataset, ModelNames(), chunk_size)
-        self._ranks: dict[str, Ranks] = {}
+        self._scores: dict[tuple[str, str], tuple[float, float | None]] = {}
 
     @property
     def chunks(self) -> Sequence[Chunk]:
@@ -152,21 +152,23 @@ class DatasetView:
     def _engine(self) -> Engine:
         return self.setup.engine()
 
-    def ranks(self, pipeline: str) -> Ranks:
-        """Return the scores of the rankings of one of the inexpensive pipelines for the ranked questions.
+    def ranks(self, pipeline: str, examples: Sequence[Example] | None = None) -> Ranks:
+        """Return the scores of the rankings of one of the inexpensive pipelines for ``examples``, or `ranked`.
 
         Raises:
             StageFailed: a technique raised.
         """
-        if pipeline not in self._ranks:
-            recall, quality, chosen = {}, {}, make_candidate(pipeline)
-            for example in self.ranked:
+        recall, quality, chosen = {}, {}, make_candidate(pipeline)
+        for example in self.ranked if examples is None else examples:
+            key = pipeline, example.id
+            if key not in self._scores:
                 trace = self._engine.rank(chosen, Question(example.question))
                 measures = score_ranking(self._engine, self.setup, trace, example)["measures"]
-                if (found := composite(RETRIEVAL, measures)) is not None:  # it has evidence
-                    recall[example.id], quality[example.id] = measures["recall"], found
-            self._ranks[pipeline] = Ranks(recall, quality)
-        return self._ranks[pipeline]
+                self._scores[key] = measures["recall"], composite(RETRIEVAL, measures)
+            found, score = self._scores[key]
+            if score is not None:  # it has evidence
+                recall[example.id], quality[example.id] = found, score
+        return Ranks(recall, quality)
 
     def _broken(self) -> Sequence[Offender]:
         found = []

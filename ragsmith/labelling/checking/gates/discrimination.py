@@ -24,7 +24,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip_test
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, DatasetView, EvidenceMatching
+from ragsmith.labelling.checking.view import MAX_RANKED_QUESTIONS, MIN_COUNT, PIPELINES, DatasetView, EvidenceMatching
 from ragsmith.plugins import Count, Range, Share
 from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLine
 from ragsmith.reporting.wording import count_groups
@@ -230,7 +230,7 @@ def questions(
     magnitude of the gain of a good pipeline over BM25; the groups that it takes are simulated in the same way.
 
     Many good sets have fewer questions: the gate only warns, and reports the difference that the set can show. Of more
-    than 500 questions a sample is ranked, on which differences vary more: the set can then show less than that.
+    than 500 test questions a sample of whole groups is ranked.
     """
     total = len(view.original.examples)
     if total < MIN_QUESTIONS:
@@ -279,14 +279,16 @@ def questions(
 
 
 class _PairedRanks:
-    """The differences in R of a pair of pipelines on the ranked questions of ``clusters``.
+    """The differences in R of a pair of pipelines on the questions of ``clusters``, or of a sample of whole groups.
 
     Of all pairs it is the one with the median smallest difference, ``detectable``, that is shown at ``level``.
     """
 
     def __init__(self, view: DatasetView, clusters: Clusters, level: float) -> None:
-        quality = {name: view.ranks(name).quality for name in PIPELINES}
-        asked = [one for group in clusters.groups for one in group if one in quality["bm25"]]
+        every = ceil(clusters.questions / MAX_RANKED_QUESTIONS)
+        asked = [one for group in clusters.groups[::every] for one in group]
+        examples = [view.setup.examples[one] for one in asked]
+        quality = {name: view.ranks(name, examples).quality for name in PIPELINES}
         self._numbers, self._count, self._level = clusters.group_numbers(asked), len(clusters.groups), level
         found: list[tuple[float, list[float]]] = []
         for one, other in combinations(PIPELINES, 2):
