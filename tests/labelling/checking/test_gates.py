@@ -354,7 +354,7 @@ def test_the_power_is_that_of_the_verdict_with_its_groups_and_rivals(law: Datase
 def test_questions_that_nothing_answers_change_neither_groups_nor_power(count: int) -> None:
     data = in_sections([3] * 14, 10)
     asked = [
-        Example(f"u{n}", f"Who painted lamp {n}?", "", "lamps", answerable=False, split="test") for n in range(count)
+        Example(f"u{n}", f"Who painted lamp {n}?", "", "lamps", (), "test", answerable=False) for n in range(count)
     ]
     plain, found = (
         check(one, only=["questions"])["questions"].sentence

@@ -285,7 +285,7 @@ class _PairedRanks:
     """
 
     def __init__(self, view: DatasetView, clusters: Clusters, level: float) -> None:
-        every = ceil(clusters.questions / MAX_RANKED_QUESTIONS)
+        every = min(ceil(clusters.questions / MAX_RANKED_QUESTIONS), len(clusters.groups) // MIN_GROUPS)
         asked = [one for group in clusters.groups[::every] for one in group]
         examples = [view.setup.examples[one] for one in asked]
         quality = {name: view.ranks(name, examples).quality for name in PIPELINES}
