@@ -23,6 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 from ragsmith.comparison.difference import compute_difference
+from ragsmith.datasets.dataset import load_dataset
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARE = 0.1
@@ -122,7 +123,9 @@ class Sample:
             text=True,
             check=True,
         )
-        return {row["id"]: (row["first"]["fitness"], row["group"]) for row in json.loads(ended.stdout)["questions"]}
+        located = {example.id for example in load_dataset("law").examples if example.evidence}  # others are no groups
+        rows = json.loads(ended.stdout)["questions"]
+        return {row["id"]: (row["first"]["fitness"], row["group"]) for row in rows if row["id"] in located}
 
     def _write(self, share: float, seed: int) -> None:
         (self._folder / "winner.yaml").write_text(WINNER.format(share=share, seed=seed))

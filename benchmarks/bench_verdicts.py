@@ -315,7 +315,8 @@ def patterns(groups: int) -> Array:
 
 def flip_p(sums: Array, sizes: Array, shifts: Sequence[float] = (0.0,)) -> Array:
     """The p of sign flips of rows of ``sums`` at each true difference, as `sign_flip_p`; shape (rows, shifts)."""
-    signs, found = patterns(sums.shape[1]), []
+    signs = patterns(sums.shape[1])
+    found: list[Array] = []
     extra = int(sums.shape[1] > MAX_EXACT_DIFFERENCES)
     by_shift = signs @ sizes
     for begin in range(0, len(sums), rows := max(1, CELLS // len(signs))):
@@ -384,7 +385,8 @@ def same_verdicts(cell: Cell, each: Array, p: Array) -> bool:
 def level(worlds: int = 300) -> None:
     """How often equal pipelines are told apart, and how often the interval holds what is true."""
     print("| groups | sizes | differences | family | level | coverage |\n| ---: | --- | --- | ---: | ---: | ---: |")
-    alike, worst = 0, {}
+    alike = 0
+    worst: dict[tuple[int, str], list[tuple[float, float | None]]] = {}
     every = list(cells(worlds))
     for cell in every:
         each = cell.each()
@@ -421,7 +423,8 @@ def power(worlds: int = 300) -> None:
         adjusted = [[holm([one, *rest])[0] for one in row] for row, rest in zip(p, others.tolist(), strict=True)]
         curve = ((np.array(adjusted) <= ALPHA) & ahead).mean(axis=0)
         place = int(np.abs(curve - 0.6).argmin())
-        guesses, named = [], []
+        guesses: list[float] = []
+        named: list[float | None] = []
         for number, world in enumerate(each[: min(PREDICTED, max(1, worlds // 2))]):
             known = Power(world[0], cell.numbers, ALPHA / cell.rivals)  # a hundred of them would fill the memory
             guesses.append(known.at(shifts[place]))
