@@ -19,6 +19,10 @@ detectable  the smallest difference between two pipelines that the test question
         are how pipelines differ where none is better; a world draws as many groups of them anew, with replacement, and
         adds a true difference. The smallest at which four worlds in five call the winner better is *simulated*; what a
         report prints is *predicted*
+declining  how often a pipeline that was calibrated by `search --max-risk` keeps the stated risk: on made-up pipelines,
+        with thresholds chosen by fixed sequences that start at 1 to 4 times the fewest answers, and by the search of
+        Geifman and El-Yaniv (SGR); and with naive RAG and the recommended pipeline on five random divisions of each
+        bundled domain (cache: declining.sqlite)
 
 The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
 test, ledger and verdict are those of `ragsmith search`.
@@ -27,6 +31,8 @@ test, ledger and verdict are those of `ragsmith search`.
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import os
 import random
 import tempfile
@@ -38,7 +44,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import cycle, islice
 from pathlib import Path
-from statistics import fmean, median
+from statistics import NormalDist, fmean, median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +56,15 @@ from ragsmith.comparison.questions import ALPHA, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.splits import split
+from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import REFUSAL, Fitness
 from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms
+from ragsmith.evaluation.selective import AnswerCounts, binomial_cdf, calibrate_threshold, find_wrong
 from ragsmith.evaluation.statistics import MAX_EXACT_DIFFERENCES, Verdict, holm
 from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
@@ -63,6 +73,7 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.facts import compare_finalists, drop_duplicates
 from ragsmith.reporting.run_data import RunData, choose_run
+from ragsmith.runs.calibration import SupportScorer
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques
@@ -630,6 +641,111 @@ def detectable(cache: str = "detectable.sqlite", wanted: Sequence[str] = ()) -> 
             )
 
 
+def sgr(scored: Sequence[tuple[float, bool]], risk: float, confidence: float) -> float | None:
+    """The threshold of algorithm 1 of Geifman and El-Yaniv (2017), with a share of the error for each of its steps."""
+    ordered = sorted(scored, reverse=True)
+    steps = math.ceil(math.log2(len(ordered)))
+    low, high, best = 0, len(ordered), 0
+    for _ in range(steps):
+        middle = math.ceil((low + high) / 2)
+        wrong = sum(is_wrong for _, is_wrong in ordered[:middle])
+        kept = binomial_cdf(wrong, middle, risk) <= (1 - confidence) / steps
+        best, low, high = (max(best, middle), middle, high) if kept else (best, low, middle)
+    return ordered[best - 1][0] if best else None
+
+
+def made_up_errors(base: float, slope: float) -> Callable[[float], float]:
+    """The probability of a wrong answer by a standard normal score, of mean ``base``."""
+    nodes = [NormalDist().inv_cdf((place + 0.5) / 400) for place in range(400)]
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        level = (low + high) / 2
+        mean = fmean(1 / (1 + math.exp(level + slope * node)) for node in nodes)
+        low, high = (level, high) if mean > base else (low, level)
+    return lambda score: 1 / (1 + math.exp(low + slope * score))
+
+
+def declining_made_up(worlds: int) -> None:
+    """Share of questions answered, and of worlds whose true risk exceeds the stated one, by method."""
+    fixed = {f"start {start}": partial(calibrate_threshold, start=start) for start in (1, 2, 3, 4)}
+    methods: dict[str, Callable[..., float | None]] = {**fixed, "SGR": sgr}
+    print(f"| questions | {' | '.join(methods)} |\n| ---: | {' | '.join('---:' for _ in methods)} |")
+    for questions in (50, 100, 200, 400):
+        answered: Counter[str] = Counter()
+        broken: dict[float, Counter[str]] = {0.2: Counter(), 0.5: Counter()}
+        grid = itertools.product((0.3, 0.5, 0.75), (0.5, 1.5, 3), broken)
+        cells = [(base, slope, risk) for base, slope, risk in grid if base > risk]
+        for base, slope, risk in cells:
+            error = made_up_errors(base, slope)
+            nodes = [NormalDist().inv_cdf((place + 0.5) / 2_000) for place in range(2_000)]
+            for world in range(worlds):
+                draw = stable("declining", base, slope, risk, questions, world)
+                scores = [draw.gauss(0, 1) for _ in range(questions)]
+                scored = [(score, draw.random() < error(score)) for score in scores]
+                for name, method in methods.items():
+                    found = method(scored, risk, 0.9)
+                    above = [error(node) for node in nodes if found is not None and node >= found]
+                    answered[name] += len(above)
+                    broken[risk][name] += bool(above) and fmean(above) > risk
+        total = len(cells) * worlds
+        of = {risk: worlds * sum(one[2] == risk for one in cells) for risk in broken}
+        cell = (
+            f"{answered[name] / total / 2_000:.3f}, {max(count[name] / of[risk] for risk, count in broken.items()):.3f}"
+            for name in methods
+        )
+        print(f"| {questions} | {' | '.join(cell)} |", flush=True)
+
+
+def declining_on(name: str, store: Store) -> dict[tuple[str, int, float], tuple[AnswerCounts | None, AnswerCounts]]:
+    """Counts on the test by pipeline, division and stated risk, calibrated if a threshold is found, and whole."""
+    setup = Experiment(load_dataset(name))
+    examples = setup.dataset.examples
+    unmarked = replace(setup.dataset, examples=tuple(replace(one, split=None) for one in examples))
+    pipelines = {"naive RAG": baseline("naive"), "recommended": ragsmith.recommend(name).chosen.candidate}
+    well, found = good_score_threshold(setup.loaded_models.judge), {}
+    with Evaluator(setup, store, 1) as evaluator:
+        for title, candidate in pipelines.items():
+            [whole] = evaluator.evaluate([candidate], examples)
+            wrong = find_wrong(whole, setup.examples, well)
+            observed = evaluator.observe([(whole.candidate, list(whole.questions))], SupportScorer())
+            scores = {question: score for _, question, score in observed if score is not None}
+            for seed in range(5):
+                halves = split(unmarked, test_share=0.5, seed=seed)
+                search, test = ([one.id for one in half if one.id in scores] for half in (halves.search, halves.test))
+                scored = [(scores[one], bool(wrong[one])) for one in search if wrong[one] is not None]
+                for risk in STATED:
+                    least = calibrate_threshold(scored, risk, 0.9)
+                    given = [one for one in test if wrong[one] is not None]
+                    kept = [one for one in given if least is not None and scores[one] >= least]
+                    counts = [
+                        AnswerCounts(len(test), len(one), sum(map(bool, map(wrong.get, one)))) for one in (kept, given)
+                    ]
+                    found[title, seed, risk] = (None if least is None else counts[0], counts[1])
+    return found
+
+
+STATED = (0.2, 0.4, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+"""Stated risks; most answers of the embedded model are wrong."""
+
+
+def declining(worlds: int = 40, cache: str = "declining.sqlite") -> None:
+    """How often the stated risk is kept, and how many questions are then answered."""
+    declining_made_up(worlds)
+    with Store.open(Path(cache)) as store, _quiet():
+        every = [found for name in bundled_domains() for found in declining_on(name, store).items()]
+    print("| stated | divisions | with a threshold | kept on test | wrong of answered | answered | wrong without |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for risk in STATED:
+        rows = [counts for (_, _, stated), counts in every if stated == risk]
+        found = [one for one, _ in rows if one is not None and one.answered]
+        wrong, given = sum(one.wrong for one in found), sum(one.answered for one in found)
+        kept = sum(one.wrong <= risk * one.answered for one in found)
+        rate = f"{given / sum(one.questions for one in found):.2f}" if found else "-"
+        without = sum(one.wrong for _, one in rows) / sum(one.answered for _, one in rows)
+        share = f"{wrong / given:.2f}" if found else "-"
+        print(f"| {risk} | {len(rows)} | {len(found)} | {kept} | {share} | {rate} | {without:.2f} |", flush=True)
+
+
 def main() -> None:
     """Run the parts that are named."""
     known: dict[str, Callable[[], None]] = {
@@ -638,6 +754,7 @@ def main() -> None:
         "null": null,
         "looks": looks,
         "detectable": detectable,
+        "declining": declining,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))

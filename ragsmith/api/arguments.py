@@ -106,6 +106,11 @@ class SettingChanges(TypedDict, total=False):
         ),
     ]
     folds: Annotated[int | None, Flag("Number of folds of a crossfit. [default: 5]")]
+    max_risk: Annotated[
+        float | None,
+        Flag("Decline enough that at most this share of the answers is wrong, by calibration. [default: no limit]"),
+    ]
+    confidence: Annotated[float | None, Flag("Confidence of the calibration to --max-risk. [default: 0.9]")]
     population: Annotated[int | None, Flag("Population size.")]
     generations: Annotated[int | None, Flag("Number of generations after the initial population.")]
     crossover: Annotated[str | None, Flag("Crossover operator: single_point, multi_point, uniform, order or segment.")]

@@ -60,6 +60,8 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
     given = {name: value for name, value in changes.items() if value is not None}
     if "folds" in given and given.get("verdict", settings.verdict) != CROSSFIT:
         raise WrongOption("folds", f"is {given['folds']}, and only a {CROSSFIT} has folds: add  --verdict {CROSSFIT}")
+    if "confidence" in given and given.get("max_risk", settings.max_risk) is None:
+        raise WrongOption("confidence", f"is {given['confidence']}, and no risk is stated: add  --max-risk 0.2")
     if "objectives" in given:
         given |= _objective_settings(settings, given)
     if "race" in given:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import describe_machine
+from ragsmith.evaluation.selective import count_answers
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
 from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_per_question, store_timings
@@ -23,13 +25,17 @@ from ragsmith.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """Scores on a part of the questions: counts, means by measure, and failures by question."""
+    """Scores on a part of the questions: counts, means by measure, and failures by question.
+
+    ``risk`` describes the share of wrong answers beside the stated one, if the pipeline was calibrated to one.
+    """
 
     attempted: int
     scored: int
     failed: int
     metrics: Mapping[str, Score]
     failures: Mapping[str, Mapping[str, Any]]
+    risk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,10 @@ def evaluate(
     elif at_home and divided.test:
         parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
-    scored = {part: _score_questions(evaluation, pipeline.fitness) for part, evaluation in found.items()}
+    scored = {
+        part: replace(_score_questions(evaluation, pipeline.fitness), risk=_describe_risk(evaluation, pipeline))
+        for part, evaluation in found.items()
+    }
     money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
     if not latency:
         return PipelineScores(data.name, scored, money=money, flattered=pipeline.chosen_on_all)
@@ -135,6 +144,15 @@ def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
     """Return the groups of a question: its type, and the kind of document of its evidence."""
     example = setup.examples[question]
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
+
+
+def _describe_risk(evaluation: Evaluation, pipeline: Pipeline) -> str:
+    stated, setup = pipeline.stated_risk, pipeline.setup
+    if not stated:
+        return ""
+    counts = count_answers(evaluation, setup.examples, good_score_threshold(setup.loaded_models.judge))
+    shares = f"{100 * stated['at_most']:g} %, with {100 * stated['confidence']:g} % confidence"
+    return f"{counts.describe()}; stated: at most {shares}"
 
 
 def _score_questions(evaluation: Evaluation, fitness: Fitness) -> ScoredQuestion:

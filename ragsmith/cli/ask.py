@@ -134,6 +134,8 @@ def _print_scores(scores: PipelineScores) -> None:
             for name, metric in scored.metrics.items()
         ]
         print_rows(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
+        if scored.risk:
+            print_line(scored.risk)
         failures = scored.failures.items()
         print_lines(*(f"{question} failed in {why['stage']}: {why['error']}" for question, why in failures), "")
     if scores.flattered:

@@ -235,6 +235,18 @@ class ExportedFile:
         name = section[kind]
         return kind, name, find_bundled("datasets", name) if kind == "bundled" else self._path.parent / name
 
+    def stated_risk(self) -> dict[str, Any]:
+        """Return the risk that the pipeline was calibrated to: ``at_most`` and ``confidence``; {} if none was stated.
+
+        Raises:
+            SpaceError: they are no shares.
+        """
+        stated = self._tree.mapping(("run", "risk"), optional=True) if "run" in self._data else {}
+        for name in ("at_most", "confidence") if stated else ():
+            if not is_instance_of(float, stated.get(name)):
+                raise self._tree.error(("run", "risk"), f"'risk' must have {name}, a number, not {stated.get(name)!r}")
+        return dict(stated)
+
     def space(self) -> str:
         """Return the name of the search space; "" if no search found the pipeline."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))

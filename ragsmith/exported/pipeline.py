@@ -84,11 +84,13 @@ class Pipeline:
         reference: Reference | None = None,
         chosen_on_all: bool = False,
         found_on: str = "",
+        stated_risk: Mapping[str, Any] | None = None,
     ) -> None:
         """Create a pipeline; ``space`` is the name of its space, ``reference`` has the scores of its test questions.
 
         ``chosen_on_all`` is whether it was chosen on all questions of its data set, so that none is left to test it.
-        ``found_on`` is the digest of the data set on which it was chosen, "" if unknown.
+        ``found_on`` is the digest of the data set on which it was chosen, "" if unknown. ``stated_risk`` is the risk
+        that it was calibrated to, see `ExportedFile.stated_risk`.
         """
         is_transferred = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
         self.candidate = add_general_weights(setup, drop_general_weights(candidate) if is_transferred else candidate)
@@ -100,6 +102,7 @@ class Pipeline:
         self.reference = reference
         self.chosen_on_all = chosen_on_all
         self.found_on = found_on
+        self.stated_risk = dict(stated_risk or {})
         self._engine: Engine | None = None
 
     @classmethod
@@ -150,6 +153,7 @@ class Pipeline:
             reference=exported.reference(),
             chosen_on_all=chosen_on_all,
             found_on=exported.dataset_digest(),
+            stated_risk=exported.stated_risk(),
         )
 
     @classmethod

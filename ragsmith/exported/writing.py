@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relati
 from ragsmith.pipelines.genes import N_FAMILIES, configuration, label
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import load_latencies
-from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, load_record
+from ragsmith.records.record import CROSSFIT, Calibration, RunRecord, list_searches, load_record
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files, record_imports
@@ -227,6 +227,7 @@ def _pipeline_yaml(
         "evaluations": len(store.proposals(run_key)),
         **({} if pick == "best" else {"pick": pick}),
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
+        **({"risk": _stated_risk(found)} if (found := record.declining) and found.key == winner.key else {}),
     }
     if (seconds := load_latencies(store, record, [winner]).get(winner.key)) is not None:
         timed = len(select_timed_questions(split.order, winner.records))
@@ -253,6 +254,12 @@ def _pipeline_yaml(
         fitness=settings.fitness,
         ids=ids,
     )
+
+
+def _stated_risk(found: Calibration) -> dict[str, Any]:
+    """Return the stated risk, the threshold that keeps it, and the counts of answers on search and test questions."""
+    counts = {part: asdict(count) for part, count in (("search", found.calibrated), ("test", found.tested)) if count}
+    return {"at_most": found.risk, "confidence": found.confidence, "least": found.least, **counts}
 
 
 def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:

@@ -133,7 +133,8 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     """
     if pick not in ("best", "recommended"):
         return _pick_among(_finished_evaluations(store, run_key, record), store, record, pick)
-    key = record.winner if pick == "best" else record.recommended
+    best = record.declining.key if record.declining and record.declining.key else record.winner
+    key = best if pick == "best" else record.recommended
     if key is None:
         raise UsageError(f"--pick {pick}: nothing was recommended for this search before it began")
     return load_evaluation(store, key, record.split.search)

@@ -18,6 +18,7 @@ from ragsmith.evaluation.experiment import FITTING_FOLDS, Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAX_FAILURE_RATE
+from ragsmith.evaluation.selective import AnswerCounts
 from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
@@ -42,8 +43,8 @@ VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, 
 SEARCH_OBJECTIVES = ("quality", "calls", "latency", "money")
 """The objectives of a search; all but quality are costs."""
 
-WINNER_SOURCES = ("leader", "estimate")
-"""Roles in the test of a run that are not compared with the winner, as it was derived from them."""
+WINNER_SOURCES = ("leader", "estimate", "calibrated")
+"""Roles in the test of a run that are not compared with the winner: one of the two was derived from the other."""
 
 
 def check_objective(name: str) -> None:
@@ -102,6 +103,10 @@ class RunSettings:
     test: bool = False
     """Whether to test on questions that were looked at before; it does not change the course of the run, and is not
     recorded."""
+    max_risk: float | None = None
+    """The largest share of wrong answers among those given, to which the winner is calibrated; None for no limit."""
+    confidence: float = 0.9
+    """The confidence of the calibration to ``max_risk``."""
 
     def __post_init__(self) -> None:
         check_minimum("seed", self.seed, 0)
@@ -121,6 +126,11 @@ class RunSettings:
             raise WrongOption("margin", f"is {self.margin}: give a difference of fitness above 0{below}")
         if not 0 <= self.max_loss < math.inf:
             raise WrongOption("max_loss", f"is {self.max_loss}: give a difference of fitness of at least 0")
+        for name, share in (("max_risk", self.max_risk), ("confidence", self.confidence)):
+            if share is not None and not 0 < share < 1:
+                raise WrongOption(name, f"is {share}: give a share above 0 and below 1")
+        if self.max_risk is not None and self.fitness.ranking_only:
+            raise WrongOption("max_risk", f"limits wrong answers, and --objective {RETRIEVAL} generates none: drop one")
         self._check_objectives()
 
     def _check_objectives(self) -> None:
@@ -297,6 +307,35 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibration:
+    """The calibration of the winner to a stated ``risk``, with a ``confidence``, on the search questions.
+
+    ``whole`` counts the answers to these without declining, and ``calibrated`` those of the pipeline with the
+    evaluation ``key``, which declines below a score of ``least``; ``tested`` counts its answers to the test questions.
+    If no threshold keeps the risk, there is no such pipeline.
+    """
+
+    risk: float
+    confidence: float
+    whole: AnswerCounts
+    key: str = ""
+    least: float | None = None
+    calibrated: AnswerCounts | None = None
+    tested: AnswerCounts | None = None
+
+    def __str__(self) -> str:
+        shares = f"{100 * self.risk:g} % of the answers wrong, with {100 * self.confidence:g} % confidence"
+        if not self.key:
+            return (
+                f"no threshold of declining keeps at most {shares}: {self.whole.describe('search')} without one; the "
+                "winner is left as it is: give a larger --max-risk, more questions, or better models"
+            )
+        counts = self.calibrated, self.tested
+        found = [one.describe(part) for one, part in zip(counts, ("search", "test"), strict=True) if one]
+        return f"at most {shares}, by declining below a score of {self.least:.3f}: {'; '.join(found)}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatistics:
     """The work of the last command of a run; ``computed`` and ``reused`` count answers (pipelines × questions).
 
@@ -332,6 +371,7 @@ class RunRecord:
     - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
+    - ``declining``: the calibration of the winner to a stated risk
     """
 
     space: SearchedSpace
@@ -366,6 +406,7 @@ class RunRecord:
     folds: tuple[Fold, ...] = ()
     within: str = ""
     untested: HoldoutUse | None = None
+    declining: Calibration | None = None
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

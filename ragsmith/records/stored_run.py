@@ -83,6 +83,7 @@ def _evaluation_keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tup
         *record.test.values(),
         *(removal.key for removal in record.removals),
         *([record.recommended] if record.recommended else []),
+        *([record.declining.key] if record.declining and record.declining.key else []),
         *record.unfinished,
     ]
     return tuple(dict.fromkeys(named))

@@ -103,6 +103,8 @@ def winner(report: RunReport) -> Iterator[Block]:
         yield found
         if report.winner and report.winner.fitted:
             yield Collapsed("Numbers that were fitted", (run_tables.winner_table(report),))
+    if declining := report.about.record.declining:
+        yield f"Risk: {declining}."
 
 
 @section("Quality against cost", "Cost")

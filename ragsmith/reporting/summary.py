@@ -91,6 +91,8 @@ def _decision_lines(report: RunReport) -> Iterator[str]:
         yield f"winner: {winner.label or 'naive RAG'}"
         seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
         yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_format_naive_calls(report)}"
+    if declining := report.about.record.declining:
+        yield f"risk: {declining}"
     yield f"verdict: {summarize_verdicts(report)}"
     yield from _comparison_lines(report)
     yield from (f"  {describe_estimate(one)}" for one in report.estimates)

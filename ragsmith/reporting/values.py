@@ -515,5 +515,6 @@ TITLES: Mapping[str, str] = {
     "single": "best single option",
     "cheapest": "cheapest within the margin",
     "random": "best random pipeline",
+    "calibrated": "winner, calibrated to the stated risk",
 }
 """The titles of the roles of pipelines, by their names in the store."""

@@ -28,6 +28,7 @@ from ragsmith.evaluation.ranking import best_evaluation
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
 from ragsmith.records.record import WINNER_SOURCES
+from ragsmith.runs.calibration import CALIBRATED, calibrate_winner, count_tested_answers
 from ragsmith.runs.choice import WinnerChoice, simplify
 from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import DiagnosisRow, Store
@@ -43,21 +44,21 @@ def run_final_comparison(
     winner, terms = choice.chosen, context.seen.terms
     try:
         winner = _simplify_winner(context, winner)
+        calibrated = calibrate_winner(context, winner)
         by_key = {one.key: one for one in context.seen.evaluations}
         baselines = {name: by_key[key] for name, key in context.record.baselines.items()}
-        _evaluate_on_test(
-            context,
-            final_candidates(
-                winner,
-                leader=choice.highest,
-                estimated=choice.estimated,
-                baselines=baselines,
-                single=best_evaluation(single_option_evaluations(eligible, baselines["naive"]), terms),
-                recommended=by_key.get(context.record.recommended or ""),
-                cheapest=_cheapest(context, winner, eligible),
-                random=best_evaluation(random_control, terms),
-            ),
+        finalists = final_candidates(
+            winner,
+            leader=choice.highest,
+            estimated=choice.estimated,
+            baselines=baselines,
+            single=best_evaluation(single_option_evaluations(eligible, baselines["naive"]), terms),
+            recommended=by_key.get(context.record.recommended or ""),
+            cheapest=_cheapest(context, winner, eligible),
+            random=best_evaluation(random_control, terms),
         )
+        _evaluate_on_test(context, {**finalists, **({CALIBRATED: calibrated} if calibrated else {})})
+        count_tested_answers(context)
         if not context.within:
             _ablate(context, winner)
     except BudgetExhausted as stop:

@@ -5,6 +5,7 @@ from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Share
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import read_sentences
+from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, MAX_SCORE
 from ragsmith.techniques.query_expansion.srr import parse_decision
 from ragsmith.text.declining import NOT_FOUND, declines
 from ragsmith.types import Answer, Prompt, Question
@@ -44,7 +45,19 @@ ANSWERABLE = Task(
 )
 
 
-@post_generation(paper="https://aclanthology.org/2020.acl-main.503", choices={"least": (0.3, 0.4, 0.5)})
+VERDICT, SCORE = "verdict", "score"
+"""What the language model is asked for: a verdict, or a score of the passages."""
+
+
+def score_support(question: Question, prompt: Prompt, language_model: LanguageModel) -> float:
+    """Return how well the passages in the prompt serve to answer the question, from 0.01 to 1 (`JUDGE_EVIDENCE`)."""
+    passages = tuple(passage.text for passage in prompt.passages)
+    return language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages) / MAX_SCORE
+
+
+@post_generation(
+    paper="https://aclanthology.org/2020.acl-main.503", choices={"least": (0.3, 0.4, 0.5), "by": (VERDICT, SCORE)}
+)
 def abstain(
     question: Question,
     prompt: Prompt,
@@ -52,17 +65,23 @@ def abstain(
     *,
     language_model: LanguageModel,
     least: Share = DECLINE_THRESHOLD,
+    by: str = VERDICT,
 ) -> Answer:
     """Decline if the passages in the prompt do not contain the answer.
 
     Helps when some questions have no answer in the documents and the search questions include such questions; only then
-    is the technique added to the space. Costs 1 call. ``least`` is the minimum relevance of the best sentence for the
-    embedded model; chat models ignore it. On 100 questions of each of three public data sets, with and without the
-    gold documents, 0.4 declines 15 to 83 % of the unanswerable questions and 2 to 6 % of the others, as near misses
-    share words with the question.
+    is the technique added to the space. Costs 1 call. By ``verdict``, ``least`` is the minimum relevance of the best
+    sentence for the embedded model, and chat models, which are asked yes or no, ignore it. By ``score``, any model
+    scores the passages from 1 to 100, and ``least`` is the minimum score, as a share of 100. ``search --max-risk 0.2``
+    calibrates this threshold on the search questions, so that at most 20 % of the answers are wrong, with 90 %
+    confidence (`ragsmith.evaluation.selective`); a fixed threshold guarantees nothing. By ``verdict``, on 100 questions
+    of each of three public data sets, with and without the gold documents, 0.4 declines 15 to 83 % of the unanswerable
+    questions and 2 to 6 % of the others, as near misses share words with the question.
     """
     if not prompt.passages or declines(answer.text):
         return answer
-    if language_model.run(ANSWERABLE, question=question.text, context=prompt.text, least=least):
-        return answer
-    return Answer(NOT_FOUND)
+    if by == SCORE:
+        is_held = score_support(question, prompt, language_model) >= least
+    else:
+        is_held = language_model.run(ANSWERABLE, question=question.text, context=prompt.text, least=least)
+    return answer if is_held else Answer(NOT_FOUND)

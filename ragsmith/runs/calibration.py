@@ -1,0 +1,83 @@
+"""Calibrate the winner to a stated risk: decline below the least score that keeps it on the search questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.selective import calibrate_threshold, count_answers, find_wrong
+from ragsmith.models.usage import Meter
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import NONE, Candidate, Gene, make_gene
+from ragsmith.pipelines.trace import Trace
+from ragsmith.records.record import Calibration
+from ragsmith.runs.run_context import RunContext, Step
+from ragsmith.techniques.families import post_generation
+from ragsmith.techniques.post_generation.abstain import SCORE, abstain, score_support
+from ragsmith.types import Example, Question
+
+CALIBRATED = "calibrated"
+"""The role of the calibrated pipeline in the test of a run."""
+
+
+class SupportScorer:
+    """Scores the passages in the prompts, in the processes that run the questions; without passages, None."""
+
+    answers = True
+
+    def __call__(
+        self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
+    ) -> float | None:
+        """Score ``trace`` as `abstain` does."""
+        role = "controller" if engine.models.controller else ""
+        model = engine.gateway.language_model(engine.models.technique_model, Meter(), role)
+        return score_support(Question(example.question), trace.prompt, model) if trace.prompt.passages else None
+
+
+def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | None:
+    """Return the winner with a calibrated `abstain`, and record it; None without a stated risk, or if none is kept.
+
+    `abstain` takes the place of the technique of its family in the winner.
+    """
+    settings, setup = context.settings, context.setup
+    if settings.max_risk is None:
+        return None
+    well, search = good_score_threshold(setup.loaded_models.judge), setup.split.search
+    [whole] = context.evaluator.evaluate([_with_gene(winner.candidate, NONE)], search)
+    wrong = find_wrong(whole, setup.examples, well)
+    answered = [question for question, is_wrong in wrong.items() if is_wrong is not None]
+    scores = {q: score for _, q, score in context.evaluator.observe([(whole.candidate, answered)], SupportScorer())}
+    scored = [(score, wrong[q] is True) for q, score in sorted(scores.items()) if score is not None]
+    found = Calibration(settings.max_risk, settings.confidence, count_answers(whole, setup.examples, well))
+    threshold = calibrate_threshold(scored, settings.max_risk, settings.confidence)
+    candidate = None
+    if threshold is not None:
+        least = max(0.0, round(threshold, 6))
+        candidate = _with_gene(winner.candidate, abstain.__name__, least=least, by=SCORE)
+        [calibrated] = context.evaluator.evaluate([candidate], search)
+        counts = count_answers(calibrated, setup.examples, well)
+        found = replace(found, key=calibrated.key, least=least, calibrated=counts)
+        candidate = calibrated.candidate
+    context.update(declining=found)
+    context.report(Step("the risk of an answer", 0, 0 if candidate is None else 1))
+    return candidate
+
+
+def count_tested_answers(context: RunContext) -> None:
+    """Record the answers to the test questions of the calibrated pipeline."""
+    found = context.record.declining
+    if found is not None and (tested := [one for one in context.tested if one.key == found.key]):
+        well = good_score_threshold(context.setup.loaded_models.judge)
+        context.update(declining=replace(found, tested=count_answers(tested[0], context.setup.examples, well)))
+
+
+def _with_gene(candidate: Candidate, name: str, **parameters: float | str) -> Candidate:
+    """Return ``candidate`` with another technique of post-generation."""
+
+    def replaced(gene: Gene) -> Gene:
+        is_last = gene.technique.family == post_generation.name
+        return make_gene(post_generation.name, name, parameters) if is_last else gene
+
+    return tuple(map(replaced, candidate))
