@@ -58,3 +58,17 @@ def test_a_chat_models_verdict_is_read(reply, held):
 def test_what_is_no_verdict_is_a_failure(reply):
     with pytest.raises(ValueError, match="cannot be read"):
         ANSWERABLE.parse(reply)
+
+
+@pytest.mark.parametrize(("least", "stands"), [(0.5, True), (0.52, True), (0.525, False), (1.0, False)])
+def test_by_score_the_passages_need_the_least_share_of_100(least, stands):
+    model = ScriptedModel({"judge_evidence": [52.0]})
+    found = abstain(QUESTION, prompt(WALL), DRAFT, language_model=model, least=least, by="score")
+    assert found == (DRAFT if stands else Answer(NOT_FOUND))
+
+
+def test_by_score_the_best_passage_counts(extractive):
+    passages = prompt("Eels are caught at night, with lanterns.", WALL)
+    assert abstain(QUESTION, passages, DRAFT, language_model=extractive, by="score") == DRAFT
+    other = Question("Which insurance covers a broken telescope?")
+    assert abstain(other, passages, DRAFT, language_model=extractive, by="score") == Answer(NOT_FOUND)

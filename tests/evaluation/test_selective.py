@@ -1,0 +1,167 @@
+"""Selective answering: the binomial bound against exact sums, and thresholds that keep a stated risk."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.selective import (
+    AnswerCounts,
+    binomial_cdf,
+    calibrate_threshold,
+    count_answers,
+    fewest_answers,
+    find_wrong,
+    risk_upper_bound,
+)
+from ragsmith.text.declining import NOT_FOUND
+from ragsmith.types import Document, Example, Span
+
+Scored = Sequence[tuple[float, bool]]
+
+
+def exact_cdf(count: int, n: int, p: Fraction) -> Fraction:
+    return sum((math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(count + 1)), Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "p", "expected"),
+    [
+        (1, 3, 0.5, 4 / 8),
+        (0, 10, 0.2, 0.8**10),
+        (2, 5, 0.3, 0.16807 + 0.36015 + 0.3087),
+        (-1, 4, 0.5, 0.0),
+        (4, 4, 0.5, 1.0),
+        (0, 4, 0.0, 1.0),
+        (3, 4, 1.0, 0.0),
+    ],
+)
+def test_binomial_tails_of_worked_examples(count: int, n: int, p: float, expected: float) -> None:
+    assert binomial_cdf(count, n, p) == pytest.approx(expected, abs=1e-15)
+
+
+def test_binomial_tails_are_those_of_exact_fractions() -> None:
+    draw = random.Random(1)
+    for _ in range(200):
+        n = draw.randint(1, 60)
+        count, p = draw.randint(0, n), Fraction(draw.randint(1, 19), 20)
+        assert binomial_cdf(count, n, float(p)) == pytest.approx(float(exact_cdf(count, n, p)), rel=1e-11)
+    assert binomial_cdf(2_500, 5_001, 0.5) == pytest.approx(0.5, rel=1e-9)  # C(5001, 2500) exceeds a float
+
+
+def test_upper_bounds_without_errors_and_without_right_answers_are_closed_forms() -> None:
+    for n in (1, 5, 22, 300):
+        assert risk_upper_bound(0, n, 0.9) == pytest.approx(1 - 0.1 ** (1 / n))
+        assert risk_upper_bound(n, n, 0.9) == 1.0
+    assert risk_upper_bound(0, 0, 0.9) == 1.0
+    assert risk_upper_bound(1, 10, 0.9) == pytest.approx(0.33685, abs=1e-5)  # 0.9 in tables of Clopper and Pearson
+
+
+def test_upper_bounds_rise_with_errors_and_confidence_and_fall_with_answers() -> None:
+    for n in (7, 20):
+        bounds = [risk_upper_bound(wrong, n, 0.9) for wrong in range(n + 1)]
+        assert bounds == sorted(set(bounds))
+        assert all(bound > wrong / n or wrong == n for wrong, bound in enumerate(bounds))
+    sizes = [risk_upper_bound(3, n, 0.9) for n in range(4, 60)]
+    assert sizes == sorted(sizes, reverse=True)
+    levels = [risk_upper_bound(3, 20, level) for level in (0.5, 0.8, 0.9, 0.99)]
+    assert levels == sorted(levels)
+
+
+def test_fewest_answers_are_the_first_whose_bound_is_low_enough() -> None:
+    assert fewest_answers(0.2, 0.9) == 11  # 0.8 ** 10 is 0.107, and 0.8 ** 11 is 0.086
+    assert fewest_answers(0.1, 0.9) == 22
+    assert fewest_answers(0.5, 0.5) == 1
+    for risk in (0.05, 0.3, 0.6):
+        fewest = fewest_answers(risk, 0.9)
+        assert risk_upper_bound(0, fewest, 0.9) <= risk < risk_upper_bound(0, fewest - 1, 0.9)
+
+
+def steps(*runs: tuple[int, bool]) -> Scored:
+    """Scores that fall by 1 from each answer to the next, for runs of right or wrong answers."""
+    labels = [is_wrong for count, is_wrong in runs for _ in range(count)]
+    return [(float(len(labels) - place), is_wrong) for place, is_wrong in enumerate(labels)]
+
+
+def test_right_answers_need_no_threshold_and_too_few_have_none() -> None:
+    assert calibrate_threshold(steps((11, False)), 0.2, 0.9) == -math.inf
+    assert calibrate_threshold(steps((10, False)), 0.2, 0.9) is None
+    assert calibrate_threshold([], 0.2, 0.9) is None
+    assert calibrate_threshold(steps((50, True)), 0.2, 0.9) is None
+
+
+def test_the_threshold_lies_below_the_last_answers_that_keep_the_risk() -> None:
+    # with 22 right answers and k wrong ones, P(at most k of 22 + k) by 0.2 is 0.007, 0.040 and 0.115
+    assert [exact_cdf(k, 22 + k, Fraction(1, 5)) <= Fraction(1, 10) for k in (0, 1, 2)] == [True, True, False]
+    scored = steps((22, False), (30, True))
+    assert calibrate_threshold(scored, 0.2, 0.9) == 52 - 23 + 0.5
+
+
+def test_equal_scores_are_answered_together_and_order_and_scale_do_not_matter() -> None:
+    scored = [(0.9, False)] * 25 + [(0.5, place < 20) for place in range(25)]
+    found = calibrate_threshold(scored, 0.2, 0.9)
+    assert found == pytest.approx(0.7)
+    random.Random(3).shuffle(scored)
+    assert calibrate_threshold(scored, 0.2, 0.9) == found
+    scaled = calibrate_threshold([(10 * score - 3, wrong) for score, wrong in scored], 0.2, 0.9)
+    assert scaled == pytest.approx(4.0)
+
+
+def made_up(seed: int, n: int, rate: float, slope: float) -> Scored:
+    draw = random.Random(seed)
+    scores = [draw.random() for _ in range(n)]
+    return [(score, draw.random() < min(1.0, max(0.0, rate - slope * (score - 0.5)))) for score in scores]
+
+
+def test_answers_above_a_threshold_have_an_upper_bound_within_the_risk() -> None:
+    found = 0
+    for seed in range(300):
+        scored = made_up(seed, 40 + seed % 100, 0.4, 0.7)
+        threshold = calibrate_threshold(scored, 0.3, 0.9)
+        if threshold is not None:
+            found += 1
+            kept = [wrong for score, wrong in scored if score >= threshold]
+            assert risk_upper_bound(sum(kept), len(kept), 0.9) <= 0.3 + 1e-9
+    assert found > 50
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_the_true_risk_exceeds_the_stated_one_in_at_most_one_sample_in_ten(slope: float) -> None:
+    samples, broken = 1_000, 0
+    for seed in range(samples):
+        threshold = calibrate_threshold(made_up(seed, 80, 0.25, slope), 0.2, 0.9)
+        if threshold is not None:  # the error is linear in the score, so its mean is that of the middle
+            broken += 0.25 - slope * ((max(0.0, threshold) + 1) / 2 - 0.5) > 0.2
+    assert broken <= 0.1 * samples + 2 * math.sqrt(samples * 0.1 * 0.9)
+
+
+def test_wrong_are_poor_answers_and_answers_to_what_has_none() -> None:
+    document = Document("d", "d", "Eels are caught at night. The wall is old.")
+    evidence = (Span("d", 0, 25),)
+    examples = [Example(name, f"Is {name}?", "At night.", "factual", evidence) for name in ("good", "poor", "no")]
+    examples += [Example(name, f"Is {name}?", "", "factual", (), answerable=False) for name in ("made up", "none")]
+    data = make_dataset({"name": "eels"}, [document], examples)
+
+    def record(answer: str, mark: float | None) -> dict[str, object]:
+        return {"answer": answer, "measures": {"judge": mark}}
+
+    records = {
+        "good": record("At night.", 0.25),
+        "poor": record("In spring.", 0.2),
+        "no": record(NOT_FOUND, 0.0),
+        "made up": record("Yes.", None),
+        "none": record(NOT_FOUND, None),
+    }
+    by_id = {example.id: example for example in data.examples}
+    found = Evaluation("key", (), (*records, "failed"), records, {"failed": {}})
+    assert find_wrong(found, by_id, 0.25) == {"good": False, "poor": True, "no": None, "made up": True, "none": None}
+    counts = count_answers(found, by_id, 0.25)
+    assert counts == AnswerCounts(5, 3, 2)
+    assert counts.describe("test") == "3 of 5 test questions answered, 2 of these answers wrong (67 %)"
+    assert AnswerCounts(4, 0, 0).describe() == "0 of 4 questions answered"
