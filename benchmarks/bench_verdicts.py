@@ -492,7 +492,7 @@ def looks(worlds: int = 100, searches: int = 20, first: int = 0) -> None:
             os.environ["RAGSMITH_LEDGER"] = str(place / f"world-{world}.sqlite")
             table, claims, forgetful = drawn(world), False, False
             for search in range(searches):
-                settings = replace(_searching(search, 6), probes=False, racing=None, simplify=False)
+                settings = replace(_searching(search, 6), probes=False, racing=None, simplify=False, test=True)
                 found, look = _in_new_folder(setup, space, table, place, settings)
                 most = max(most, look)
                 for one in found:
@@ -595,7 +595,7 @@ def simulated(groups: Groups, worlds: int, seed: int) -> float | None:
 
 def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float | None, float | None]]:
     """Search a domain, and print and return what its test could show, by rival: predicted, and simulated."""
-    result = ragsmith.search(name, cache=cache)
+    result = ragsmith.search(name, cache=cache, test=True)
     tested = set(result.run_report.about.record.tested)
     clusters = Clusters.from_examples(
         result.setup.dataset, [one for one in result.setup.dataset.examples if one.id in tested]

@@ -34,7 +34,7 @@ def ragsmith(*arguments: str, folder: Path, env: dict[str, str] | None = None) -
     done = subprocess.run(
         [sys.executable, "-m", "ragsmith", *arguments],
         cwd=folder,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, "RAGSMITH_LEDGER": "off", **(env or {})},
         capture_output=True,
         text=True,
         check=False,

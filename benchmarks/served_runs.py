@@ -35,7 +35,7 @@ def served_by(url: str, *more: str) -> tuple[str, ...]:
 def environment() -> dict[str, str]:
     """With a key, as a server wants one, and without another address."""
     kept = {name: value for name, value in os.environ.items() if name != "OPENAI_BASE_URL"}
-    return {**kept, "OPENAI_API_KEY": "sk-benchmark"}
+    return {**kept, "OPENAI_API_KEY": "sk-benchmark", "RAGSMITH_LEDGER": "off"}
 
 
 @contextmanager

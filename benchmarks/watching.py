@@ -127,7 +127,7 @@ def watched(tree: Path, arguments: Sequence[str], folder: Path, env: Mapping[str
             cwd=folder,
             stdout=said,
             stderr=said,
-            env={**os.environ, "PYTHONPATH": str(tree), **(env or {})},
+            env={**os.environ, "RAGSMITH_LEDGER": "off", "PYTHONPATH": str(tree), **(env or {})},
         )
         while process.poll() is None:
             for pid in (process.pid, *children(process.pid)):

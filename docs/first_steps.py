@@ -34,7 +34,9 @@ def main() -> None:
     )
     print(f"{found.state}: {len(found.ranking)} pipelines that differ, of {space.feasible_size}")
 
-    # %% The ranking is on the questions that chose the winner; the verdict is on others.
+    # %% The ranking is on the questions that chose the winner; the verdict is on others. They are looked at once: this
+    # search shows its verdict again whenever it is repeated, and another search of law ends with estimates, unless it
+    # has test=True.
     try:
         table = found.to_pandas()
         print(table[["place", "pipeline", "fitness", "calls"]].head(5).to_string(index=False))

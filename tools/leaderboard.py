@@ -277,6 +277,7 @@ def main(arguments: Sequence[str]) -> int:
     found = ragsmith.search_each(
         names,
         **asked,
+        test=True,
         prices=given.prices,
         limits=limits if called != EMBEDDED else None,
         workers=given.workers,

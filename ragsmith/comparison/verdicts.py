@@ -40,7 +40,8 @@ class Comparison:
 
     ``difference`` is first minus other; it, ``adjusted_p`` and ``verdict`` are None if one of the two failed on more
     questions than allowed. ``adjusted_p`` is corrected for the ``family``, the number of comparisons tested together,
-    and for the number of this ``look``, and is compared with 0.05. ``of`` is ``fitness``, or ``retrieval`` for
+    and for the number of this ``look``, and is compared with 0.05. An estimate without a test has
+    a difference, and neither p nor verdict. ``of`` is ``fitness``, or ``retrieval`` for
     questions drafted by a machine. ``margin`` is that of *not worse*.
 
     ``detectable`` is the smallest true difference that would have been shown with power 0.8, given the observed spread;

@@ -143,6 +143,30 @@ def test_a_test_on_purpose_says_what_it_costs_before_and_costs_that(home: Path, 
     assert "look 3 " in ragsmith("compare", "a.yaml", "b.yaml", "--split", "test", "--workers", 1).err
 
 
+def test_a_further_search_says_that_it_is_not_tested_and_what_a_test_would_cost(home: Path, ragsmith: Command) -> None:
+    search(ragsmith)
+    further = ("--chunk-size", 150, "--cache", "further.sqlite")
+    winner = search(ragsmith, *further)
+    options = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--no-warm-start", "--workers", 1, *further)
+    said = json.loads(ragsmith("search", "--dataset", "facts", *options, "--json").out)
+    assert said["not_tested"].startswith("Not tested: the test questions were looked at once before (ledger: ")
+    assert said["not_tested"].endswith("--test would test at level 0.025.")
+    assert said["not_tested"] in unfolded("\n".join(said["summary"]))
+    assert {one["name"] for one in said["estimates"]} <= {"naive", "bm25", "recommended"}
+    assert said["estimates"]
+    assert all(one["verdict"] is None and one["adjusted_p"] is None for one in said["estimates"])
+    page = winner.with_name("index.html").read_text(encoding="utf-8")
+    assert "--test would test at level 0.025" in page
+    assert "Estimate against" in page
+    assert set(yaml.safe_load(winner.read_text(encoding="utf-8"))["expected"]) == {"search"}
+    assert ragsmith("gate", winner, "--cache", "further.sqlite", "--workers", 1).code == 2
+    crossfit = ragsmith("search", "--dataset", "facts", *options, "--verdict", "crossfit", "--folds", 3)
+    assert crossfit.code == 2
+    assert "add --test to test at level 0.025" in crossfit.err
+    tested = json.loads(ragsmith("search", "--dataset", "facts", *options, "--test", "--json").out)
+    assert "not_tested" not in tested
+
+
 def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: Command) -> None:
     write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
 
