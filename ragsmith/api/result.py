@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.api.resources import CACHE
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.errors import MissingExtra, UsageError
@@ -24,6 +25,7 @@ from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.genes import N_FAMILIES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import build_report, iterate_answers
+from ragsmith.reporting.decision import Decision, decide
 from ragsmith.reporting.plots import plot_convergence
 from ragsmith.reporting.rendering import chart_page, chart_svg
 from ragsmith.reporting.report_files import write_reports
@@ -34,6 +36,7 @@ from ragsmith.reporting.wording import describe_comparison, describe_estimate, s
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
+from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -239,9 +242,18 @@ class Result:
             return RunData(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
 
     @property
+    def decision(self) -> Decision | None:
+        """The pipeline to take with the evidence for it, and the command that exports it; None without a winner."""
+        cache = None if isinstance(self._cache, Store) else redacted(str(self._cache))
+        if isinstance(self._cache, Path) and self._cache.is_relative_to(Path.cwd()):
+            cache = str(self._cache.relative_to(Path.cwd()))
+        default = None if cache == str(CACHE) else cache
+        return decide(self.run_report, dataset=self.setup.dataset.source, cache=default)
+
+    @property
     def summary(self) -> str:
         """The ranking, the baselines and the verdict as text."""
-        return "\n".join(summary_lines(self.run_report))
+        return "\n".join(summary_lines(self.run_report, decision=self.decision))
 
     def __str__(self) -> str:
         return self.summary

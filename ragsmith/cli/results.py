@@ -16,6 +16,7 @@ from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, show_result
 from ragsmith.errors import DamagedRows
+from ragsmith.text.terminal import terminal_columns
 
 PASSWORD_MASK = "***"
 """Replacement of the password in the URL of a cache."""
@@ -44,7 +45,10 @@ def report(
         across = {} if written.across is None else {"across": report_json(written.across)}
         print_json({"paths": paths, "domains": domains, **across})
     else:
-        print_lines(*(line for run_report in written.reports for line in (*summary_lines(run_report), "")), *paths)
+        print_lines(
+            *(line for run_report in written.reports for line in (*summary_lines(run_report, terminal_columns()), "")),
+            *paths,
+        )
 
 
 @app.command()
@@ -60,7 +64,8 @@ def export(
         str,
         typer.Option(
             "--pick",
-            help="best, knee, cheapest, single, recommended, a place in the ranking, calls<=N or latency<=SECONDS.",
+            help="best, knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking, calls<=N or "
+            "latency<=SECONDS.",
         ),
     ] = "best",
     imports: ImportsOption = None,

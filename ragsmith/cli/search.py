@@ -37,6 +37,8 @@ from ragsmith.cli.output import (
 from ragsmith.cli.progress import Progress, show_task_progress
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.text.redaction import redacted
+from ragsmith.text.table import round_values
+from ragsmith.text.terminal import terminal_columns
 
 if TYPE_CHECKING:
     from ragsmith.api.reporting import Searched
@@ -251,6 +253,7 @@ def _result_json(result: Result) -> dict[str, Any]:
         **({"note": note} if (note := _strategy_note(result)) else {}),
         **({"not_tested": verdict.words, "estimates": list(map(asdict, verdict.estimates))} if untested else {}),
         "report": [str(path) for path in result.files if not _is_winner(path)],
+        "decision": round_values(result.decision.to_dict()) if result.decision else None,
         "summary": result.summary.splitlines(),
     }
 
@@ -264,9 +267,11 @@ def _is_winner(path: Path) -> bool:
 
 
 def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
+    from ragsmith.reporting import summary_lines
+
     noun = result.run_report.about.record.settings.fitness.output_name
     print_lines(
-        *result.summary.splitlines(),
+        *summary_lines(result.run_report, terminal_columns(), result.decision),
         "",
         f"{result.computed:,} {noun} computed, {result.reused:,} from the cache, "
         f"{result.calls_made:,} model calls, {seconds:.1f} s",

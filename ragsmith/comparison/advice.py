@@ -53,10 +53,14 @@ class ComparisonFacts:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Advice: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder."""
+    """Advice: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder.
+
+    ``take`` is the role of the pipeline to take, such as ``winner`` or ``bm25``.
+    """
 
     kind: str
     sentence: str
+    take: str = "winner"
 
 
 def recommend(facts: ComparisonFacts) -> NextStep | None:
@@ -115,13 +119,14 @@ def _advise_recommended(facts: ComparisonFacts, compared: Sequence[Comparison]) 
         "take",
         f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them. `ragsmith "
         "export --pick recommended` writes it.",
+        rival.name,
     )
 
 
 def _advise_significant(facts: ComparisonFacts, compared: Sequence[Comparison]) -> NextStep | None:
     for one in compared:
         if one.verdict is Verdict.WORSE:
-            return NextStep("take", f"Take {one.against}: the winner is shown to be worse.")
+            return NextStep("take", f"Take {one.against}: the winner is shown to be worse.", one.name)
     if all(one.verdict is Verdict.BETTER for one in compared):
         return NextStep("take", "Take the winner: it is better than everything that it was compared with.")
     return None
@@ -152,12 +157,12 @@ def _advise_inconclusive(facts: ComparisonFacts, compared: Sequence[Comparison])
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
     loses = f"the winner {same or f'is at most {rival.excluded[1]:.3f} better (95 %, by itself)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
-        return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.")
+        return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.", rival.name)
     if rival.name in ("bm25", "naive"):
         kind, verb = "keep", "Use"
     else:
         kind, verb = ("simplify", "Simplify: take") if _is_simpler(rival.name, saved, facts) else ("take", "Take")
-    return NextStep(kind, f"{verb} {rival.against}: {loses}.")
+    return NextStep(kind, f"{verb} {rival.against}: {loses}.", rival.name)
 
 
 def _first_alternative(simple: Sequence[Comparison], facts: ComparisonFacts) -> Comparison:

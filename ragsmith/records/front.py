@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # evaluations are in no fingerprint
 Item = TypeVar("Item")
 
 PICKS = (
-    "best, knee, cheapest, single, recommended, a place in the ranking such as 3, at most so many calls such as "
-    "'calls<=2', or at most so many seconds such as 'latency<=0.5'"
+    "best, knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking such as 3, at most so many "
+    "calls such as 'calls<=2', or at most so many seconds such as 'latency<=0.5'"
 )
 """The pipelines of a run that can be picked, for messages."""
 
@@ -131,12 +131,18 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     Raises:
         UsageError: it names no pipeline of the run.
     """
-    if pick not in ("best", "recommended"):
+    named = {
+        "random": record.test.get("random"),
+        **dict.fromkeys(("naive", "bm25")),
+        **record.baselines,
+        "recommended": record.recommended,
+        "best": record.declining.key if record.declining and record.declining.key else record.winner,
+    }
+    if pick not in named:
         return _pick_among(_finished_evaluations(store, run_key, record), store, record, pick)
-    best = record.declining.key if record.declining and record.declining.key else record.winner
-    key = best if pick == "best" else record.recommended
-    if key is None:
-        raise UsageError(f"--pick {pick}: nothing was recommended for this search before it began")
+    if (key := named[pick]) is None:
+        missing = "recommended for this search before it began" if pick == "recommended" else "tested under this name"
+        raise UsageError(f"--pick {pick}: nothing was {missing}")
     return load_evaluation(store, key, record.split.search)
 
 

@@ -161,6 +161,11 @@ TERMS: Mapping[str, str] = {
     "front": "The Pareto front: the pipelines for which no other is better without costing more.",
     "activity": "The share of questions for which an option changes the output of its stage.",
     "Genomes": "The number of evaluated pipelines with exactly the same hits and answers.",
+    "Answered well": "The judge finds that the answer agrees with the reference: at least 0.75 by a language model as "
+    "judge, at least 0.25 by the embedded one.",
+    "Cited rightly": "The share of the passages cited by an answer that hold gold.",
+    "Declined rightly": "Questions without an answer in the documents that were declined.",
+    "Declined wrongly": "Questions with an answer in the documents that were declined.",
     "recommended pipeline": "The best pipeline on other data sets, which needs no search.",
 }
 """Terms and their definitions; those of measures come from the registry of measures."""

@@ -24,6 +24,7 @@ from ragsmith.reporting.facts import (
 )
 from ragsmith.reporting.results import (
     best_so_far,
+    count_answers,
     latency_percentiles,
     option_rows,
     paired_gain,
@@ -36,6 +37,7 @@ from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.values import (
     SHOWN,
     TITLES,
+    AnswerCounts,
     AnsweredQuestion,
     ExtraEvaluations,
     Finalist,
@@ -118,6 +120,7 @@ def build_report(run: RunData) -> RunReport:
         besides=_extra_evaluations(run),
         effects=_option_effects(run),
         simplified=facts.compare_simplified(record, tested, run.terms_of_test),
+        counted=_answer_counts(run, tested, roles),
     )
 
 
@@ -237,6 +240,20 @@ def _pipelines_to_group(
         return {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}, "test"
     found = {name: run.on_search(key) for name, key in roles.items()}
     return {name: one for name, one in found.items() if one and run.terms.admits(one)}, "search"
+
+
+def _answer_counts(
+    run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
+) -> dict[str, dict[str, AnswerCounts]]:
+    """Return the counts of answers of the complete pipelines, by split and role."""
+    judge = "" if run.fitness.ranking_only else run.record.models.get("judge", "")
+    found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}
+    able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
+    parts = {
+        "search": (found, run.record.split.search_groups or Clusters()),
+        "test": (able, run.record.tested_groups or Clusters()),
+    }
+    return {part: count_answers(each, judge, run.fitness, clusters) for part, (each, clusters) in parts.items()}
 
 
 def _answered_questions(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:

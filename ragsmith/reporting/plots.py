@@ -20,6 +20,7 @@ from ragsmith.reporting.charts import (
     StepPlot,
 )
 from ragsmith.reporting.values import TITLES, PipelineRow, RunReport, SpaceOption
+from ragsmith.reporting.wording import count_groups
 from ragsmith.text import numbers
 
 MARK_CLASSES: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
@@ -48,7 +49,10 @@ def plot_verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
         )
         for comparison, found in compared
     )
-    title = "Winner minus rival, with unadjusted 95 % intervals"
+    first = compared[0][1]
+    title = (
+        f"Winner minus rival on {first.n:,} questions in {count_groups(first.groups)}, with unadjusted 95 % intervals"
+    )
     return forest_plot(title, rows, ("other better", "winner better"))
 
 
@@ -68,7 +72,7 @@ def plot_parts(found: Ablation) -> ForestPlot | None:
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
-    title = "F that each part adds to the winner, and its calls per question"
+    title = f"F that each part adds to the winner on {found.questions:,} questions, and its calls per question"
     return forest_plot(title, rows, ("better without", "contributes"))
 
 
@@ -82,17 +86,29 @@ def plot_convergence(report: RunReport) -> StepPlot:
         for name, row in report.baselines.items()
         if "fitness" in row.scores and name in MARK_CLASSES
     )
-    return StepPlot("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
+    title = f"Best F so far on {len(report.about.record.split.search):,} search questions, by pipelines evaluated"
+    return StepPlot(title, tuple(series), "pipelines evaluated", levels)
 
 
-def plot_options(probed: Sequence[SpaceOption]) -> ForestPlot:
-    """Plot the change in fitness by each option alone: the largest gains and the largest losses."""
+def plot_options(probed: Sequence[SpaceOption]) -> list[ForestPlot]:
+    """Plot the change in fitness by each option alone: the largest gains and the largest losses.
+
+    Options that were compared on different numbers of questions are in different charts, the most questions first.
+    """
+    by_number: dict[int, list[SpaceOption]] = {}
+    for one in probed:
+        if one.probe and _change(one):
+            by_number.setdefault(one.probe.compared, []).append(one)
+    return [_plot_options(by_number[number], number) for number in sorted(by_number, reverse=True)]
+
+
+def _plot_options(probed: Sequence[SpaceOption], questions: int) -> ForestPlot:
     ordered = sorted(probed, key=lambda option: -_change(option))
-    moved = [option for option in ordered if _change(option)]
-    gains = [option for option in moved if _change(option) > 0][:MAX_OPTIONS]
-    losses = [option for option in moved if _change(option) < 0][-MAX_OPTIONS:]
+    gains = [option for option in ordered if _change(option) > 0][:MAX_OPTIONS]
+    losses = [option for option in ordered if _change(option) < 0][-MAX_OPTIONS:]
     rows = tuple(map(_probe_row, gains + losses))
-    return forest_plot("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
+    title = f"Change in F of one option alone on {questions:,} questions, with its 95 % interval"
+    return forest_plot(title, rows, ("worse", "better"))
 
 
 def plot_types(report: RunReport) -> DotPlot:
@@ -145,7 +161,8 @@ def _front_plot(report: RunReport, across: str, cost: Callable[[PipelineRow], fl
             points.append(ScatterPoint(x, row.level, said, name, kind))
     line = _increasing_points(sorted((x, row.level) for row in report.front if (x := cost(row)) is not None))
     title = f"Quality against {across.partition(' per')[0]}: each point is a pipeline"
-    return ScatterPlot(title, tuple(points), line, across, "F on the search questions")
+    asked = f"F on {len(report.about.record.split.search):,} search questions"
+    return ScatterPlot(title, tuple(points), line, across, asked)
 
 
 def front_letters(report: RunReport) -> dict[str, str]:

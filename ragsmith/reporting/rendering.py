@@ -33,6 +33,7 @@ from ragsmith.reporting.blocks import (
     question_cells,
 )
 from ragsmith.reporting.charts import Chart, draw, legend_of
+from ragsmith.reporting.decision import Decision, decide
 from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import QuestionExample, QuestionResult, RunReport
@@ -47,7 +48,7 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 def report_page(report: RunReport) -> str:
     """Render the report of a run as HTML."""
-    return render("run.html.j2", report=report, sections=sections(report))
+    return render("run.html.j2", report=report, decision=decide(report), sections=sections(report))
 
 
 def index_page(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
@@ -156,7 +157,7 @@ _CODE = re.compile(r"(?<!`)(`[^`]+`|``[^`]+``)(?!`)")
 def report_markdown(report: RunReport) -> str:
     """Render the report of a run as Markdown."""
     parts = [f"# {_escape_text(report.about.data.title)}", *(f"> {_escape_prose(note)}" for note in report.notes)]
-    return markdown_document([*parts, "## Summary", *_summary(report)], sections(report))
+    return markdown_document([*parts, "## Summary", *_summary(report, decide(report))], sections(report))
 
 
 def index_markdown(reports: Sequence[RunReport], found: CombinedReport | None = None) -> str:
@@ -213,14 +214,24 @@ def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
         yield f"- {name}{cause}: {_escape_text(answer.answer)}"
 
 
-def _summary(report: RunReport) -> list[str]:
-    lines = [f"**{_escape_text(wording.summarize_verdicts(report))}**", _escape_text(wording.explain_scores(report))]
-    if report.winner:
-        lines.append(f"Winner: **{_escape_text(report.winner.label)}**")
-    lines += [f"- {_escape_text(wording.describe_comparison(comparison))}" for comparison in report.comparisons]
-    lines += [f"- {_escape_text(wording.describe_estimate(one))}" for one in report.estimates]
-    lines += map(_escape_text, wording.describe_duplicates(report))
-    return [*lines, *([_escape_prose(f"Next: {report.next_step.sentence}")] if report.next_step else [])]
+def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
+    if decision:
+        calls = f"{numbers.tenths(decision.taken.calls)} model calls a question"
+        yield f"Take {_escape_text(decision.title)}: **{_escape_text(decision.taken.name)}**, {calls}."
+        yield f"`{decision.command}`"
+        if report.next_step:
+            yield _escape_prose(f"Next: {report.next_step.sentence}")
+        yield _escape_text(decision.answers)
+        yield _pipe_table(decision.table)
+        if report.winner and report.comparisons:
+            yield f"The winner of the search, {_escape_text(report.winner.label)}, against its rivals:"
+    yield f"**{_escape_text(wording.summarize_verdicts(report))}**"
+    yield from (f"- {_escape_text(wording.describe_comparison(comparison))}" for comparison in report.comparisons)
+    yield from (f"- {_escape_text(wording.describe_estimate(one))}" for one in report.estimates)
+    if decision:
+        yield from map(_escape_text, filter(None, (decision.limits, decision.levels)))
+    yield from map(_escape_text, wording.describe_duplicates(report))
+    yield _escape_text(wording.explain_scores(report))
 
 
 def _pipe_table(table: Table) -> str:

@@ -16,6 +16,7 @@ from ragsmith.diagnosis.estimates import Estimate, load_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.building import read_report
+from ragsmith.reporting.decision import decide
 from ragsmith.reporting.facts import describe_rival
 from ragsmith.reporting.overview import CombinedReport, PooledEffect, PooledTest, combine_reports
 from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
@@ -200,7 +201,8 @@ def _by_dataset(
 
 def report_json(report: RunReport | CombinedReport) -> dict[str, Any]:
     """Return a report, or a combined report, as JSON-compatible data with at most six decimals."""
-    plain: dict[str, Any] = round_values(asdict(report))
+    decision = decide(report) if isinstance(report, RunReport) else None
+    plain: dict[str, Any] = round_values({**({"decision": decision.to_dict()} if decision else {}), **asdict(report)})
     return plain
 
 

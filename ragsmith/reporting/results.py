@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ragsmith.caches import bounded_cache
-from ragsmith.comparison.questions import MIN_GROUPS
-from ragsmith.diagnosis.causes import Cause
+from ragsmith.comparison.questions import MIN_GROUPS, Clusters
+from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, MIN_GOOD_JUDGE_SCORE, Cause
 from ragsmith.diagnosis.diagnosed import QuestionDiagnosis, find_neighbours, select_shown_questions
 from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.fitness import FALSE_REFUSAL, HEADLINE, REFUSAL, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import SETTINGS, label
@@ -25,6 +25,7 @@ from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
     SHOWN,
+    AnswerCounts,
     CauseCounts,
     Coverage,
     GroupScores,
@@ -40,6 +41,7 @@ from ragsmith.reporting.values import (
     Questions,
     RepairCounts,
     Score,
+    Share,
     SpaceOption,
 )
 from ragsmith.store.store import ProposalRow
@@ -153,6 +155,41 @@ def scores_by_group(
             costs = {cost: fsum(held[cost]) / len(held[cost]) for cost in COSTS if held.get(cost)}
             found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
+
+
+CITED = "citation_precision"
+"""The measure of right citations: the share of the cited passages that hold gold."""
+
+
+def count_answers(
+    pipelines: Mapping[str, Evaluation], judge: str, fitness: Fitness, clusters: Clusters
+) -> dict[str, AnswerCounts]:
+    """Count good answers and right refusals by pipeline, on the questions that all of them finished.
+
+    ``judge`` is the id of the judge, "" if no answer was scored: then questions with all their gold are counted.
+    """
+    questions = common_questions(list(pipelines.values()))
+    tested = clusters.tested(questions)
+    least = MIN_GOOD_AGREEMENT if judge.startswith("extractive:") else MIN_GOOD_JUDGE_SCORE
+
+    def count(evaluation: Evaluation) -> AnswerCounts:
+        rows = [evaluation.records[question]["measures"] for question in questions]
+        asked = [row for row in rows if row.get(REFUSAL) is None]
+        good = [row["judge"] >= least if judge else row["recall"] == 1 for row in asked if judge or "recall" in row]
+        apart, refused = (_drop_missing(row.get(name) for row in rows) for name in (REFUSAL, FALSE_REFUSAL))
+        cited = _drop_missing(row.get(CITED) for row in asked)
+        scores = evaluation.restrict(tested).values("fitness", fitness)
+        return AnswerCounts(
+            len(questions),
+            bool(judge),
+            Share(sum(good), len(good)),
+            Share(round(sum(refused)), len(asked)),
+            Share(round(sum(apart)), len(apart)),
+            _mean(cited),
+            mean_score(scores, 0, interval=False) if scores else None,
+        )
+
+    return {name: count(evaluation) for name, evaluation in pipelines.items()} if questions else {}
 
 
 def _drop_missing(values: Iterable[float | None]) -> list[float]:

@@ -20,6 +20,7 @@ from ragsmith.reporting.blocks import (
     pipeline_diagram,
     question_list,
 )
+from ragsmith.reporting.decision import decide
 from ragsmith.reporting.values import RunReport
 from ragsmith.text.table import Table
 
@@ -44,7 +45,9 @@ def sections(report: RunReport) -> list[ReportSection]:
     found = [
         ReportSection(name, title, link, tuple(write(report))) for name, (title, link, write) in SECTION_WRITERS.items()
     ]
-    return append_terms([one for one in found if one.blocks], wording.explain_scores(report))
+    decision = decide(report)
+    heads = [column.name for column in decision.table.columns] if decision else []
+    return append_terms([one for one in found if one.blocks], " ".join([*heads, wording.explain_scores(report)]))
 
 
 def append_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
@@ -71,14 +74,15 @@ def test(report: RunReport) -> Iterator[Block]:
         yield from map(Plot, filter(None, [plots.plot_verdicts(report.estimates)]))
     if not report.comparisons:
         return
-    count = len(report.about.record.tested)
     groups = report.about.record.tested_groups
-    counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
+    tested = report.about.record.tested
+    counted = f"{groups}, none of which" if groups else f"{len(tested)} test questions, which"
     said = f"The winner and its rivals, on {counted} the search {'saw' if groups else 'never saw'}."
     if report.folds:
         said = wording.explain_crossfit(report)
-    n = next((found.n for c in report.comparisons if (found := c.difference)), count)
-    if n < count:
+    able = len(groups.tested(tested) if groups else tested)
+    n = next((found.n for c in report.comparisons if (found := c.difference)), able)
+    if n < able:
         said += (
             f" They are compared on the {n} that all of them finished. The lead must also hold if the failures of the "
             "leader are scored as the lowest score, and p is the larger of the two: it may be large although the "
@@ -205,8 +209,7 @@ def options(report: RunReport) -> Iterator[Block]:
         yield wording.OPTIONS_EXPLAINED
         if inert := wording.list_inert_options(report):
             yield f"Inert here: {', '.join(inert)}."
-        if probed := [option for option in report.options if option.probe and option.probe.change]:
-            yield Plot(plots.plot_options(probed))
+        yield from map(Plot, plots.plot_options(report.options))
         if report.effects:
             yield Collapsed(
                 "Effect of each option over all pairs of pipelines",

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
-from ragsmith.evaluation.statistics import Verdict
+from ragsmith.reporting.decision import Decision, decide
 from ragsmith.reporting.values import TITLES, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
-    RIVAL_ORDER,
-    VERDICT_WORDS,
     count_earlier_looks,
     count_groups,
     count_questions,
@@ -25,6 +23,8 @@ from ragsmith.reporting.wording import (
     describe_questions,
     explain_first_place,
     join_names,
+    name_verdict,
+    sort_rivals,
     summarize_verdicts,
     title_of_random,
 )
@@ -43,17 +43,17 @@ SEARCH_DEFINED_RIVALS = ("recommended", "single")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
-    """Return winner, verdict, cost and next step, then ranking and baselines; control characters are escaped.
+def summary_lines(report: RunReport, columns: int = COLUMNS, decision: Decision | None = None) -> list[str]:
+    """Return the ``decision`` and its basis, then ranking and baselines; control characters are escaped.
 
-    Lines are wrapped at ``columns``, except within words.
+    Lines are wrapped at ``columns``, except within words. The decision is by default that of `decide`.
     """
     record = report.about.record
     lines = [
         f"{report.about.dataset}: {report.proposed:,} of {record.space.feasible:,} pipelines searched "
         f"({record.strategy}), {describe_questions(record)}",
         "",
-        *_decision_lines(report),
+        *_decision_lines(report, decision or decide(report)),
     ]
     lines += ["", *(f"! {note}" for note in report.notes)] if report.notes else []
     if report.ranking:
@@ -85,28 +85,35 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     return [part for line in printable for part in folded(line, columns)]
 
 
-def _decision_lines(report: RunReport) -> Iterator[str]:
-    """Yield the winner, its costs, the verdict with its comparisons, and the next step."""
-    if winner := report.winner:
-        yield f"winner: {winner.label or 'naive RAG'}"
-        seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
-        yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_format_naive_calls(report)}"
+def _decision_lines(report: RunReport, decision: Decision | None) -> Iterator[str]:
+    """Yield the pipeline to take, how well it answers, the verdict with its comparisons, and the next step."""
+    if decision:
+        taken = decision.taken
+        seconds = "" if taken.seconds is None else f", {numbers.plain(taken.seconds)} s"
+        money = "" if taken.money is None else f", {numbers.plain(taken.money)} for 1,000 questions"
+        yield f"take: {decision.title}: {taken.name}"
+        yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
+        yield f"  {decision.command}"
+        table = decision.table
+        if decision.answers:
+            yield f"answers: {decision.answers}"
+        head = ["", *(column.name for column in table.columns[1:])]
+        turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
+        yield from (f"    {line}" for line in aligned(turned, set(range(1, len(turned[0])))))
+        yield f"  ({table.caption[:1].lower()}{table.caption[1:]})"
     if declining := report.about.record.declining:
         yield f"risk: {declining}"
     yield f"verdict: {summarize_verdicts(report)}"
     yield from _comparison_lines(report)
     yield from (f"  {describe_estimate(one)}" for one in report.estimates)
+    if decision:
+        yield from (f"  {said}" for said in (decision.limits, decision.levels) if said)
     cheaper = describe_cheapest(report)
     yield from (f"  {said}" for said in describe_duplicates(report) if said != cheaper)
     if cheaper:
         yield f"cheaper: {cheaper}"
     if report.next_step:
         yield f"next: {report.next_step.sentence}"
-
-
-def _format_naive_calls(report: RunReport) -> str:
-    naive = report.baselines.get("naive")
-    return f" (naive RAG: {naive.usage['calls']:.1f})" if naive and "calls" in naive.usage else ""
 
 
 def _comparison_lines(report: RunReport) -> Iterator[str]:
@@ -122,11 +129,9 @@ def _comparison_lines(report: RunReport) -> Iterator[str]:
             numbers.signed(its.mean_difference) if its else "",
             numbers.interval(its.low, its.high, sign=True) if its else "",
             numbers.probability(one.adjusted_p) if its else "",
-            _verdict_word(one),
+            name_verdict(one),
         )
-        for one in sorted(
-            report.comparisons, key=lambda one: RIVAL_ORDER.index(one.name) if one.name in RIVAL_ORDER else 99
-        )
+        for one in sort_rivals(report.comparisons)
         for its in (one.difference,)
     ]
     head = ("", "mean", "95 % interval", "p", "")
@@ -140,18 +145,6 @@ def _rival_title(one: Comparison, report: RunReport) -> str:
     return title_of_random(report) if one.name == "random" else TITLES.get(one.name, one.against)
 
 
-def _verdict_word(one: Comparison) -> str:
-    if one.difference is None or one.verdict is None:
-        return "not compared"
-    if one.difference.nonzero == 0:
-        return "always the same"
-    if one.spent:
-        return "looked at too often"
-    if one.verdict is Verdict.NOT_WORSE:
-        return f"not worse by {numbers.plain(one.margin)}"
-    return VERDICT_WORDS[one.verdict]
-
-
 def _fine_print(report: RunReport) -> str:
     """Explain the adjustment of p and of the intervals."""
     count, look = len(report.comparisons), report.comparisons[0].look
@@ -159,7 +152,8 @@ def _fine_print(report: RunReport) -> str:
     counted = join_names([*family, *([count_earlier_looks(look)] if look > 1 else [])], "and")
     decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
     said = f"{decides}; each interval is an unadjusted 95 % interval"
-    tested = len(report.about.record.tested)
+    record = report.about.record
+    tested = len(record.tested_groups.tested(record.tested) if record.tested_groups else record.tested)
     if any(one.difference and one.difference.n < tested for one in report.comparisons):
         said += "; p also has to hold if failures of the leader are scored as the lowest score"
     if any(one.difference is None for one in report.comparisons):

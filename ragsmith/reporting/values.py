@@ -95,6 +95,43 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """How many ``of`` some questions are ``right``."""
+
+    right: int
+    of: int
+
+    def __str__(self) -> str:
+        """Return ``13 of 84``."""
+        return f"{self.right:,} of {self.of:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCounts:
+    """How a pipeline answers the ``questions`` that all compared pipelines finished.
+
+    ``well`` counts the questions with an answer whose answer the judge scored as good, or, if no answer is ``judged``,
+    whose gold passages were all retrieved. ``refused`` counts those of them that were declined, which is wrong, and
+    ``declined`` the questions without an answer that were declined, which is right. ``cited`` is the mean share of
+    the cited passages that hold gold; None if it was not measured. ``fitness`` is the mean over the questions with
+    gold, which verdicts are based on.
+    """
+
+    questions: int
+    judged: bool
+    well: Share
+    refused: Share
+    declined: Share
+    cited: float | None = None
+    fitness: Score | None = None
+
+    @property
+    def verb(self) -> str:
+        """The verb of ``well``."""
+        return "answers" if self.judged else "finds all gold passages of"
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """The numbers of ``questions`` that were scored and that failed; the others were not attempted."""
 
@@ -449,6 +486,7 @@ class RunReport:
     ``winner`` if no pipeline within the margin is cheaper. ``besides`` counts the evaluations in addition to the
     ``proposed`` ones. ``estimates`` are differences without a test, if the test questions were looked at before.
     ``simplified`` is the winner minus the pipeline that it was simplified from, on the test questions, if it was.
+    ``counted`` has the counts of answers by split and role.
     """
 
     about: RunHeader
@@ -485,6 +523,7 @@ class RunReport:
     besides: ExtraEvaluations = ExtraEvaluations()
     estimates: tuple[Comparison, ...] = ()
     simplified: Difference | None = None
+    counted: Mapping[str, Mapping[str, AnswerCounts]] = field(default_factory=dict)
 
     @property
     def winner(self) -> PipelineRow | None:

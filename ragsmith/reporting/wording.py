@@ -84,8 +84,31 @@ RIVAL_ORDER = ("naive", "bm25", "recommended", "random", "single", "cheapest")
 """Roles of rivals, the most informative comparisons first: the order of sentences and rows."""
 
 
+def sort_rivals(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons in the order of `RIVAL_ORDER`."""
+    order = {name: place for place, name in enumerate(RIVAL_ORDER)}
+    return sorted(comparisons, key=lambda one: order.get(one.name, len(order)))
+
+
+def name_verdict(one: Comparison) -> str:
+    """Return a verdict in a few words."""
+    if one.difference is None or one.verdict is None:
+        return "not compared"
+    if one.difference.nonzero == 0:
+        return "always the same"
+    if one.spent:
+        return "looked at too often"
+    if one.verdict is Verdict.NOT_WORSE:
+        return f"not worse by {numbers.plain(one.margin)}"
+    return VERDICT_WORDS[one.verdict]
+
+
 def describe_comparison(comparison: Comparison, *, asked: str = "test questions") -> str:
     """Describe a comparison with its numbers; ``asked`` is the name of its questions."""
+    return _describe_difference(comparison, asked) + _describe_declining(comparison)
+
+
+def _describe_difference(comparison: Comparison, asked: str) -> str:
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
         return f"Not compared with {against}: one of the two failed on more {asked} than it may."
@@ -134,6 +157,38 @@ def _describe_resolution(comparison: Comparison) -> str:
         groups = count_groups(comparison.more_groups or 0)
         said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show this difference"
     return f"{said}."
+
+
+def _describe_declining(comparison: Comparison) -> str:
+    """Describe how the two decline questions; "" if they decline as many of those without an answer."""
+    found = comparison.declining
+    if found is None or len(set(found.declined)) == 1:
+        return ""
+    ours, theirs = found.declined
+    said = (
+        f" Of {found.unanswerable:,} questions without an answer the winner declines {ours:,}, {comparison.against} "
+        f"{theirs:,} ({_equals('p', numbers.probability(found.p))})"
+    )
+    wrong, other = found.refused
+    if wrong or other:
+        said += f"; of {found.answerable:,} with an answer, which is wrong, {wrong:,} and {other:,}"
+    return f"{said}."
+
+
+def explain_few_groups(comparisons: Sequence[Comparison], most: int) -> str:
+    """Explain how many groups have to agree for a difference to be shown; "" with at least ``most`` groups."""
+    one = max((one for one in comparisons if one.difference), key=lambda one: one.dissenting or -1, default=None)
+    if one is None or one.difference is None or one.difference.groups >= most:
+        return ""
+    groups = count_groups(one.difference.groups)
+    tests = f"{one.family} comparison{'' if one.family == 1 else 's'}"
+    looks = [count_earlier_looks(one.look)] if one.look > 1 else []
+    given = f"With {join_names([groups, tests, *looks], 'and')}"
+    if one.dissenting is None:
+        return f"{given} no difference can be shown, however large it is."
+    if not one.dissenting:
+        return f"{given} a difference is shown only if all {groups} agree on it."
+    return f"{given} a difference is shown only if all but {one.dissenting} of the {groups} agree on it."
 
 
 def count_groups(number: int) -> str:
@@ -227,12 +282,12 @@ def describe_within_margin(found: Cheapest) -> str:
 def describe_duplicates(report: RunReport) -> list[str]:
     """Return a sentence for each role whose pipeline has another role, and one on the cheapest pipeline."""
     found = {name: other for name, other in report.same.items() if name != "cheapest"}
-    itself = [_role_title(name) for name, other in found.items() if other == "winner"]
+    itself = [name_role(name) for name, other in found.items() if other == "winner"]
     said = []
     if itself:
         where = "In every fold the winner" if report.folds else "The winner"
         said.append(f"{where} is {join_names(itself, 'and')}: it is not compared with itself.")
-    said += [f"The {TITLES[name]} is {_role_title(other)}." for name, other in found.items() if other != "winner"]
+    said += [f"The {TITLES[name]} is {name_role(other)}." for name, other in found.items() if other != "winner"]
     return [*said, *filter(None, [describe_cheapest(report)])]
 
 
@@ -249,7 +304,8 @@ def describe_cheapest(report: RunReport) -> str:
     )
 
 
-def _role_title(name: str) -> str:
+def name_role(name: str) -> str:
+    """Return the name of a role in a sentence, such as ``the winner`` or ``BM25``."""
     return TITLES[name] if name in PROPER_NAMES else f"the {TITLES[name]}"
 
 
@@ -327,9 +383,7 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
     }
     spent = ("or", "Test questions looked at too often to tell it from {}.")
     said: dict[tuple[str, str], list[str]] = {}
-    for one in sorted(
-        comparisons, key=lambda one: RIVAL_ORDER.index(one.name) if one.name in RIVAL_ORDER else len(RIVAL_ORDER)
-    ):
+    for one in sort_rivals(comparisons):
         said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
     about = "In retrieval alone, as a machine drafted test questions: " * (comparisons[0].of == RETRIEVAL)
     return about + " ".join(text.format(join_names(names, last)) for (last, text), names in said.items())

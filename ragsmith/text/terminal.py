@@ -1,15 +1,23 @@
 """Wrapped lines and aligned columns for a terminal."""
 
+import shutil
+import sys
 from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from ragsmith.text import numbers
 
 COLUMNS = 80
-"""Maximum number of characters of a line."""
+"""Maximum number of characters of a line, except on a wider terminal."""
+
 
 GAP = "  "
 """Separator of two columns of a table."""
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal that standard output is, or `COLUMNS` if it is none."""
+    return shutil.get_terminal_size((COLUMNS, 24)).columns if sys.stdout.isatty() else COLUMNS
 
 
 def folded(line: str, columns: int = COLUMNS) -> list[str]:

@@ -129,10 +129,13 @@ def test_marking_terms_changes_no_letter(sentence: str) -> None:
 def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport) -> None:
     html = report_page(report)
     said = (
+        "<b>Take the winner:</b>",
         f"<code>{report.winner.label}</code>",
-        f">{summarize_verdicts(report)}<",
+        ", 2.0 model calls a question.",
+        "ragsmith export --dataset toy<",
         "<b>Next:</b>",
-        "Model calls per question",
+        ">Of 8 test questions with an answer it answers 8 well.<",
+        f">{summarize_verdicts(report)}<",
     )  # type: ignore[union-attr]
     assert [html.index(part) for part in said] == sorted(html.index(part) for part in said)
     listed = html.split('<ul class="verdicts">')[1].split("</ul>")[0]

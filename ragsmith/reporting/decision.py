@@ -1,0 +1,272 @@
+"""The decision that a report supports: which pipeline to take, how well it answers, and how sure that is.
+
+The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ragsmith.comparison.verdicts import Declining
+from ragsmith.records.objectives import PRICED_COUNTS
+from ragsmith.reporting.values import TITLES, AnswerCounts, PipelineRow, RunReport, Share
+from ragsmith.reporting.wording import (
+    NAIVE,
+    explain_few_groups,
+    name_role,
+    name_verdict,
+    sort_rivals,
+    summarize_verdicts,
+)
+from ragsmith.text import numbers
+from ragsmith.text.table import Table, figures, texts
+
+MIN_TOLD_GROUPS = 12
+"""With fewer groups than these, it is said how many of them have to agree for a difference to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A pipeline of the decision, with its means per question and its counts on the questions of ``part``.
+
+    ``name`` describes the pipeline, ``calls`` are model calls, ``seconds`` the median latency of a question, and
+    ``money`` the cost of 1,000 questions; None if they are unknown.
+    """
+
+    role: str
+    title: str
+    name: str
+    calls: float | None
+    seconds: float | None
+    money: float | None
+    counts: AnswerCounts | None
+
+
+@dataclass(frozen=True, slots=True)
+class RivalDifference:
+    """The difference between the winner and a rival, and its verdict; ``mean`` is None if they were not compared."""
+
+    against: str
+    title: str
+    of: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    questions: int | None
+    groups: int | None
+    verdict: str
+    declining: Declining | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The pipeline to take and the evidence for it.
+
+    ``take`` is its role, ``command`` exports it, ``contenders`` has it first, then the winner and the baselines, and
+    ``part`` says which questions their counts are on. ``levels`` explains why scores differ between search and test
+    questions, and ``limits`` what so few groups cannot show; "" if there is nothing to explain.
+    """
+
+    take: str
+    command: str
+    part: Literal["search", "test"]
+    contenders: tuple[Contender, ...]
+    differences: tuple[RivalDifference, ...]
+    verdict: str
+    advice: str
+    levels: str
+    limits: str
+
+    @property
+    def taken(self) -> Contender:
+        """The pipeline to take."""
+        return self.contenders[0]
+
+    @property
+    def title(self) -> str:
+        """Its title in a sentence, such as ``the winner`` or ``BM25``."""
+        return name_role(self.take)
+
+    @property
+    def answers(self) -> str:
+        """How many questions the pipeline answers well, cites rightly and declines rightly; "" if it is unknown."""
+        found = self.taken.counts
+        if found is None:
+            return ""
+        said = [f"Of {found.well.of:,} {self.part} questions with an answer it {found.verb} {found.well.right:,}"]
+        said[0] += " well" if found.judged else ""
+        if found.cited is not None:
+            said.append(f"{numbers.share(found.cited)} of what it cites is right")
+        if found.declined.of:
+            said.append(f"of {found.declined.of:,} without an answer it declines {found.declined.right:,}")
+        if found.refused.right:
+            said.append(f"it declines {found.refused.right:,} that have an answer")
+        return f"{'; '.join(said)}."
+
+    @property
+    def table(self) -> Table:
+        """The contenders beside each other; columns without a value are left out."""
+        each = [(one, one.counts) for one in self.contenders]
+        judged, apart, refused = (
+            any(found and attribute(found) for _, found in each)
+            for attribute in (lambda one: one.judged, lambda one: one.declined.of, lambda one: one.refused.right)
+        )
+        columns = {
+            "Answered well" if judged else "Found completely": [found and found.well for _, found in each],
+            "Cited rightly": [found and found.cited for _, found in each],
+            "Declined rightly": [found and found.declined for _, found in each] if apart else [],
+            "Declined wrongly": [found and found.refused for _, found in each] if refused else [],
+            "F": [found and found.fitness and found.fitness.mean for _, found in each],
+            "Calls": [one.calls for one in self.contenders],
+            "Seconds": [one.seconds for one in self.contenders],
+            "Money for 1,000 questions": [one.money for one in self.contenders],
+        }
+        formats = {"Calls": numbers.tenths, "Cited rightly": numbers.share}
+        shown = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
+        heads = [figures(formats.get(name, _write_cell), name)[0] for name in shown]
+        rows = [(one.title, *(cells[at] for cells in shown.values())) for at, one in enumerate(self.contenders)]
+        known = next((found for _, found in each if found and found.fitness), None)
+        caption = "The pipeline to take beside the winner and the baselines"
+        if known and known.fitness:
+            caption = f"On {known.questions:,} {self.part} questions; F on the {known.fitness.n:,} of them with gold"
+        caption += ", on which the winner was chosen" * (self.part == "search")
+        return Table(caption, (*texts("Pipeline"), *heads), rows, ["winner"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON-compatible data: the pipeline to take with its counts, then the others."""
+        first, *others = (_contender_dict(one) for one in self.contenders)
+        return {
+            "take": self.take,
+            "command": self.command,
+            **{name: value for name, value in first.items() if name != "role"},
+            "part": self.part,
+            "beside": others,
+            "differences": [asdict(one) for one in self.differences],
+            **{name: getattr(self, name) for name in ("verdict", "advice", "levels", "limits")},
+        }
+
+
+def decide(report: RunReport, *, dataset: str | None = None, cache: str | None = None) -> Decision | None:
+    """Return the decision of a report; None without a winner.
+
+    ``dataset`` and ``cache`` are as given to the search, for the command that exports the pipeline. They default to the
+    name of the data set and the default cache.
+    """
+    if report.winner is None:
+        return None
+    take = report.next_step.take if report.next_step else "winner"
+    rows = _rows_by_role(report)
+    take = take if take in rows else "winner"
+    roles = [role for role in (take, "calibrated", "winner", "naive", "bm25") if role in rows]
+    own: dict[str, str] = {}
+    for role in roles:
+        own.setdefault(rows[role].key, role)  # a pipeline with several roles is listed once
+    parts = ["ragsmith", "export", "--dataset", dataset or report.about.dataset]
+    parts += ["--pick", take] if take != "winner" else []
+    parts += ["--cache", cache] if cache else []
+    return Decision(
+        take,
+        shlex.join(parts),
+        report.groups_split,
+        tuple(_contender(report, role, rows[role]) for role in own.values()),
+        tuple(_rival_differences(report)),
+        summarize_verdicts(report),
+        report.next_step.sentence if report.next_step else "",
+        explain_levels(report),
+        explain_few_groups(report.comparisons, MIN_TOLD_GROUPS),
+    )
+
+
+def _rows_by_role(report: RunReport) -> dict[str, PipelineRow]:
+    """Return the pipelines by role, with their costs on the search questions if they are known."""
+    found = {one.name: one.search or one.test for one in report.finalists}
+    found |= report.baselines
+    return found | ({"winner": report.winner} if report.winner else {})
+
+
+def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:
+    warm = [
+        one.p50_ms / 1000
+        for timed in report.timed
+        if timed.name == role
+        for one in timed.latencies
+        if (one.questions, one.state, one.stage) == ("all", "warm", "in all")
+    ]
+    price, usage = report.about.record.settings.price, row.usage
+    known = price is not None and all(name in usage for name in PRICED_COUNTS)
+    return Contender(
+        role,
+        TITLES[role],
+        row.label or NAIVE,
+        usage.get("calls"),
+        row.latency_seconds if row.latency_seconds is not None else next(iter(warm), None),
+        1000 * price.cost(*(usage[name] for name in PRICED_COUNTS)) if price and known else None,
+        report.counted.get(report.groups_split, {}).get(role),
+    )
+
+
+def _rival_differences(report: RunReport) -> Iterator[RivalDifference]:
+    for one in sort_rivals(report.comparisons or report.estimates):
+        its = one.difference
+        bounds = (its.mean_difference, its.low, its.high) if its else (None, None, None)
+        counted = (one.adjusted_p, its.n, its.groups) if its else (None, None, None)
+        words = name_verdict(one) if report.comparisons else "an estimate on search questions, no verdict"
+        yield RivalDifference(one.name, one.against, one.of, *bounds, *counted, words, one.declining)
+
+
+def explain_levels(report: RunReport) -> str:
+    """Explain why the winner scores differently on search and test questions; "" if it was not tested on its own."""
+    both = _levels(report, "winner")
+    if both is None or report.folds:
+        return ""
+    searched, tested = both
+    said = (
+        f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions, which "
+        "are other ones"
+    )
+    unchosen = _levels(report, "naive")
+    if unchosen is None:
+        return f"{said}, and it was chosen on the first."
+    before, after = unchosen
+    lost = (searched - tested) - (before - after)
+    chosen = (
+        f"That the winner loses {numbers.plain(lost)} more is the price of choosing it: the highest of many scores is "
+        "partly luck"
+        if round(lost, 3) > 0
+        else "The winner loses no more than that, so that choosing it for its score shows no cost here"
+    )
+    return (
+        f"{said}: naive RAG, which nobody chose, goes from {numbers.plain(before)} to {numbers.plain(after)}. {chosen}."
+    )
+
+
+def _levels(report: RunReport, role: str) -> tuple[float, float] | None:
+    """Return the fitness of a pipeline on the search and on the test questions with gold; None if one is unknown."""
+    both = [report.counted.get(part, {}).get(role) for part in ("search", "test")]
+    means = [one.fitness.mean for one in both if one and one.fitness]
+    return (means[0], means[1]) if len(means) == 2 else None
+
+
+def _contender_dict(one: Contender) -> dict[str, Any]:
+    found = one.counts
+    counts = (
+        {
+            "answered_well" if found.judged else "found_completely": asdict(found.well),
+            "cited_rightly": found.cited,
+            "fitness": found.fitness and found.fitness.mean,
+            "questions": found.questions,
+            "declined": asdict(found.declined),
+            "declined_wrongly": asdict(found.refused),
+        }
+        if found
+        else {}
+    )
+    return {**{name: value for name, value in asdict(one).items() if name != "counts"}, **counts}
+
+
+def _write_cell(value: Share | float | None) -> str:
+    return str(value) if isinstance(value, Share) else numbers.plain(value)

@@ -1,0 +1,136 @@
+"""The decision that a report begins with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ragsmith.comparison.advice import NextStep
+from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.questions import Clusters
+from ragsmith.comparison.verdicts import Comparison, Declining
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.pipelines.genes import make_gene
+from ragsmith.reporting import RunReport, report_json, summary_lines
+from ragsmith.reporting.decision import decide, explain_levels
+from ragsmith.reporting.plots import plot_options
+from ragsmith.reporting.rendering import report_markdown, report_page
+from ragsmith.reporting.results import count_answers
+from ragsmith.reporting.values import AnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
+from ragsmith.reporting.wording import describe_comparison, explain_few_groups
+
+
+def evaluation(judged: list[float | None], refusals: list[float | None], refused: list[float | None]) -> Evaluation:
+    """Questions with a judge's score have an answer; ``refusals`` has a value for each without one."""
+    names = ("recall", "map", "ndcg", "mrr")
+    records = {
+        f"q{at}": {
+            "measures": dict.fromkeys(names, judge)
+            | {"judge": judge, "similarity": judge, "refusal": right}
+            | {"false_refusal": wrong, "citation_precision": None if judge is None else 0.5},
+        }
+        for at, (judge, right, wrong) in enumerate(zip(judged, refusals, refused, strict=True))
+    }
+    return Evaluation("key", (make_gene("retrieval", "vector"),), tuple(records), records, {})
+
+
+def test_answers_are_counted_where_there_is_one_and_refusals_where_there_is_none() -> None:
+    one = evaluation([0.9, 0.5, 0.2, None, None], [None, None, None, 1.0, 0.0], [0.0, 0.0, 1.0, None, None])
+    clusters = Clusters((("q0", "q1"), ("q2",)), "document", 2, ("q3", "q4"))
+    embedded = count_answers({"winner": one}, "extractive:0", Fitness(), clusters)["winner"]
+    assert (embedded.well, embedded.refused, embedded.declined) == (Share(2, 3), Share(1, 3), Share(1, 2))
+    assert (embedded.questions, embedded.cited) == (5, 0.5)
+    assert embedded.fitness is not None
+    assert (embedded.fitness.mean, embedded.fitness.n) == (pytest.approx(1.6 / 3), 3)
+    assert count_answers({"winner": one}, "openai:gpt", Fitness(), clusters)["winner"].well == Share(1, 3)
+    found = count_answers({"winner": replace(one, records={**one.records})}, "", Fitness(), clusters)["winner"]
+    assert (found.judged, found.well) == (False, Share(0, 3))
+
+
+def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report: RunReport) -> None:
+    advised = replace(report, next_step=NextStep("keep", "Use BM25: it is as good.", "bm25"))
+    decision = decide(advised)
+    assert decision is not None
+    assert (decision.take, decision.command) == ("bm25", "ragsmith export --dataset toy --pick bm25")
+    assert [one.role for one in decision.contenders] == ["bm25", "winner", "naive"]
+    for form in (report_page(advised), report_markdown(advised), "\n".join(summary_lines(advised, columns=1000))):
+        assert form.index("ragsmith export --dataset toy --pick bm25") < form.index("Better than naive RAG")
+    first = next(iter(report_json(advised).items()))
+    assert first[0] == "decision"
+    assert (first[1]["take"], first[1]["name"], first[1]["calls"]) == ("bm25", "bm25", 1.0)
+    assert first[1]["answered_well"] == {"right": 8, "of": 8}
+    assert [one["verdict"] for one in first[1]["differences"]] == ["better", "not worse by 0.020", "always the same"]
+    json.dumps(first[1])
+
+
+def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_was_given(report: RunReport) -> None:
+    same = replace(report, baselines={**report.baselines, "bm25": report.ranking[0]})
+    decision = decide(same, dataset="my folder", cache="x.sqlite")
+    assert decision is not None
+    assert [one.role for one in decision.contenders] == ["winner", "naive"]
+    assert decision.command == "ragsmith export --dataset 'my folder' --cache x.sqlite"
+
+
+def test_without_a_winner_nothing_is_decided(report: RunReport) -> None:
+    assert decide(replace(report, ranking=())) is None
+
+
+@pytest.mark.parametrize(
+    ("tested", "words"),
+    [(0.40, "loses 0.050 more is the price of choosing it"), (0.46, "loses no more than that")],
+)
+def test_the_fall_from_search_to_test_is_divided_into_other_questions_and_choosing(
+    report: RunReport, tested: float, words: str
+) -> None:
+    def counts(mean: float) -> AnswerCounts:
+        return AnswerCounts(9, True, Share(1, 9), Share(0, 9), Share(0, 0), fitness=Score(mean, n=9))
+
+    levels = {"search": {"winner": counts(0.55), "naive": counts(0.5)}}
+    levels["test"] = {"winner": counts(tested), "naive": counts(0.4)}
+    said = explain_levels(replace(report, counted=levels))
+    assert "naive RAG, which nobody chose, goes from 0.500 to 0.400" in said
+    assert words in said
+
+
+def test_few_groups_are_told_how_many_of_them_have_to_agree() -> None:
+    def said(groups: int, family: int) -> str:
+        found = Difference(84, 0.1, 0.05, 0.15, 0.01, 80, groups, groups, 0.02)
+        one = Comparison("naive", "naive RAG", "", found, 0.01, Verdict.BETTER, family=family)
+        return explain_few_groups([one], 12)
+
+    assert said(9, 5) == "With 9 groups and 5 comparisons a difference is shown only if all 9 groups agree on it."
+    assert said(11, 1) == (
+        "With 11 groups and 1 comparison a difference is shown only if all but 1 of the 11 groups agree on it."
+    )
+    assert "no difference can be shown" in said(7, 5)
+    assert said(12, 5) == ""
+
+
+def test_declining_is_told_where_the_two_differ_in_it() -> None:
+    found = Difference(84, 0.1, 0.05, 0.15, 0.01, 80, 9, 9, 0.02)
+    one = Comparison("naive", "naive RAG", "", found, 0.01, Verdict.BETTER)
+    apart = replace(one, declining=Declining(16, (9, 2), 84, (3, 1), 0.016))
+    assert describe_comparison(apart).removeprefix(describe_comparison(one)) == (
+        " Of 16 questions without an answer the winner declines 9, naive RAG 2 (p = 0.016); of 84 with an answer, "
+        "which is wrong, 3 and 1."
+    )
+    assert describe_comparison(replace(one, declining=Declining(16, (2, 2), 84, (0, 1), 1.0))) == describe_comparison(
+        one
+    )
+
+
+def test_a_chart_of_options_never_mixes_numbers_of_questions() -> None:
+    def option(name: str, compared: int, change: float) -> SpaceOption:
+        tried = OptionAlone(compared, 0.5, 0.0, Score(change), None)
+        return SpaceOption("retrieval", name, tried, ProposalMeans(None, 0, None, 0))
+
+    charts = plot_options([option("a", 10, 0.1), option("b", 100, 0.2), option("c", 10, -0.1), option("d", 10, 0.0)])
+    assert [chart.title.split(" on ")[1] for chart in charts] == [
+        "100 questions, with its 95 % interval",
+        "10 questions, with its 95 % interval",
+    ]
+    assert [[row.name for row in chart.rows] for chart in charts] == [["retrieval b"], ["retrieval a", "retrieval c"]]
