@@ -439,8 +439,8 @@ class _Simulator:
                 stub_models,
                 variant.loaded_models,
                 [chunk.text for chunk in chunks],
-                stored=self._stored,
-                raced=self._settings.racing is not None,
+                stored_calls=self._stored,
+                racing=self._settings.racing is not None,
                 languages=[chunk.language for chunk in chunks],
             )
             engine = Engine(variant.corpus, stubs(store=self._store, counts=self._counts), self._gateway)
