@@ -419,7 +419,7 @@ def describe_interaction(one: Interaction) -> str:
         f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness in total; together they gain "
         f"{numbers.signed(one.observed.mean)}. "
     )
-    if one.beyond.shown:
+    if one.beyond.excludes_zero:
         return f"{added}That is {far} {less} than the total {bounds}: their effects are not additive."
     return (
         f"{added}The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."

@@ -149,7 +149,7 @@ class DraftSelection:
         batch_size = min(MAX_BATCH_DRAFTS, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
-            if not self.known.isdisjoint(draft.names):
+            if not self.known.isdisjoint(draft.all_keys):
                 self.again += 1
                 continue
             self.known.update(draft.keys)
