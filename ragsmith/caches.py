@@ -25,7 +25,7 @@ def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lr
 
     The cache lives as long as the function or, where a bound method is wrapped, as the object that holds it.
     """
-    del key  # a test of the page reads it from the source
+    del key  # the test of `docs/caches.md` reads it from the source
 
     def wrap(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
         cached = lru_cache(maxsize=entries)(function)
@@ -37,7 +37,7 @@ def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lr
 
 def register_cache(empty: Callable[[], None], *, key: str, entries: int) -> None:
     """Register the bound method ``empty`` for `empty_caches`, for the lifetime of its object."""
-    del key, entries  # a test of the page reads it from the source
+    del key, entries  # the test of `docs/caches.md` reads it from the source
     _emptying.append(WeakMethod(empty, _emptying.remove))
 
 

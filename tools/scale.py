@@ -22,7 +22,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import stdtrit
 
-from ragsmith.reporting.charts.shapes import YScale, diamond, dot, spread_out, stroke, text, ticks
+from ragsmith.reporting.charts.shapes import YScale, diamond, dot, line_segment, spread_out, text, ticks
 
 Kept = dict[str, Any]
 
@@ -335,7 +335,7 @@ def _growth(kept: Kept) -> Iterator[Markup]:
     yield text(LEFT, 36, f"{len(kept['pipelines'])} pipelines, a line each; logarithmic to the right", "soft", "start")
     yield from _grid(y, low, max(values))
     for one in growth:
-        yield stroke(x(one["chunks"]), top + tall, x(one["chunks"]), top + tall + 4, "axis")
+        yield line_segment(x(one["chunks"]), top + tall, x(one["chunks"]), top + tall + 4, "axis")
         yield text(x(one["chunks"]), top + tall + 18, f"{one['chunks']:,}", "soft", "middle")
     yield text((LEFT + RIGHT) / 2, top + tall + 36, "chunks", "soft", "middle")
     named = [n for n, one in enumerate(kept["pipelines"]) if one["name"] in KINDS]
@@ -352,7 +352,7 @@ def _growth(kept: Kept) -> Iterator[Markup]:
         name = CALLED.get(one["name"], one["name"]).replace("`", "") if number in named else "best on the largest"
         if number == best and number in named:
             name += " (best)"
-        yield stroke(RIGHT + 0.8, end, RIGHT + 1.8, height - 4, "leader")
+        yield line_segment(RIGHT + 0.8, end, RIGHT + 1.8, height - 4, "leader")
         yield text(RIGHT + 2.2, height, name, "name", "start")
 
 
@@ -360,7 +360,7 @@ def _line(kept: Kept, number: int, x: Logarithmic, y: YScale, css: str) -> Itera
     one = kept["pipelines"][number]
     points = [(x(found["chunks"]), y(found["search"][number]), found) for found in kept["growth"]]
     for (a, b, _), (c, d, _) in pairwise(points):
-        yield stroke(a, b, c, d, css)
+        yield line_segment(a, b, c, d, css)
     if css != "other":
         kind = KINDS.get(one["name"], "")
         for a, b, found in points:
@@ -378,7 +378,7 @@ def _samples(kept: Kept) -> Iterator[Markup]:
     yield text(LEFT, top - 10, "mean, and from the least to the most of several samples", "soft", "start")
     yield from _grid(y, 0, max(most, 0.01))
     level = y(kept["resampled"]["regret"])
-    yield stroke(LEFT, level, RIGHT, level, "limit")
+    yield line_segment(LEFT, level, RIGHT, level, "limit")
     labels: list[tuple[float, str]] = [(level, "other questions, whole corpus")]
     for how, css, aside in (("random", "one", -0.5), ("nearest", "two", 0.5)):
         points = []
@@ -386,28 +386,28 @@ def _samples(kept: Kept) -> Iterator[Markup]:
             values = [one["regret"] for one in found if (one["how"], one["k"]) == (how, k)]
             if values:
                 points.append((x(k) + aside, y(fmean(values))))
-                yield stroke(x(k) + aside, y(min(values)), x(k) + aside, y(max(values)), f"spread {css}")
+                yield line_segment(x(k) + aside, y(min(values)), x(k) + aside, y(max(values)), f"spread {css}")
                 said = f"{how}, {k}: {fmean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
                 yield (diamond if css == "two" else dot)(*points[-1], f"dot {css}", said)
         for (a, b), (c, d) in pairwise(points):
-            yield stroke(a, b, c, d, f"curve {css}")
+            yield line_segment(a, b, c, d, f"curve {css}")
         if points:
             labels.append((points[-1][1], {"random": "random documents", "nearest": "nearest documents"}[how]))
     for (end, name), height in zip(labels, spread_out([end + 4 for end, _ in labels], 15), strict=True):
-        yield stroke(RIGHT + 0.4, end, RIGHT + 1.8, height - 4, "leader")
+        yield line_segment(RIGHT + 0.4, end, RIGHT + 1.8, height - 4, "leader")
         yield text(RIGHT + 2.2, height, name, "name", "start")
     for k in ks:
-        yield stroke(x(k), top + tall, x(k), top + tall + 4, "axis")
+        yield line_segment(x(k), top + tall, x(k), top + tall + 4, "axis")
         yield text(x(k), top + tall + 18, f"{k}", "soft", "middle")
     yield text((LEFT + RIGHT) / 2, top + tall + 36, "distractors for each chunk of gold", "soft", "middle")
 
 
 def _grid(y: YScale, least: float, most: float) -> Iterator[Markup]:
     for value in ticks(least, most, 5):
-        yield stroke(LEFT, y(value), RIGHT, y(value), "guide")
+        yield line_segment(LEFT, y(value), RIGHT, y(value), "guide")
         yield text(LEFT - 0.8, y(value) + 4, f"{value:.3g}", "soft", "end")
     bottom = y(least)
-    yield stroke(LEFT, bottom, RIGHT, bottom, "axis")
+    yield line_segment(LEFT, bottom, RIGHT, bottom, "axis")
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def draft_questions(
         with (
             closing(budget),
             ModelDrafting(
-                model, gateway, used, at_once=names.workers(), retry_failed=retry_failed, on_plan=on_plan
+                model, gateway, used, n_threads=names.workers(), retry_failed=retry_failed, on_plan=on_plan
             ) as asking,
         ):
             drafted = draft_dataset(Path(folder), asking, questions=questions, seed=seed, on_progress=on_progress)

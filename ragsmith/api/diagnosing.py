@@ -25,7 +25,7 @@ from ragsmith.evaluation.fitting import add_general_weights, drop_general_weight
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
-from ragsmith.exported.writing import run_setup
+from ragsmith.exported.writing import load_run_experiment
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -158,7 +158,7 @@ def ablate(
     """Estimate the effect of each part of ``pipeline``: by removing it, and by comparing it alone with all together.
 
     >>> found = ragsmith.ablate("winner.yaml", space="quick")
-    >>> [(part.option, part.instead, part.worth["fitness"].shown) for part in found.outs][-1]
+    >>> [(part.option, part.instead, part.worth["fitness"].excludes_zero) for part in found.outs][-1]
     ('hybrid', 'vector', True)
 
     With ``swaps`` each part is also replaced by each other option of ``space``, with ``pairs`` all pairs of parts are
@@ -248,7 +248,7 @@ class _SearchedDataset:
 
     @classmethod
     def load(cls, store: Store, dataset: Dataset | str | Path) -> _SearchedDataset:
-        key, setup = run_setup(store, dataset)
+        key, setup = load_run_experiment(store, dataset)
         run = store.run(key)
         record = RunRecord.from_dict(run.value if run else None)
         described = store.evaluation(record.winner or "")

@@ -24,7 +24,7 @@ from ragsmith.errors import (
     UsageError,
     WrongOption,
 )
-from ragsmith.exported.writing import ExportedPipeline, run_setup
+from ragsmith.exported.writing import ExportedPipeline, load_run_experiment
 from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
@@ -225,7 +225,7 @@ def export(
     """
     import_files(imports)
     with open_store(cache, read_only=True) as store:
-        key, setup = run_setup(store, dataset, run)
+        key, setup = load_run_experiment(store, dataset, run)
         return write_pipeline(store, key, setup, Path(output or _default_file_name(str(pick))), str(pick))
 
 

@@ -70,7 +70,7 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
         given["fitness"] = Fitness.from_spec(given["fitness"])
     if "objective" in given:
         check_objective(given["objective"])
-        given["fitness"] = given.get("fitness", settings.fitness).about(given.pop("objective"))
+        given["fitness"] = given.get("fitness", settings.fitness).with_objective(given.pop("objective"))
     of_the_run, genetic = (
         {field.name: given.pop(field.name) for field in fields(part) if field.name in given}
         for part in (RunSettings, GeneticSettings)

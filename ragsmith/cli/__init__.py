@@ -12,7 +12,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any
 
-from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
+from ragsmith.cli.interrupts import EXIT_INTERRUPTED, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, NotComparable, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
@@ -20,8 +20,8 @@ START_TIME = perf_counter()
 """Time at which the command started, in seconds of `time.perf_counter`; slow imports come later."""
 
 SUCCESS, FAILED, USAGE_ERROR, NOT_COMPARABLE, GATE_NOT_RUN = 0, 1, 2, 3, 4
-"""Exit codes besides `INTERRUPTED`: success; the run failed; the request is invalid; scores cannot be compared; a gate
-could not be run (1 means that the pipeline is worse).
+"""Exit codes besides `EXIT_INTERRUPTED`: success; the run failed; the request is invalid; scores cannot be compared; a
+gate could not be run (1 means that the pipeline is worse).
 """
 
 
@@ -47,7 +47,7 @@ def main() -> None:
         # an error that the interruption caused is reported as the interruption
     if interrupts.received:
         print(interrupts.message, file=sys.stderr)
-        code = INTERRUPTED
+        code = EXIT_INTERRUPTED
     gc.freeze()  # the interpreter would scan all objects several times on exit
     sys.exit(code)
 

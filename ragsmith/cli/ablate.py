@@ -65,7 +65,7 @@ def ablate(
         bool, typer.Option("--latency", help="Also measure the latency of all pipelines, on five questions.")
     ] = False,
     part: Annotated[
-        str, typer.Option("--part", help="Questions: search, test or all; the last two use the test questions.")
+        str, typer.Option("--part", help="Questions: search, test or all; test and all count as a use of the test set.")
     ] = "search",
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
@@ -102,18 +102,18 @@ def ablate(
     show_result(
         as_json,
         plain,
-        lambda: _print_ablation(ablation, chosen=plans[0].searched, signals=signals) if ablation else None,
+        lambda: _print_ablation(ablation, was_selected=plans[0].searched, signals=signals) if ablation else None,
     )
 
 
-def _print_ablation(ablation: Ablation, *, chosen: bool, signals: bool) -> None:
+def _print_ablation(ablation: Ablation, *, was_selected: bool, signals: bool) -> None:
     from ragsmith.reporting import run_tables, wording
 
     print_wrapped(f"{ablation.label or 'naive RAG'}, on {ablation.questions} questions of {ablation.dataset}")
     if not ablation.outs:
         print_line("this is naive RAG: there is no part to remove")
         return
-    print_wrapped(wording.explain_parts(ablation, "this pipeline", chosen=chosen))
+    print_wrapped(wording.explain_parts(ablation, "this pipeline", was_selected=was_selected))
     _print_captioned(run_tables.parts_table(ablation))
     if ablation.interactions:
         print_line()
@@ -164,8 +164,8 @@ def audit(
 ) -> None:
     """Evaluate every option of a space alone in naive RAG: its effects, costs and gains.
 
-    Options without an effect are listed, and pairs of options that never differ; with several data sets, a table shows
-    the data sets on which the pairs differ.
+    Options without an effect and pairs of options with equal results are listed; with several data sets, a table shows
+    on which of them the options of each pair differ.
     """
     audits = ragsmith.audits(
         dataset,
@@ -200,7 +200,9 @@ def _audit_json(audit: Audit) -> dict[str, Any]:
 def transfer(
     datasets: Annotated[
         list[str],
-        typer.Argument(metavar="DATASET...", help="Bundled names or folders of data sets that were searched."),
+        typer.Argument(
+            metavar="DATASET...", help="Bundled data sets by name, or folders; each needs a completed search."
+        ),
     ],
     part: Annotated[str, typer.Option("--part", help="Questions: search or test.")] = "search",
     plan: Annotated[

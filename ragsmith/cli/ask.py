@@ -10,7 +10,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.interrupts import NO_RESULT, interrupted_with
+from ragsmith.cli.interrupts import NO_RESULT, interrupt_message
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.text import numbers
@@ -48,7 +48,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages that the answer cites."""
-    with interrupted_with(NO_RESULT):
+    with interrupt_message(NO_RESULT):
         reply = ragsmith.ask(
             pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.arguments(), cache=cache
         )

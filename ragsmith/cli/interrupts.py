@@ -19,7 +19,7 @@ from types import FrameType
 
 from ragsmith.evaluation.signals import SIGNALS, ignore_signals
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 """Exit code of a command that was interrupted by Ctrl-C, SIGTERM or SIGHUP, or paused."""
 
 RESUMABLE = "interrupted; everything finished is kept. Go on with the same command."
@@ -30,7 +30,7 @@ GRACE_SECONDS = 4.5
 """Seconds until a command that was interrupted is ended."""
 WRITING_SECONDS = 15.5
 """Maximum number of further seconds to write paid replies and their costs."""
-AGAIN_SECONDS = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two checks, and until an exception that was dropped is raised again."""
 
 
@@ -45,7 +45,7 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """Signal handler that raises `Interrupted` on the first signal and ignores the following ones.
 
-    ``received`` is whether there was a signal. ``message`` is printed at the end; `interrupted_with` replaces it for
+    ``received`` is whether there was a signal. ``message`` is printed at the end; `interrupt_message` replaces it for
     commands that cannot be resumed. Signals that are already ignored stay ignored, as shells expect of background
     commands.
     """
@@ -68,7 +68,7 @@ class Interrupts:
 
 
 @contextmanager
-def interrupted_with(message: str) -> Iterator[None]:
+def interrupt_message(message: str) -> Iterator[None]:
     """Use ``message`` if the block is interrupted."""
     Interrupts.message = message
     interrupted = False
@@ -97,7 +97,7 @@ def _raise_again(number: int, frame: FrameType | None) -> None:
 
 
 def _send_sigint() -> None:
-    time.sleep(AGAIN_SECONDS)  # until the finaliser has ended
+    time.sleep(POLL_SECONDS)  # until the finaliser has ended
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -108,6 +108,6 @@ def _exit_after_grace() -> None:
     if claims is not None:
         _thread.start_new_thread(claims.settle_all, ())  # it may have to wait for another process
     while claims is not None and not claims.all_replies_written() and time.monotonic() < deadline:
-        time.sleep(AGAIN_SECONDS)
+        time.sleep(POLL_SECONDS)
     os.write(2, f"{Interrupts.message}\n".encode())
-    os._exit(INTERRUPTED)
+    os._exit(EXIT_INTERRUPTED)

@@ -11,7 +11,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
+from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
 from ragsmith.cli.options import JsonOption, ModelFlags, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_wrapped, show_result
 from ragsmith.errors import WrongOption
@@ -49,7 +49,7 @@ def recommend(
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
     max_calls = None if calls == "any" else int(calls)
-    with interrupted_with(NOTHING_WRITTEN):
+    with interrupt_message(NOTHING_WRITTEN):
         result = ragsmith.recommend(
             folder, output=output, calls=max_calls, space=space, effects=effects, **models.arguments()
         )

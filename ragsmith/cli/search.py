@@ -13,7 +13,7 @@ import typer
 import ragsmith
 from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app, listing, registered_strategies
-from ragsmith.cli.interrupts import INTERRUPTED
+from ragsmith.cli.interrupts import EXIT_INTERRUPTED
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -140,7 +140,7 @@ def _search_one(
         reason = f"paused before any proposed pipeline was complete: {redacted(str(stop))}"
         show_result(as_json, {"state": "interrupted", "why": reason}, lambda: None)
         print_stderr(f"{reason}.")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         progress.clear()
     show_result(as_json, _result_json(result), lambda: _print_result(result, progress.seconds(), base_url))
@@ -148,14 +148,14 @@ def _search_one(
         print_stderr(f"paused: {redacted(result.why)}.")
     _note_damaged(result)
     if result.no_winner:
-        raise typer.Exit(INTERRUPTED if result.state == "interrupted" else 1)
+        raise typer.Exit(EXIT_INTERRUPTED if result.state == "interrupted" else 1)
 
 
 def _search_each(datasets: list[str], arguments: dict[str, Any], progress: Progress, as_json: bool) -> None:
     """Search several data sets; print a line for each, and the pooled comparison.
 
-    The exit code is 1 if a search failed or has no winner, else `INTERRUPTED` if a search is waiting, or was paused
-    before it had a winner.
+    The exit code is 1 if a search failed or has no winner, else `EXIT_INTERRUPTED` if a search is waiting, or was
+    paused before it had a winner.
     """
     from ragsmith.api.result import Result
 
@@ -182,7 +182,7 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], progress: Progr
     if searched.failed or any(result.no_winner and result.state != "interrupted" for result in searched.found.values()):
         raise typer.Exit(1)
     if searched.waiting or any(result.no_winner for result in searched.found.values()):
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _note_damaged(result: Result) -> None:

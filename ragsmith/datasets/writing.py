@@ -38,7 +38,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 def draft_folder(parent: Path) -> Iterator[Path]:
     """Yield a temporary folder in ``parent``, which is removed on exit unless it was renamed."""
     with tempfile.TemporaryDirectory(dir=parent, prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True) as temporary:
-        draft = Path(temporary) / "draft"  # with the permissions of other folders
+        draft = Path(temporary) / "draft"  # has the default permissions, unlike the temporary folder
         draft.mkdir()
         yield draft
 

@@ -28,7 +28,8 @@ USER_CODE_FOLDER = "own"
 """Folder of a kit with the user's code."""
 WINNER = "winner.yaml"
 WINNER_HEADER = (
-    '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'
+    "# A pipeline found by ragsmith for the documents in data/.  To ask it a question:  "
+    'ragsmith ask winner.yaml "your question"\n'
 )
 
 
@@ -96,16 +97,16 @@ class UserFiles:
 
 
 def winner_content(
-    content: Mapping[str, Any], loaded: Pipeline, user_files: UserFiles, *, questions: bool
+    content: Mapping[str, Any], pipeline: Pipeline, user_files: UserFiles, *, questions: bool
 ) -> dict[str, Any]:
     """Return the content of a pipeline's file with all paths replaced by those in the kit.
 
     Scores are included if they belong to the same documents and questions. The address of the vector store is
     omitted, as it is a setting of the kit.
     """
-    data = loaded.setup.dataset
+    data = pipeline.setup.dataset
     kit_content = {key: value for key, value in content.items() if key != "vector_store"}
-    if not questions or loaded.found_on != data.digest:
+    if not questions or pipeline.found_on != data.digest:
         kit_content = {key: value for key, value in kit_content.items() if key not in ("expected", "reference")}
     kit_content["dataset"] = {
         "name": data.name,
@@ -115,8 +116,8 @@ def winner_content(
     if imports := content.get("imports"):
         files = {fingerprint(module.__name__): Path(str(module.__file__)) for module in loaded_modules()}
         kit_content["imports"] = [{**entry, "file": user_files.add(files[entry["digest"]])} for entry in imports]
-    if loaded.fitness.file:
-        kit_content["fitness"] = {**content["fitness"], "file": user_files.add(Path(loaded.fitness.file))}
+    if pipeline.fitness.file:
+        kit_content["fitness"] = {**content["fitness"], "file": user_files.add(Path(pipeline.fitness.file))}
     return kit_content
 
 

@@ -31,7 +31,13 @@ from ragsmith.diagnosis.changes import (
     list_swaps,
     make_naive_candidate,
 )
-from ragsmith.diagnosis.estimates import Estimate, Weighted, estimate_contrast, estimate_contrasts, mean_difference
+from ragsmith.diagnosis.estimates import (
+    Estimate,
+    WeightedEvaluations,
+    estimate_contrast,
+    estimate_contrasts,
+    mean_difference,
+)
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.pipelines.genes import Candidate, label
@@ -103,9 +109,9 @@ def _estimate_interaction(
     clusters: Clusters,
 ) -> Interaction | None:
     """Estimate an interaction on the questions that all pipelines finished."""
-    observed: Weighted = [(whole, 1.0), (naive, -1.0)]
-    expected: Weighted = [*((one, 1.0) for one in single), (naive, -float(len(single)))]
-    beyond: Weighted = [*observed, *((one, -weight) for one, weight in expected)]
+    observed: WeightedEvaluations = [(whole, 1.0), (naive, -1.0)]
+    expected: WeightedEvaluations = [*((one, 1.0) for one in single), (naive, -float(len(single)))]
+    beyond: WeightedEvaluations = [*observed, *((one, -weight) for one, weight in expected)]
     questions = tuple(q for q in whole.questions if all(q in one.records for one, _ in beyond))
     found = [
         estimate_contrast(

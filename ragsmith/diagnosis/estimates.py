@@ -28,7 +28,7 @@ from ragsmith.text.restoring import restore, stored_by_other_code
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-Weighted = Sequence[tuple[Evaluation, float]]
+WeightedEvaluations = Sequence[tuple[Evaluation, float]]
 """Evaluations on the same questions, each with a weight."""
 
 MIN_GROUPS_FOR_ERROR = 2
@@ -39,9 +39,9 @@ MIN_GROUPS_FOR_ERROR = 2
 class Estimate:
     """A mean over ``n`` questions in ``groups``, with a 95 % interval that is not adjusted for multiple comparisons.
 
-    ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent, and
-    wider where groups differ in size (`ragsmith.comparison.difference.corrected_error`). With fewer than
-    `MIN_GROUPS` groups there is no interval, as its coverage would be too low.
+    ``error`` is the standard error of the mean. Both are clustered by group, as questions of a group are not
+    independent, and wider where groups differ in size (`ragsmith.comparison.difference.corrected_error`). With fewer
+    than `MIN_GROUPS` groups there is no interval, as its coverage would be too low.
     """
 
     mean: float
@@ -52,7 +52,7 @@ class Estimate:
     error: float
 
     @property
-    def shown(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether there is an interval, and it excludes 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
@@ -63,7 +63,7 @@ class Estimate:
 
     @classmethod
     def from_values(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
-        """Estimate the mean of values by question, at least one, with a bootstrap interval by group."""
+        """Estimate the mean of at least one value by question, with a cluster bootstrap interval."""
         # sums of weighted scores of equal pipelines differ from 0 by rounding
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
         numbers = clusters.group_numbers(list(settled))
@@ -74,25 +74,29 @@ class Estimate:
 
     @classmethod
     def from_influences(
-        cls, mean: float, moved: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
+        cls,
+        mean: float,
+        influences: Mapping[str, float],
+        clusters: Clusters,
+        weights: Mapping[str, float] | None = None,
     ) -> Estimate:
-        """Estimate a mean from the influence ``moved`` of each question, which sum to 0, with Student's interval.
+        """Estimate a mean from the influences of questions on it, which sum to 0, with Student's interval.
 
         The degrees of freedom are those of the effective number of groups, by the ``weights`` of questions, by default
         1 each. Scores are between 0 and 1, so the interval is clipped to -1 and 1.
         """
-        error, degrees = standard_error(moved, clusters, weights)
-        groups = clusters.count(moved)
+        error, degrees = standard_error(influences, clusters, weights)
+        groups = clusters.count(influences)
         if groups < MIN_GROUPS:
-            return cls(mean, None, None, len(moved), groups, error)
+            return cls(mean, None, None, len(influences), groups, error)
         reach = student_quantile(0.975, degrees) * error
-        return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
+        return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(influences), groups, error)
 
 
 def standard_error(
     values: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
 ) -> tuple[float, int]:
-    """Return the standard error by group of a mean of values by question, and its degrees of freedom.
+    """Return the cluster-robust standard error of the mean of values by question, and its degrees of freedom.
 
     Both are those of the effective number of groups, as one large group among small ones dominates the error. The error
     is 0 for a single group, for which it cannot be estimated.
@@ -106,10 +110,13 @@ def standard_error(
     return corrected_error(error, len(sizes), effective_groups(list(sizes.values())))
 
 
-def estimate_contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:
-    """Estimate the weighted sum of a value on the questions that all have finished; None if none has the value.
+def estimate_contrast(
+    weighted: WeightedEvaluations, name: str, fitness: Fitness, clusters: Clusters
+) -> Estimate | None:
+    """Estimate the mean weighted sum of a score over the questions that all evaluations finished.
 
-    ``name`` is ``fitness``, ``retrieval`` or ``generation``. Questions without that value are left out.
+    ``name`` is ``fitness``, ``retrieval`` or ``generation``. Questions without that score are left out; None if no
+    question has it.
     """
     questions = common_questions([one for one, _ in weighted])
     columns = [(one.restrict(questions).column(name, fitness), weight) for one, weight in weighted]
@@ -121,14 +128,14 @@ def estimate_contrast(weighted: Weighted, name: str, fitness: Fitness, clusters:
     return Estimate.from_values(sums, clusters) if sums else None
 
 
-def estimate_contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
-    """Estimate the contrasts of F, and of R and G if they are defined."""
+def estimate_contrasts(weighted: WeightedEvaluations, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
+    """Estimate the contrasts of fitness, and of retrieval and generation if they are defined."""
     found = {name: estimate_contrast(weighted, name, fitness, clusters) for name in HEADLINE}
     return {name: estimate for name, estimate in found.items() if estimate is not None}
 
 
 def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
-    """Return the mean of ``first`` minus ``second`` in a count of the usage, on the questions that both finished."""
+    """Return the mean usage count ``name`` of ``first`` minus that of ``second``, on questions that both finished."""
     both = common_questions([first, second])
     return (math.fsum(first.restrict(both).values(name)) - math.fsum(second.restrict(both).values(name))) / len(both)
 
@@ -143,7 +150,7 @@ MIN_POOLED_DATASETS = 2
 
 @dataclass(frozen=True, slots=True)
 class PooledEstimate:
-    """The mean over ``datasets`` data sets with its 95 % interval, and the standard deviation ``between`` them.
+    """The mean over ``datasets`` data sets with its 95 % interval, and the standard deviation between them.
 
     ``agree`` of them have the sign of the mean, and in ``unchanged`` the estimate is 0.
     """
@@ -151,24 +158,24 @@ class PooledEstimate:
     mean: float
     low: float
     high: float
-    between: float
+    between_sd: float
     datasets: int
     agree: int
     unchanged: int
 
     @property
-    def shown(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def pool_estimates(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | None:
-    """Pool the mean and standard error of each data set; None of fewer than `MIN_POOLED_DATASETS`.
+    """Pool the mean and standard error of each data set; None for fewer than `MIN_POOLED_DATASETS`.
 
     An error of 0 means that no question differed; its variance is replaced by the mean of the other data sets.
     """
     if len(means) != len(errors):
-        raise ValueError(f"pooled: {len(means)} means and {len(errors)} errors; give one of each for a data set")
+        raise ValueError(f"cannot pool {len(means)} means and {len(errors)} errors; give one of each per data set")
     if len(means) < MIN_POOLED_DATASETS:
         return None
     positive = [error**2 for error in errors if error > 0]
@@ -201,7 +208,7 @@ def _between_variance(means: Sequence[float], within: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OptionEffect:
-    """The gain of an option in F over naive RAG's option of its family, over ``pairs`` pairs of pipelines of a run."""
+    """The gain in fitness of an option over naive RAG's option of its family, over ``pairs`` pairs of pipelines."""
 
     family: str
     option: str
@@ -213,7 +220,7 @@ class OptionEffect:
 def estimate_option_effects(
     evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters
 ) -> list[OptionEffect]:
-    """Estimate the effects of all options that any pair of ``evaluations`` shows, family by family."""
+    """Estimate the effects of options by family, from pairs of ``evaluations`` that differ in one option only."""
     found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
     for place, plain in islice(enumerate(baseline("naive")), N_FAMILIES):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
@@ -251,17 +258,17 @@ def _estimate_gain(
     counted = sum(map(len, sums.values()))
     mean = math.fsum(map(math.fsum, sums.values())) / counted
     n = len(sums)
-    moved = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
-    return Estimate.from_influences(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})
+    influences = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
+    return Estimate.from_influences(mean, influences, clusters, {q: float(len(values)) for q, values in sums.items()})
 
 
 TRANSFER_KIND = "transfer"
-"""The kind of the findings in the store, by the source and target runs."""
+"""The kind of stored findings whose keys have the source and target runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferEstimate:
-    """The winner of the search on ``source`` on questions of ``target``, its search or test questions by ``part``.
+    """The winner of the search on ``source``, evaluated on the search or test questions (``part``) of ``target``.
 
     ``fitness`` and ``calls`` are its means there, and ``behind`` is the lead of the target's own winner, paired by
     question; None if only means are known. ``place`` is its rank among the ``of`` pipelines of the target's search;
@@ -291,36 +298,36 @@ def estimate_transfer(
     source: str,
     target: str,
     part: str,
-    found: Evaluation,
+    transferred: Evaluation,
     own: Evaluation,
-    searched: Sequence[Evaluation],
+    target_evaluations: Sequence[Evaluation],
     terms: Terms,
     clusters: Clusters,
 ) -> TransferEstimate | None:
-    """Compare a transferred winner with the target's winner ``own``, and rank it among ``searched``, if any.
+    """Compare a transferred winner with the target's winner ``own``, and rank it among ``target_evaluations``, if any.
 
     None if one of the two failed on too many questions.
     """
-    if not terms.admits(found) or not terms.admits(own):
+    if not terms.admits(transferred) or not terms.admits(own):
         return None
-    behind = estimate_contrast([(own, 1.0), (found, -1.0)], "fitness", terms.fitness, clusters)
+    behind = estimate_contrast([(own, 1.0), (transferred, -1.0)], "fitness", terms.fitness, clusters)
     if behind is None:
         return None
     place = of = None
-    if searched:
-        listed = rank_evaluations([one for one in searched if one.phenotype != found.phenotype], terms)
-        score = terms.score(found)
+    if target_evaluations:
+        listed = rank_evaluations([one for one in target_evaluations if one.phenotype != transferred.phenotype], terms)
+        score = terms.score(transferred)
         ahead = [one for one in listed if (its := terms.score(one)) is not None and score is not None and its > score]
         place, of = len(ahead) + 1, len(listed) + 1
     return TransferEstimate(
         source,
         target,
         part,
-        label(found.candidate),
-        found.key,
-        len(found.questions),
-        _mean(found.values("fitness", terms.fitness)),
-        _mean(found.values("calls")),
+        label(transferred.candidate),
+        transferred.key,
+        len(transferred.questions),
+        _mean(transferred.values("fitness", terms.fitness)),
+        _mean(transferred.values("calls")),
         _mean(own.values("fitness", terms.fitness)),
         behind,
         place,
@@ -328,9 +335,9 @@ def estimate_transfer(
     )
 
 
-def store_transfer(store: Store, found: TransferEstimate, source: str, target: str, dataset: str) -> None:
-    """Store a transfer from the run ``source`` to ``target``, which is on the data set of the digest ``dataset``."""
-    store.put_finding(TRANSFER_KIND, _transfer_key(source, target, found.part), dataset, asdict(found))
+def store_transfer(store: Store, estimate: TransferEstimate, source: str, target: str, dataset: str) -> None:
+    """Store a transfer from the run ``source`` to ``target``, on the data set with the digest ``dataset``."""
+    store.put_finding(TRANSFER_KIND, _transfer_key(source, target, estimate.part), dataset, asdict(estimate))
 
 
 @stored_by_other_code("a transfer between searches")

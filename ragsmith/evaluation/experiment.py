@@ -204,7 +204,7 @@ class Experiment:
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
     def general_weights(self, gene: Gene) -> WeightPrior:
-        """Return the general weights of the signals of a gene; an empty prior if it learns and there are none.
+        """Return the general weights of the signals of a gene; a zero prior if there are none and it learns its own.
 
         Raises:
             UsageError: there are no weights, and the gene needs them.
@@ -289,7 +289,7 @@ class Experiment:
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """The ids of the models by role, with those that score under ``scored_by``."""
+        """The ids of the models by role; those that score are the models of ``scored_by`` if it is set."""
         ids = self.loaded_models.ids()
         if self.scored_by:
             marking = self.scored_by.loaded_models

@@ -24,6 +24,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -101,7 +102,7 @@ class ProcessRunner(Runner):
         context: Any = multiprocessing.get_context("fork" if self._forked else "spawn")
         if not self._forked:
             resource_tracker.ensure_running()  # its start unblocks signals, so it must precede `signals_deferred`
-        source = (None, self.engines) if self._forked else (LoadedFiles(), self._setup)
+        engines = self.engines if self._forked else None
         parents: list[Connection] = []
         with ExitStack() as stack:
             stack.callback(self._stop)
@@ -110,11 +111,16 @@ class ProcessRunner(Runner):
                     ours, theirs = multiprocessing.Pipe()
                     if self._forked:
                         parents.append(ours)
-                    arguments = *source, parents, theirs, self._memory
+                    arguments = engines, parents, theirs, self._memory
                     process = context.Process(target=_serve, args=arguments, daemon=True)
                     process.start()
                     self._workers.append((process, ours))
                     theirs.close()
+            if not self._forked:
+                # Sent when all are starting. As an argument of a process that cannot start, it would block forever.
+                startup = ForkingPickler.dumps((LoadedFiles(), self._setup))
+                for _, connection in self._workers:
+                    _send_bytes(connection, startup)
             stack.pop_all()
 
     def __exit__(self, *_: object) -> None:
@@ -271,8 +277,12 @@ WORKER_LOST = "a worker process ended unexpectedly (out of memory, or killed): r
 
 
 def _send(connection: Connection, message: tuple[Any, ...]) -> None:
+    _send_bytes(connection, ForkingPickler.dumps(message))
+
+
+def _send_bytes(connection: Connection, message: memoryview) -> None:
     try:
-        connection.send(message)
+        connection.send_bytes(message)
     except OSError:
         raise RagsmithError(WORKER_LOST) from None
 
@@ -333,16 +343,15 @@ def is_fork_safe() -> bool:
 
 
 def _serve(
-    _: LoadedFiles | None,
-    source: Engines | Experiment,
+    inherited_engines: Engines | None,
     parents: Sequence[Connection],
     connection: Connection,
     memory: int | None,
 ) -> None:
     """Run a worker process: call the functions that the parent sends, until the parent ends.
 
-    A fork has the engines of the parent as ``source``, and closes the ends of its pipes in ``parents``. A new process
-    has loaded the user files of the parent when its arguments are unpickled. An error is sent to the parent.
+    A fork has the engines of the parent, and closes the ends of its pipes in ``parents``. A new process receives the
+    user files of the parent, which it loads, and the experiment. An error is sent to the parent.
     """
     ignore_signals()  # the parent handles them, and stops its workers
     disable_progress_log()
@@ -354,9 +363,11 @@ def _serve(
         try:
             load_techniques()
             room = Memory(memory)
-            engines = (
-                source.copy_with(room) if isinstance(source, Engines) else Engines(source, source.engine(room=room))
-            )
+            if inherited_engines is not None:
+                engines = inherited_engines.copy_with(room)
+            else:
+                _, setup = connection.recv()
+                engines = Engines(setup, setup.engine(room=room))
             gc.freeze()
             gc.set_threshold(100_000, 20, 1_000)  # collections of cached objects took 7 % of the time
             while True:

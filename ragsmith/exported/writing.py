@@ -152,7 +152,9 @@ class ExportedPipeline:
     questions: int
 
 
-def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
+def load_run_experiment(
+    store: Store, dataset: Dataset | str | Path, run_key: str | None = None
+) -> tuple[str, Experiment]:
     """Return the key of a run on ``dataset`` (the latest with a winner, unless named), and its experiment.
 
     Raises:
@@ -169,7 +171,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
         key=lambda pair: pair[0].finished or "",
     )
     if named and not ended:
-        raise UsageError(_unfinished(store, data, *named[-1]))
+        raise UsageError(_describe_unfinished(store, data, *named[-1]))
     if not ended:
         raise UsageError(f"the cache has no search on {data.name!r} as it is now: run one first")
     row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
@@ -182,7 +184,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
 
 
-def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
+def _describe_unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
     """Describe the state of an unfinished search, and how to finish it."""
     state, count = record.state(row.state), len(store.proposals(row.key))
     progress = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"

@@ -13,7 +13,7 @@ QUESTION_WORD_WEIGHT = 0.25
 """Weight of a word that occurs in the question, relative to other words."""
 
 CONTRADICTION_FACTOR = 0.05
-"""Factor on the score of an answer with a certain contradiction."""
+"""Factor on the score of an answer with a contradiction of degree 1."""
 
 MIN_CONTEXT_OVERLAP = 0.4
 """Overlap of the contexts of two numbers or negations up to which they do not count as a contradiction."""
@@ -70,7 +70,8 @@ def score_contradiction(reference: ContentWords, answer: ContentWords) -> float:
 
     Contradictions are opposite verdicts (yes and no), and different numbers or a negation in only one of the texts in
     the same context. A context consists of the two words on each side. The degree increases with the overlap of the
-    contexts, as numbers in different contexts may refer to different things, and a negation may be cancelled.
+    contexts, as numbers in different contexts may refer to different things, and a negation may be cancelled by
+    another one.
     """
     if reference.verdict and answer.verdict and reference.verdict != answer.verdict:
         return 1.0

@@ -1,8 +1,8 @@
 """Adapters for the language models and embedders of LlamaIndex.
 
-The models keep their configuration, temperature and retries included, except for a lower limit of tokens. Identifiers
-contain no keys, addresses or other settings that do not affect a reply. Error messages of a provider are omitted,
-because they may quote a key.
+The models keep their configuration, including temperature and retries; only their token limit may be lowered.
+Identifiers contain no keys, addresses or other settings that do not affect a reply. Error messages of a provider are
+omitted, because they may quote a key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONNECTION_WORDS = frozenset(
         *("cache", "folder", "dir"),
     }
 )
-"""Words in the names of settings of how a model is called, which do not affect its replies."""
+"""Words in the names of settings for the connection to a model, which do not affect its replies."""
 
 ACCESS_REFUSED_STATUSES = frozenset({401, 402, 403, 404})
 """HTTP statuses for a refused key, account or model, which concern all requests."""
@@ -86,7 +86,7 @@ class LlamaIndexChat:
         cut_at = limit if ends_in_thought or _is_truncated(reply.raw) else 0
         if not cut_at and not text.strip():
             raise Unreadable(f"{self.id}: the reply has no text", calls=1)
-        if any("\ud800" <= character <= "\udfff" for character in text):  # half a character
+        if any("\ud800" <= character <= "\udfff" for character in text):  # an unpaired surrogate
             raise Unreadable(f"{self.id}: the reply is not valid Unicode", calls=1)
         return Completion(redact_known(text), Usage(1, 0, 0, *_token_counts(reply), seconds), cut_at)
 

@@ -20,7 +20,7 @@ from ragsmith.records.objectives import load_latencies
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
-if TYPE_CHECKING:  # evaluations are in no fingerprint
+if TYPE_CHECKING:  # for annotations, which are not part of the fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
 
 Item = TypeVar("Item")
@@ -36,7 +36,7 @@ _BOUND = re.compile(r"(calls|latency)\s*<=\s*(\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A pipeline with its fitness and its model calls a question."""
+    """A pipeline with its fitness and its number of model calls per question."""
 
     evaluation: Evaluation
     fitness: float
@@ -44,7 +44,7 @@ class Point:
 
 
 def rank_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
-    """Return the complete pipelines, one for each phenotype, best first; a ``winner`` comes before all others."""
+    """Return the pipelines with a score, one for each phenotype, best first; a ``winner`` comes before all others."""
     found = []
     for evaluation in rank_evaluations(evaluations, terms, winner):
         calls = evaluation.values("calls")
@@ -59,11 +59,11 @@ def finds_anything(evaluation: Evaluation) -> bool:
     return any(evaluation.values("retrieval"))
 
 
-def pareto_front(found: Iterable[Item], worth: Callable[[Item], tuple[float, ...]]) -> list[Item]:
-    """Return the Pareto front by ``worth``, where higher is better, best first; of equals the first."""
+def pareto_front(items: Iterable[Item], objectives: Callable[[Item], tuple[float, ...]]) -> list[Item]:
+    """Return the Pareto front by ``objectives``, where higher is better, best first; of equal ``items`` the first."""
     chosen: list[Item] = []
-    for one in sorted(found, key=worth, reverse=True):  # a dominating pipeline comes before the dominated ones
-        if not any(all(a >= b for a, b in zip(worth(other), worth(one), strict=True)) for other in chosen):
+    for one in sorted(items, key=objectives, reverse=True):  # a dominating pipeline comes before the dominated ones
+        if not any(all(a >= b for a, b in zip(objectives(other), objectives(one), strict=True)) for other in chosen):
             chosen.append(one)
     return chosen
 

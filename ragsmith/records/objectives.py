@@ -27,7 +27,7 @@ from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies.strategy import Costs
 from ragsmith.text.restoring import stored_by_other_code
 
-if TYPE_CHECKING:  # evaluations are in no fingerprint
+if TYPE_CHECKING:  # for annotations, which are not part of the fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.records.record import RunRecord, RunSettings

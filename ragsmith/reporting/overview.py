@@ -285,7 +285,7 @@ def describe_pooled(one: PooledTest) -> str:
     if its is None:
         return ""
     side = "ahead of" if its.mean >= 0 else "behind"
-    shown = "" if its.shown else ", which may be chance"
+    shown = "" if its.excludes_zero else ", which may be chance"
     return (
         f"Over {its.datasets} data sets the winners are {numbers.plain(abs(its.mean))} {side} {one.against} "
         f"{numbers.interval(its.low, its.high, sign=True)}{shown}; {_format_signs(its)} have this sign."
@@ -359,13 +359,13 @@ def effects_table(caption: str, found: Sequence[PooledEffect], reports: Sequence
     rows = []
     for one in found:
         gains = (one.each[name].gain.mean if name in one.each else None for name in names)
-        between = one.pooled.between if one.pooled else None
+        between = one.pooled.between_sd if one.pooled else None
         rows.append((one.family, one.option, one.pooled, _format_signs(one.pooled), between, *gains))
     columns = (
         *(*texts("Family", "Option"), *figures(numbers.estimate, "Pooled"), *counts("Same sign")),
         *(*figures(numbers.plain, "Between sets, sd"), *figures(numbers.signed, *names)),
     )
-    return Table(caption, columns, rows, ["" if one.pooled and one.pooled.shown else "inert" for one in found])
+    return Table(caption, columns, rows, ["" if one.pooled and one.pooled.excludes_zero else "inert" for one in found])
 
 
 def transfers_table(found: CombinedReport, reports: Sequence[RunReport], part: str) -> Table:

@@ -44,7 +44,8 @@ EFFECT_COLUMNS: Mapping[str, ColumnPath] = {
 }
 
 POOLED_COLUMNS: Mapping[str, ColumnPath] = {
-    name: f"pooled.{name}" for name in ("between", "datasets", "agree", "unchanged")
+    "between": "pooled.between_sd",
+    **{name: f"pooled.{name}" for name in ("datasets", "agree", "unchanged")},
 }
 
 ACTIVITY_COLUMNS: Mapping[str, ColumnPath] = {

@@ -273,7 +273,7 @@ def effects_table(report: RunReport) -> Table:
         *(*texts("Family", "Option", "Over"), *figures(numbers.estimate, "F gained")),
         *counts("Pairs of pipelines", "Questions"),
     )
-    marks = ["" if one.gain.shown else "inert" for one in listed]
+    marks = ["" if one.gain.excludes_zero else "inert" for one in listed]
     return Table("Gain by option over the run, with 95 % intervals by group of questions", columns, rows, marks)
 
 
@@ -328,7 +328,7 @@ def _parts_table(caption: str, instead: str, found: Ablation, listed: Sequence[A
         left += f" ({one.why_not})" if one.why_not else ""
         figured = (*(one.worth.get(name) for name in shown), one.calls, *[one.seconds] * timed)
         rows.append((one.family, one.option, left, *([None] * len(figured) if one.why_not else figured)))
-    marks = ["" if "fitness" in one.worth and one.worth["fitness"].shown else "inert" for one in listed]
+    marks = ["" if "fitness" in one.worth and one.worth["fitness"].excludes_zero else "inert" for one in listed]
     return Table(caption, columns, rows, marks)
 
 

@@ -502,8 +502,8 @@ def explain_ranking(report: RunReport) -> str:
     )
 
 
-def explain_parts(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
-    """Explain an ablation; ``chosen`` is whether the pipeline was selected on the search questions."""
+def explain_parts(found: Ablation, named: str = "the winner", *, was_selected: bool = True) -> str:
+    """Explain an ablation; ``was_selected`` is whether the pipeline was selected on the search questions."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
     linked = f" in {count_groups(groups)} of related questions" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
@@ -512,7 +512,7 @@ def explain_parts(found: Ablation, named: str = "the winner", *, chosen: bool = 
         f"Each part of {named} was replaced in turn by naive RAG's option, on {found.questions} "
         f"{asked}questions{linked}. The contribution of a part is the paired difference between {named} and the "
         "pipeline without it: above 0 the part helps, and an interval that includes 0 shows nothing. Intervals are not "
-        f"adjusted for the number of parts.{biased if chosen and found.part == 'search' else ''}"
+        f"adjusted for the number of parts.{biased if was_selected and found.part == 'search' else ''}"
     )
 
 
@@ -525,7 +525,7 @@ def describe_interaction(one: Interaction) -> str:
         f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness in total; together they gain "
         f"{numbers.signed(one.observed.mean)}. "
     )
-    if one.beyond.shown:
+    if one.beyond.excludes_zero:
         return f"{added}That is {far} {less} than the total {bounds}: their effects are not additive."
     return (
         f"{added}The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."

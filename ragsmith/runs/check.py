@@ -25,8 +25,7 @@ from ragsmith.gateway.prompts_and_vectors import normalize_vectors, parse_proble
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
-from ragsmith.measures.judge_check import JudgeAccuracy, check_judge
-from ragsmith.measures.judge_check import list_judge_requests as verdicts
+from ragsmith.measures.judge_check import JudgeAccuracy, check_judge, list_judge_requests
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
 from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
@@ -46,7 +45,7 @@ from ragsmith.types import Chunks
 T = TypeVar("T")
 
 DATASET = "law"
-"""The data set of the question in the requests: its first search question."""
+"""The bundled data set whose first search question is used in the requests."""
 MAX_CONCURRENT_TASKS = 32
 """Maximum number of concurrent requests of language tasks."""
 PROBE_TEXTS = ("ready", "never")
@@ -57,8 +56,8 @@ PROBE_TEXTS = ("ready", "never")
 class TaskCheck:
     """The result of a language task; ``problem`` is "" if the reply is usable.
 
-    ``requests`` is 2 if the first reply was cut, and ``usage`` is that of both. ``thought_tokens`` are the reasoning
-    tokens of the last reply, as far as the server reports them.
+    ``requests`` is 2 if the first reply was truncated and requested again, and ``usage`` is that of both.
+    ``thought_tokens`` are the reasoning tokens of the last reply, as far as the server reports them.
     """
 
     task: str
@@ -74,9 +73,10 @@ class ModelCheck:
     """The result for the model of a role; ``problem`` is "" if it works.
 
     ``seconds`` is None for language models, whose ``tasks`` have their own, and after an error. ``dimensions`` are
-    those of an embedder's vectors, ``refuses`` and ``thinking_tokens`` the detected capabilities of a chat model.
-    ``judged`` is the accuracy of the judge on the bundled cases, ``calibrated`` on the answers of data sets; if its
-    server fails before the end, ``problem`` names the missing data sets.
+    those of an embedder's vectors. ``refuses`` are the request parameters that the server of a chat model rejects, and
+    ``thinking_tokens`` the tokens that it uses for reasoning. ``judged`` is the accuracy of the judge on the bundled
+    cases, ``calibrated`` its accuracy on the answers of data sets; if its server fails before the end, ``problem``
+    names the missing data sets.
     """
 
     role: str
@@ -110,13 +110,15 @@ def check_models(
 ) -> tuple[ModelCheck, ...]:
     """Send the requests of a search to the model of every role, and to all models that ``space`` searches over.
 
-    A model with two roles is checked in each. ``on_start`` is called before the first request with the maximum number
-    of requests to servers and objects, to which truncated replies and refused parameters add. Capabilities and usable
-    replies are written to ``store``; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
+    A model with two roles is checked in each. ``given`` has the models passed as objects, by role. ``on_start`` is
+    called before the first request with the maximum number of requests to servers and to such objects, not counting
+    those repeated after a truncated reply or without a rejected parameter. Capabilities and usable replies are written
+    to ``store``; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
     ``calibrations`` are read from it.
 
     Raises:
-        UsageError: a name is unknown, or has an option that its model lacks; or chunks of ``space`` cannot overlap.
+        UsageError: a name is unknown, or has an option that its model lacks; or a chunk overlap of
+            ``space`` is not smaller than every chunk size.
     """
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
@@ -162,7 +164,9 @@ class _ModelChecker:
             one for one in self.models if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
         ]
         language_models = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
-        verdicts_per_judge = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
+        verdicts_per_judge = len(list_judge_requests()) * self._judge_cases + sum(
+            len(one.cases) for one in self._calibrations
+        )
         n_verdicts = verdicts_per_judge * sum(map(self._is_judge, outside))
         n_tasks = sum(len(self._tasks(one)) for one in language_models)
         return n_verdicts + n_tasks + len(outside) - len(language_models)
@@ -231,9 +235,9 @@ class _ModelChecker:
     def _check_tasks(
         self, model: LanguageModel | ChatModel, to_check: Sequence[Task[Any]]
     ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
-        """Request every task, and return the capabilities found.
+        """Send a request for every task, and return the results and the detected capabilities.
 
-        The first task is requested alone: if its server does not reply, the others are not sent.
+        The first request is sent alone: if the server does not reply, the others are not sent.
         """
         learner = find_learner(model)
         if learner is not None and self._store is not None:
@@ -276,7 +280,7 @@ class _ModelChecker:
             gateway.write_pending()
 
     def _check_task(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
-        """Request one task.
+        """Send the request of one task.
 
         Raises:
             ModelError: the server failed or rejected the request, and the task is ``alone``.

@@ -34,7 +34,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep, ExcludedQuestion
 from ragsmith.techniques.families import FAMILIES
 
-if TYPE_CHECKING:  # evaluations are in no fingerprint
+if TYPE_CHECKING:  # for annotations, which are not part of the fingerprint
     from ragsmith.evaluation.evaluation import Evaluation, Record
 
 

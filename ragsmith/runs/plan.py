@@ -54,7 +54,7 @@ from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Example
 
 SAMPLED_ANSWERS = 5_000
-"""Answers of all pipelines on the search questions of a simulation without races."""
+"""Approximate number of answers to search questions, over all pipelines, that a plan without races simulates."""
 
 MIN_SAMPLED_QUESTIONS = 15
 """Minimum number of search questions of a simulation without races."""
@@ -73,7 +73,7 @@ MAX_CACHED_REPLIES = 5_000
 
 
 Totals = dict[str, float | None]
-"""Sums by the names of fields; None for the cost without a price."""
+"""Sums over lines of a plan, by field; the cost is None if a price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +111,20 @@ class OptionalCost:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """The cost of a search, in all and for each of its optional ``choices``; ``notes`` are the assumptions by model.
+    """The total cost of a search, and the cost of each optional part (``choices``).
 
-    ``genomes`` is the number of pipelines, None without a simulation, if no model is costly; ``proposed`` is
-    the maximum number of those that the strategy proposes (``max_evaluations``). ``ranges`` has the minimum and maximum
-    of each of ``totals`` over the simulations. With races (``raced``) there is one simulation, and the range is that of
-    pruning every candidate one block of questions earlier or later.
+    ``notes`` has the assumptions by model. ``genomes`` is the number of pipelines, or None if no model is costly, as
+    nothing is simulated then; ``proposed`` is the maximum number of those that the strategy proposes
+    (``max_evaluations``). ``ranges`` has the minimum and maximum of each of ``totals`` over the simulations. With races
+    (``raced``) there is one simulation, and the range is that of pruning every candidate one block of questions earlier
+    or later.
 
     ``about_pipelines`` is the number of pipelines if the strategy uses up its budget and prunes none, and
-    ``about_made`` their answers, or rankings (``made``), on the search questions; the recommended pipeline, the
-    references of single options, the simplification and the test are left out. If latency is an objective, ``timed``
-    questions are answered once more, on separate lines. For a crossfit all numbers are those of one search times
-    ``searches``, and there are no ``choices``.
+    ``about_made`` the number of their outputs on the search questions: ``made`` says whether these are answers or
+    rankings. Both exclude the recommended pipeline, the reference pipelines of options that are probed alone, the
+    simplification of the winner and the test. If latency is an objective, ``timed`` is the number of questions that are
+    answered once more, with lines of their own. For a crossfit all numbers are those of one search times ``searches``,
+    and there are no ``choices``.
     """
 
     genomes: int | None
@@ -140,7 +142,7 @@ class SearchPlan:
     searches: int = 1
     proposed: int = 0
 
-    def times(self, searches: int) -> SearchPlan:
+    def for_searches(self, searches: int) -> SearchPlan:
         """Return an upper bound of the cost of several searches of this size, which may share requests."""
         scaled = _scale(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed"))
         return replace(
@@ -153,7 +155,7 @@ class SearchPlan:
 
     @property
     def totals(self) -> Totals:
-        """The sums over all lines, by the names of their fields; money is None if a price is not known."""
+        """The sums over all lines, by field; the cost is None if a price is not known."""
         return _totals(self.lines)
 
 
@@ -171,19 +173,19 @@ def _scale(row: Row, factor: int, names: Sequence[str]) -> Row:
 
 @dataclass(frozen=True)
 class _SimulatedExperiment(Experiment):
-    """An experiment with stub models, whose engines come from ``shared``."""
+    """An experiment with stub models; ``get_engine`` returns the engine of an experiment, which simulations share."""
 
-    shared: Callable[[Experiment], Engine] = field(kw_only=True)
+    get_engine: Callable[[Experiment], Engine] = field(kw_only=True)
 
     @property
     def loaded_models(self) -> Models:
         """The models of the engine."""
-        return self.shared(self).models
+        return self.get_engine(self).models
 
     @property
     def corpus(self) -> Corpus:
         """The corpus of the engine."""
-        return self.shared(self).corpus
+        return self.get_engine(self).corpus
 
     def engine(
         self,
@@ -195,7 +197,7 @@ class _SimulatedExperiment(Experiment):
         room: EvictionPolicy | None = None,
     ) -> Engine:
         """Return the shared engine for these chunks and models."""
-        return self.shared(self)
+        return self.get_engine(self)
 
 
 def plan(
@@ -211,15 +213,15 @@ def plan(
 ) -> SearchPlan:
     """Simulate a search on up to ``sample`` of its search questions and estimate the cost of all of them.
 
-    By default, ``sample`` is 100 with races, else more questions for fewer pipelines. ``latency`` is the seconds of a
-    request, by default as measured on replies in ``store``, and ``in_flight`` the number of requests at once, by
-    default that of the provider.
+    By default, ``sample`` is 100 with races; without races, it is larger the fewer pipelines are searched. ``latency``
+    is the seconds of a request, by default as measured on replies in ``store``, and ``in_flight`` the number of
+    concurrent requests, by default that of the provider.
     """
     settings = settings or RunSettings()
     if settings.verdict == CROSSFIT:
         held_out = replace(settings, verdict=HELD_OUT)
         one = plan(setup, space, store, held_out, prices=prices, latency=latency, in_flight=in_flight, sample=sample)
-        return one.times(settings.folds + 1)
+        return one.for_searches(settings.folds + 1)
     setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
     space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
@@ -283,7 +285,7 @@ def _build_plan(
     if settings.control != "none":
         uncontrolled = costs.lines(add_counts(*(one.search for one in simulations)), sampled)
     if settings.racing:
-        ranges = _pruning_ranges(lines, simulations[0].looks) if simulations[0].looks else {}
+        ranges = _pruning_ranges(lines, simulations[0].pruning_factors) if simulations[0].pruning_factors else {}
     else:
         shared = {asked: count for asked, count in counted.items() if asked[1] in collection_requests()}
         ranges = _simulation_ranges(
@@ -355,14 +357,14 @@ class _TimedRequests:
 class _Simulation:
     """The number of pipelines of a simulation, and the requests of the ``search`` and of the random ``control``.
 
-    ``looks`` are the factors by which the number of answers changes if every candidate is pruned one block of questions
-    earlier, or later.
+    ``pruning_factors`` are the factors by which the number of answers changes if every candidate is pruned one block of
+    questions earlier, or later.
     """
 
     pipelines: int
     search: RequestCounts
     control: RequestCounts
-    looks: tuple[float, float] | None = None
+    pruning_factors: tuple[float, float] | None = None
 
 
 class _Simulator:
@@ -415,7 +417,7 @@ class _Simulator:
             setup.checks_claims,
             chunk_overlap=setup.chunk_overlap,
             gap=setup.gap,
-            shared=self._engine,
+            get_engine=self._engine,
         )
         latency_of = partial(self._latency_of, simulated.with_searched_settings(self._space.settings))
         settings = replace(self._settings, control=control, time_limit=None)
@@ -426,7 +428,7 @@ class _Simulator:
         pipelines = len({key for key, _ in outcome.evaluations})
         record = load_record(self._scratch, outcome.key)
         assert record is not None
-        return _Simulation(pipelines, counts, {}, _look_factors(record, pipelines))
+        return _Simulation(pipelines, counts, {}, _pruning_factors(record, pipelines))
 
     def _engine(self, wanted: Experiment) -> Engine:
         """Return the engine with stub models for the chunks and models of an experiment."""
@@ -439,8 +441,8 @@ class _Simulator:
                 stub_models,
                 variant.loaded_models,
                 [chunk.text for chunk in chunks],
-                stored=self._stored,
-                raced=self._settings.racing is not None,
+                stored_calls=self._stored,
+                racing=self._settings.racing is not None,
                 languages=[chunk.language for chunk in chunks],
             )
             engine = Engine(variant.corpus, stubs(store=self._store, counts=self._counts), self._gateway)
@@ -495,8 +497,8 @@ class _Costs:
         return tuple(sorted(lines, key=lambda line: (line.model, -line.calls, line.request)))
 
 
-def _look_factors(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
-    """Return ``looks`` of `_Simulation`; None if no candidate was pruned."""
+def _pruning_factors(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
+    """Return ``pruning_factors`` of `_Simulation`; None if no candidate was pruned."""
     if not record.dropped or record.settings.racing is None:
         return None
     questions = len(record.split.search)
@@ -509,8 +511,8 @@ def _look_factors(record: RunRecord, pipelines: int) -> tuple[float, float] | No
     return (finished + sooner) / answers, (finished + later) / answers
 
 
-def _pruning_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
-    """Return the range of each total if the number of answers is multiplied by ``looks``."""
+def _pruning_ranges(lines: Sequence[PlanLine], factors: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """Return the range of each total if the number of answers is multiplied by ``factors``."""
     once = collection_requests()
     whole, answering = _totals(lines), _totals([line for line in lines if line.request not in once])
     calls, cached = answering["calls"] or 0, answering["cached"] or 0
@@ -519,7 +521,7 @@ def _pruning_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> di
         total, part = whole[name], answering[name]
         if total is not None and part is not None and calls:
             each = part * (calls + cached) / calls  # cached answers are not requested again
-            least, most = (total + (times - 1) * each for times in looks)
+            least, most = (total + (factor - 1) * each for factor in factors)
             ranges[name] = max(total - part, least), most
     return ranges
 
@@ -559,7 +561,7 @@ def _optional_costs(
             parts.append((family.purpose, f"--without {family.name}", requests))
     if is_chat_model(setup.loaded_models.judge):
         parts.append(("the judge", "--judge extractive", {JUDGE.name}))
-        parts.append(("claims checked", "--no-faithfulness", {CLAIMS.name, support_task(1).name}))
+        parts.append(("the faithfulness check", "--no-faithfulness", {CLAIMS.name, support_task(1).name}))
     for what, flag, requests in parts:
         if own := [line for line in lines if line.request in requests and line.calls]:
             sums: dict[str, Any] = {name: value for name, value in _totals(own).items() if name in RANGED_TOTALS}

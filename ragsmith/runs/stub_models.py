@@ -43,17 +43,17 @@ EMBED_COLLECTION, EMBED_QUERIES, SCORE_PASSAGES = (
 """Names of the requests to embedders and rerankers."""
 
 MAX_QUERY_TEXTS = 16
-"""Maximum number of texts of a request for queries; more are texts of the collection."""
+"""Maximum number of texts in a request that embeds queries; with more texts, a request embeds the collection."""
 
 PSEUDO_WORD_LETTERS = 8
 """Number of letters of a pseudo-word."""
 RELATED_WORDS = 8
-"""Words of the corpus that a rewritten query may use."""
+"""Number of words related to the question, one of which is appended to each rewritten query."""
 
 
 @dataclass
 class RequestCount:
-    """The sums of one kind of request to one model.
+    """Totals for one kind of request to one model.
 
     ``cached`` requests have a reply in the cache, ``needed`` ones have none. ``prompt_characters`` are the characters
     of the prompts of the needed ones, and ``reply_characters`` those of their replies by the embedded models;
@@ -77,10 +77,10 @@ RequestCounts = dict[tuple[str, str], RequestCount]
 """Counts by the id of the model and the name of the request."""
 
 
-def add_counts(*several: RequestCounts) -> RequestCounts:
+def add_counts(*summands: RequestCounts) -> RequestCounts:
     """Add up counts."""
     total: RequestCounts = {}
-    for counts in several:
+    for counts in summands:
         for asked, count in counts.items():
             total[asked] = total.get(asked, RequestCount()) + count
     return total
@@ -109,18 +109,18 @@ class _Stub(Generic[Real, Embedded]):
 class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
     """Stub of a chat model: replies from the cache if possible, and counts the other requests.
 
-    ``once`` names the tasks of the collection, ``searched`` those whose replies are queries, and ``stored`` has replies
-    of the model in the cache by task. If ``raced``, all scores are those of the embedded judge, as cached scores
-    would favour or penalise the answers that have them.
+    ``collection_tasks`` are the names of tasks that are performed once for a collection, ``query_tasks`` of those whose
+    replies are queries. ``cached_replies`` has the model's replies in the cache, by task. If ``racing``, all scores are
+    those of the embedded judge, as cached scores would favour or penalise the answers that have them.
     """
 
-    once: frozenset[str]
-    searched: frozenset[str]
-    stored: Mapping[str, Sequence[Json]]
-    raced: bool
+    collection_tasks: frozenset[str]
+    query_tasks: frozenset[str]
+    cached_replies: Mapping[str, Sequence[Json]]
+    racing: bool
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        """Return the cached reply, or perform the task by its classical method with a marked result."""
+        """Return the cached reply, or perform the task by its classical method and append a pseudo-word."""
         prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         count = self.count(task.name)
         key = completion_key(self.real.id, prompt, task.max_tokens, sample)
@@ -144,23 +144,25 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
 
     def _is_race_score(self, task: Task[T]) -> bool:
         """Whether the result of ``task`` is a judge's score in a race."""
-        return self.raced and task.name == JUDGE.name
+        return self.racing and task.name == JUDGE.name
 
     def _vary(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
         """Make ``result`` different for every prompt, as the replies of a chat model are."""
-        if task.name in self.once:
+        if task.name in self.collection_tasks:
             return result  # names of entities must stay the same
-        mark = _pseudo_word(prompt, sample)
-        if task.name not in self.searched or isinstance(result, bool | float):
-            decided = self._draw_verdict(task, result, mark)
-            return cast(T, _append_words(self._fit_reply_length(task, decided, mark, inputs), [mark]))
+        pseudo_word = _pseudo_word(prompt, sample)
+        if task.name not in self.query_tasks or isinstance(result, bool | float):
+            decided = self._draw_verdict(task, result, pseudo_word)
+            return cast(T, _append_words(self._fit_reply_length(task, decided, pseudo_word, inputs), [pseudo_word]))
         # different queries must retrieve different chunks: BM25 ignores a pseudo-word, which is in no document
         related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED_WORDS)
-        first = sum(map(ord, mark))
+        first = sum(map(ord, pseudo_word))
         words = [related[(first + i) % len(related)] for i in range(len(related))] or [""]
-        return cast(T, _append_words(_pad_queries(task, result, inputs), [f"{word} {mark}".strip() for word in words]))
+        return cast(
+            T, _append_words(_pad_queries(task, result, inputs), [f"{word} {pseudo_word}".strip() for word in words])
+        )
 
-    def _draw_verdict(self, task: Task[T], result: T, mark: str) -> T:
+    def _draw_verdict(self, task: Task[T], result: T, pseudo_word: str) -> T:
         """Draw a verdict from the cached replies, as further requests depend on it.
 
         The ``result`` of the embedded model and the verdict that leads to most requests are added to the cached
@@ -168,29 +170,29 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         """
         if task.name == JUDGE.name or not _is_verdict(result):
             return result
-        drawn = _draw([*self.stored.get(task.name, ()), _EMBEDDED, _COSTLIEST], mark)
+        drawn = _draw([*self.cached_replies.get(task.name, ()), _EMBEDDED, _COSTLIEST], pseudo_word)
         if drawn is _EMBEDDED:
             return result
         if drawn is _COSTLIEST:
-            return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (mark,))
+            return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (pseudo_word,))
         try:
             return task.parse(drawn)
         except ValueError:  # the reply to a task of that name with other inputs
             return result
 
-    def _fit_reply_length(self, task: Task[T], result: T, mark: str, inputs: Mapping[str, Input]) -> T:
+    def _fit_reply_length(self, task: Task[T], result: T, pseudo_word: str, inputs: Mapping[str, Input]) -> T:
         """Cut or repeat a text, or an answer with its sources, to the length of a cached reply.
 
         Without a cached reply, a text with a limit of words is cut to half of it: the embedded model uses up the limit,
         other models write any number of words up to it.
         """
-        known = self.stored.get(task.name)
+        known = self.cached_replies.get(task.name)
         if not known:
             most = inputs.get("words")
             if isinstance(result, str) and isinstance(most, int):
                 return cast(T, " ".join(result.split()[: most // 2]))
             return result
-        length = len(str(_draw(known, mark)))
+        length = len(str(_draw(known, pseudo_word)))
         if isinstance(result, str):
             return cast(T, _fit_length(result, length))
         if isinstance(result, tuple) and result and isinstance(result[0], str) and not _is_verdict(result):
@@ -202,9 +204,9 @@ _EMBEDDED, _COSTLIEST = object(), object()
 """Placeholders for the verdict of the embedded model, and for the one that leads to most requests."""
 
 
-def _draw(pool: Sequence[T], mark: str) -> T:
-    """Return an element of ``pool``, determined by ``mark``."""
-    return pool[sum(map(ord, mark)) % len(pool)]
+def _draw(pool: Sequence[T], pseudo_word: str) -> T:
+    """Return an element of ``pool``, determined by ``pseudo_word``."""
+    return pool[sum(map(ord, pseudo_word)) % len(pool)]
 
 
 def _fit_length(text: str, length: int) -> str:
@@ -225,12 +227,12 @@ def _pseudo_word(prompt: str, sample: int) -> str:
     return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
 
-def _append_words(result: Any, marks: Sequence[str]) -> Any:
+def _append_words(result: Any, pseudo_words: Sequence[str]) -> Any:
     """Append a pseudo-word to every text in ``result``; numbers and verdicts are unchanged."""
     if isinstance(result, str):
-        return f"{result} {marks[0]}" if result else result
+        return f"{result} {pseudo_words[0]}" if result else result
     if isinstance(result, tuple):
-        return tuple(_append_words(item, [marks[i % len(marks)]]) for i, item in enumerate(result))
+        return tuple(_append_words(item, [pseudo_words[i % len(pseudo_words)]]) for i, item in enumerate(result))
     return result
 
 
@@ -279,16 +281,16 @@ def stub_models(
     real: Models,
     texts: Sequence[str],
     store: CallStore,
-    stored: Mapping[str, Sequence[StoredCall]],
+    stored_calls: Mapping[str, Sequence[StoredCall]],
     counts: RequestCounts,
     *,
-    raced: bool,
+    racing: bool,
     languages: Sequence[str] = (),
 ) -> Models:
     """Replace the models ``real`` for a collection of ``texts`` by stubs that add their requests to ``counts``.
 
-    ``languages`` are those of the texts if they are not all English. ``stored`` has replies in the cache by the id of
-    the model; ``raced`` is whether candidates are raced.
+    ``languages`` are those of the texts if they are not all English. ``stored_calls`` has the calls in the cache by
+    the id of the model; ``racing`` is whether candidates are raced.
     """
     embedder = WordLlamaEmbedder()
     embedded = ExtractiveModel(texts, embedder, languages)
@@ -300,9 +302,9 @@ def stub_models(
         if not is_chat_model(model):
             return embedded
         by_task: dict[str, list[Json]] = {}
-        for call in stored.get(model.id, ()):
+        for call in stored_calls.get(model.id, ()):
             by_task.setdefault(call.task, []).append(call.value)
-        return _ChatStub(model, embedded, store, counts, *task_names, by_task, raced)
+        return _ChatStub(model, embedded, store, counts, *task_names, by_task, racing)
 
     return Models(
         language_model=language_model(real.language_model),

@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from ragsmith.errors import StoreError, WrongStore
 from ragsmith.models.calls import Json
 from ragsmith.store.engine import (
+    check_is_cache,
     create_file,
     enter_wal,
     file_engine,
@@ -23,9 +24,8 @@ from ragsmith.store.engine import (
     leave_wal_if_unused,
     log_path,
     parse_location,
-    refuse_foreign,
+    redacted_url,
     server_engine,
-    shown_url,
     take_advisory_lock,
     translate_errors,
 )
@@ -89,7 +89,7 @@ class Database:
         parsed = parse_location(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
-            database = cls(engine, shown_url(parsed), read_only=read_only)
+            database = cls(engine, redacted_url(parsed), read_only=read_only)
         else:
             with translate_errors(str(parsed)):
                 database = cls._open_file(parsed, read_only, timeout)
@@ -107,7 +107,7 @@ class Database:
             if read_only:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
-        refuse_foreign(path)
+        check_is_cache(path)
         is_log_missing = not read_only and lacks_log(path, timeout=timeout)
         engine = (
             _read_only_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
@@ -125,7 +125,7 @@ class Database:
         if self.read_only:
             raise WrongStore(f"{self.name} holds no cache: run a search first or name another cache")
         with self.writing() as connection:
-            _refuse_foreign_content(connection, self.name)
+            _check_content_is_cache(connection, self.name)
             create_tables(connection, self.name)
 
     def _begin_log(self, path: Path, timeout: float) -> None:
@@ -289,8 +289,8 @@ def _read_only_engine(path: Path, timeout: float) -> Engine:
     return engine
 
 
-def _refuse_foreign_content(connection: Connection, name: str) -> None:
-    """Repeat the check of `refuse_foreign` within a write transaction."""
+def _check_content_is_cache(connection: Connection, name: str) -> None:
+    """Repeat the check of `check_is_cache` within a write transaction."""
     if connection.dialect.name != "sqlite":
         return
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()

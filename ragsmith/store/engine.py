@@ -72,14 +72,14 @@ def parse_location(location: str | Path | URL) -> Path | URL:
         if url.get_backend_name() in ("postgresql", "postgres"):
             return url.set(drivername="postgresql+psycopg")
         if url.get_backend_name() != "sqlite" or url.query:
-            raise WrongStore(f"{shown_url(url)} cannot hold the cache: name a file or a postgresql:// URL")
+            raise WrongStore(f"{redacted_url(url)} cannot hold the cache: name a file or a postgresql:// URL")
         path = Path(url.database or ":memory:")
     if str(path) in (":memory:", "."):
         raise WrongStore(f"{location!s} names no file, and the cache must outlive the process: name a file")
     return path
 
 
-def shown_url(url: URL) -> str:
+def redacted_url(url: URL) -> str:
     """Return a URL without the password in its authority or query."""
     base = url.set(query={}).render_as_string(hide_password=True)
     return base + redacted(url.render_as_string(hide_password=True).removeprefix(base))
@@ -102,9 +102,11 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: Any, options: Any) -> Any:
-        refused = dialect.loaded_dbapi.OperationalError
+        error_type = dialect.loaded_dbapi.OperationalError
         patience = SERVER_TIMEOUT_FACTOR * timeout
-        return _connect_when_free(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **options))
+        return _connect_when_free(
+            redacted_url(url), patience, error_type, lambda: dialect.connect(*arguments, **options)
+        )
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
@@ -126,7 +128,7 @@ def _is_error(record: logging.LogRecord) -> bool:
     return error is None or isinstance(error, Exception)
 
 
-def _connect_when_free(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
+def _connect_when_free(name: str, patience: float, error_type: type[Exception], connect: Callable[[], T]) -> T:
     """Call ``connect`` and retry for up to ``patience`` seconds while the server is at its connection limit."""
     started = time.monotonic()
     pause = PAUSE_SECONDS
@@ -134,7 +136,7 @@ def _connect_when_free(name: str, patience: float, refused: type[Exception], con
     while True:
         try:
             return connect()
-        except refused as error:
+        except error_type as error:
             waited = time.monotonic() - started
             if waited > patience or not any(reason in str(error) for reason in CONNECTION_LIMIT_ERRORS):
                 raise
@@ -220,7 +222,7 @@ def create_file(path: Path) -> None:
         ) from error
 
 
-def refuse_foreign(path: Path) -> None:
+def check_is_cache(path: Path) -> None:
     """Raise WrongStore if ``path`` is not a cache, without changing the file or its folder.
 
     The file is read through SQLite as immutable, as opening and closing it directly would release the locks of other
@@ -235,7 +237,7 @@ def refuse_foreign(path: Path) -> None:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
-            return  # another process may be writing: the locked read that follows decides
+            return  # another process may be writing; the check is repeated under a lock
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
             raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
         raise WrongStore(f"{path} cannot be opened ({error}): make it readable or name another cache") from error

@@ -80,7 +80,7 @@ def rank(population: Members, n: int, rng: Random) -> Parents:
 def compute_roulette_weights(scores: Sequence[float | None]) -> list[float]:
     """Return the scores, shifted to a minimum of 0 if any is negative; members without a score have weight 0.
 
-    If all weights are 0, scored members have equal weights; without scored members, all members have.
+    If all weights are 0, scored members have equal weights; if no member has a score, all members have equal weights.
     """
     valid = [score for score in scores if score is not None]
     shift = min([0.0, *valid])

@@ -9,7 +9,7 @@ from ragsmith.errors import Notice, UsageError
 
 
 def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
-    """Write a file atomically, with the line ends of ``text``; create its folder if needed.
+    """Write a file atomically, with the line endings of ``text``; create its folder if needed.
 
     With ``warn``, a `Notice` is issued if a file with different content is replaced.
 

@@ -82,8 +82,11 @@ def test_what_cannot_be_imported_is_refused_in_a_sentence(
 ) -> None:
     source = published(tmp_path / "published", **files)
     shown = ragsmith("dataset", "import", source, "-o", tmp_path / "mine", *options)
-    assert (shown.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
-    assert said in shown.err
+    assert (shown.code, shown.out) == (2, "")
+    error, *advice = shown.err.splitlines()
+    assert said in error
+    assert len(advice) <= 1
+    assert all("--format" in line for line in advice)  # if no format was recognised
     assert not (tmp_path / "mine").exists()
 
 
@@ -195,7 +198,7 @@ def test_what_a_check_found_is_said_though_its_page_cannot_be_written(ragsmith: 
     assert shown.code == 2
     assert "workshop" in shown.out
     assert "bm25" in shown.out
-    assert str(tmp_path / "reports" / "check.html") in shown.err
+    assert f"{tmp_path / 'reports'} is a file, so that nothing can be written in it" in shown.err
 
 
 @pytest.mark.processes

@@ -131,11 +131,11 @@ def test_a_planted_interaction_is_found_where_it_was_planted_and_nowhere_else(
     by_parts = {one.options: one for one in found.interactions}
     both = by_parts["query_expansion: hyde", "retrieval: bm25"]
     assert both.beyond.mean == pytest.approx(1.5 * planted.mean())
-    assert both.beyond.shown
+    assert both.beyond.excludes_zero
     assert found.interactions[0].beyond.mean == pytest.approx(1.5 * planted.mean())
     for options, one in by_parts.items():
         if "query_expansion: hyde" not in options or "retrieval: bm25" not in options:
-            assert not one.beyond.shown
+            assert not one.beyond.excludes_zero
     # a part that gains by another's being there is worth more in the winner than alone
     worth = {one.option: one.worth["fitness"].mean for one in found.outs}
     assert worth["hyde"] == pytest.approx(1.5 * (effects["hyde"] + planted).mean())
@@ -171,7 +171,7 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     terms = Terms.from_evaluations([first, *others], Fitness())
     found = compute_ablation(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     worth = found.outs[0].worth["fitness"]
-    assert (worth.mean > 0, worth.shown, worth.groups) == (True, known, groups)
+    assert (worth.mean > 0, worth.excludes_zero, worth.groups) == (True, known, groups)
     assert (worth.low is None) is (worth.high is None) is not known
     table = run_tables.parts_table(found)
     assert any("(too few groups)" in cell for row in table.cells for cell in row) is not known

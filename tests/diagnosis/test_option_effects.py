@@ -93,7 +93,7 @@ def test_groups_of_questions_make_it_less_sure_and_one_group_says_nothing() -> N
     assert grouped.gain.error > 2 * alone.gain.error
     assert (grouped.gain.low, grouped.gain.high) == (None, None)  # five groups are too few for an interval
     [one] = estimate_option_effects(listed, Fitness(), Clusters((QUESTIONS,)))
-    assert (one.gain.low, one.gain.high, one.gain.error, one.gain.shown) == (None, None, 0, False)
+    assert (one.gain.low, one.gain.high, one.gain.error, one.gain.excludes_zero) == (None, None, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_where_nothing_differs_an_interval_is_rarely_clear_of_0_however_unequal_
         lifts = np.repeat(draw.normal(0, 0.05, len(sizes)), sizes) + draw.normal(0, 0.02, len(QUESTIONS))
         effects = {"hyde": lifts}
         listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
-        shown += estimate_option_effects(listed, Fitness(), clusters)[0].gain.shown
+        shown += estimate_option_effects(listed, Fitness(), clusters)[0].gain.excludes_zero
     assert shown / worlds < rare
 
 

@@ -47,17 +47,17 @@ def test_the_mean_and_its_interval_are_those_of_the_formulas(case: tuple[list[fl
     assert found is not None
     mean, between, reach = by_matrices(means, errors)
     assert found.mean == pytest.approx(mean, abs=1e-9)
-    assert found.between**2 == pytest.approx(between, abs=1e-9)
+    assert found.between_sd**2 == pytest.approx(between, abs=1e-9)
     assert (found.low, found.high) == pytest.approx((mean - reach, mean + reach), abs=1e-8)
     assert found.agree == sum(np.sign(means) * np.sign(found.mean) > 0)
-    assert found.shown == (abs(found.mean) > found.high - found.mean)
+    assert found.excludes_zero == (abs(found.mean) > found.high - found.mean)
 
 
 def test_the_trials_of_bcg_come_out_as_published() -> None:
     found = pool_estimates(RISKS, np.sqrt(VARIANCES).tolist())
     assert found is not None
     assert found.mean == pytest.approx(-0.714, abs=1e-3)
-    assert found.between**2 == pytest.approx(0.309, abs=1e-3)
+    assert found.between_sd**2 == pytest.approx(0.309, abs=1e-3)
     assert (found.agree, found.datasets) == (11, 13)
 
 
@@ -67,7 +67,7 @@ def test_a_data_set_on_which_nothing_differs_is_not_infinitely_sure() -> None:
     assert found is not None
     assert sure is not None
     # 0.001 is the mean of 0.0004 and 0.0016
-    assert (found.mean, found.low, found.between) == pytest.approx((sure.mean, sure.low, sure.between))
+    assert (found.mean, found.low, found.between_sd) == pytest.approx((sure.mean, sure.low, sure.between_sd))
     assert found.unchanged == 1
     nothing = pool_estimates([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     assert nothing is not None

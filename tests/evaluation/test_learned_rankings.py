@@ -105,7 +105,7 @@ def test_fitted_weights_are_kept_and_read_back(wrong: Experiment, store: Store, 
     candidate = pipeline(**FITTED)
     (first,) = evaluated(wrong, watched, candidate)  # type: ignore[arg-type]
     assert len(watched.put) == 1
-    assert store.fits(watched.put) == {watched.put[0]: fit_of(first.candidate).plain()}
+    assert store.fits(watched.put) == {watched.put[0]: fit_of(first.candidate).to_dict()}
     (second,) = evaluated(wrong, watched, candidate)  # type: ignore[arg-type]
     assert len(watched.put) == 1
     assert (second.key, second.candidate, second.records) == (first.key, first.candidate, first.records)

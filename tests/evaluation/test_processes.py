@@ -284,6 +284,34 @@ def test_a_process_without_threads_is_copied_and_no_other(
     run_script(tmp_path, SAME, tiny_folder, kind, thread)
 
 
+FAILING_AGAIN = """
+        from pathlib import Path
+        from ragsmith.errors import RagsmithError
+        from ragsmith.plugins import load_file
+        file = Path(__file__).with_name("only_once.py")
+        file.write_text(
+            "from pathlib import Path\\n"
+            "marker = Path(__file__).with_suffix('.loaded')\\n"
+            "if marker.exists():\\n"
+            "    raise RuntimeError('loaded twice')\\n"
+            "marker.touch()\\n"
+        )
+        load_file(file)
+        begin_a_thread()  # so that workers are new interpreters
+        try:
+            with ProcessRunner(setup, setup.engine(), 2) as runner:
+                all_of(runner, candidates[:1])
+        except RagsmithError as error:
+            assert "only_once.py cannot be imported" in str(error) and "loaded twice" in str(error), error
+        else:
+            raise AssertionError("the workers answered")
+"""
+
+
+def test_a_user_file_that_workers_cannot_load_ends_the_run_with_its_error(tmp_path: Path, tiny_folder: Path) -> None:
+    run_script(tmp_path, FAILING_AGAIN, tiny_folder)
+
+
 LARGE = """
         def asked_here(runner):
             return sum(engine.requested for engine in runner.engines)

@@ -21,7 +21,7 @@ from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
-from ragsmith.exported.writing import dataset_location, run_setup, winner_yaml, write_winner
+from ragsmith.exported.writing import dataset_location, load_run_experiment, winner_yaml, write_winner
 from ragsmith.models.vector_stores import from_relative_address, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
@@ -342,9 +342,9 @@ def test_the_latest_finished_search_is_found(
     found: tuple[Store, RunOutcome], tiny_folder: Path, tiny_setup: Experiment
 ) -> None:
     store, outcome = found
-    key, setup = run_setup(store, str(tiny_folder))
+    key, setup = load_run_experiment(store, str(tiny_folder))
     assert (key, setup) == (outcome.key, tiny_setup)
-    assert run_setup(store, str(tiny_folder), outcome.key[:8])[0] == outcome.key
+    assert load_run_experiment(store, str(tiny_folder), outcome.key[:8])[0] == outcome.key
 
 
 def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
@@ -363,18 +363,18 @@ def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
         store.update_run(key, state, record.to_dict())
         for named in (None, key[:8]):
             with pytest.raises(UsageError) as refused:
-                run_setup(store, str(tiny_folder), named)
+                load_run_experiment(store, str(tiny_folder), named)
             assert str(refused.value).startswith(f"the search {key[:12]} on 'island' {said}")
     with pytest.raises(UsageError, match="no search 'ffff' on 'island' is in the cache"):
-        run_setup(store, str(tiny_folder), "ffff")
+        load_run_experiment(store, str(tiny_folder), "ffff")
 
 
 def test_a_search_that_is_not_there_is_named(found: tuple[Store, RunOutcome], tiny_folder: Path, store: Store) -> None:
     with pytest.raises(UsageError, match="the cache has no search on 'island'"):
-        run_setup(store, str(tiny_folder))
+        load_run_experiment(store, str(tiny_folder))
     with pytest.raises(UsageError):
-        run_setup(found[0], str(tiny_folder), "ffff")
-    _, setup = run_setup(found[0], str(tiny_folder))
+        load_run_experiment(found[0], str(tiny_folder), "ffff")
+    _, setup = load_run_experiment(found[0], str(tiny_folder))
     with pytest.raises(UsageError, match="no winner yet"):
         winner_yaml(store, "nothing", setup, Path())
 

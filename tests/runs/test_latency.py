@@ -358,7 +358,7 @@ class Stopwatch:
 
     asked: list[str] = field(default_factory=list)
 
-    def timed(self, candidate: Any, question: str) -> float:
+    def measure_seconds(self, candidate: Any, question: str) -> float:
         self.asked.append(question)
         return 60.0 * len(self.asked)
 
@@ -368,13 +368,13 @@ def test_searches_that_begin_with_other_questions_leave_each_other_what_they_mea
     names = tuple("abcdefgh")
     evaluation = Evaluation("key", (), names, {name: {} for name in names}, {})
     forwards, backwards = (Latencies(watch, store, "machine", order) for order in (names, names[::-1]))
-    assert forwards.of(evaluation) == 180.0
-    assert backwards.of(evaluation) == 360.0  # of 4 and 5 minutes from before, and 6, 7 and 8
+    assert forwards.get_median(evaluation) == 180.0
+    assert backwards.get_median(evaluation) == 360.0  # of 4 and 5 minutes from before, and 6, 7 and 8
     assert watch.asked == [*"abcde", *"hgf"]
-    assert (forwards.of(evaluation), backwards.of(evaluation)) == (180.0, 360.0)
+    assert (forwards.get_median(evaluation), backwards.get_median(evaluation)) == (180.0, 360.0)
     assert len(watch.asked) == 8
     unanswered = replace(evaluation, records={}, failures={name: {} for name in names})
-    assert forwards.of(unanswered) is None
+    assert forwards.get_median(unanswered) is None
 
 
 def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:

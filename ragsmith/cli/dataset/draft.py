@@ -17,7 +17,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
-from ragsmith.cli.interrupts import INTERRUPTED, NO_RESULT, NOT_YET_WRITTEN, interrupted_with
+from ragsmith.cli.interrupts import EXIT_INTERRUPTED, NO_RESULT, NOT_YET_WRITTEN, interrupt_message
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -90,7 +90,7 @@ def draft(
     as_json: JsonOption = False,
 ) -> None:
     """Draft questions with answers and evidence by a chat model; the same command resumes."""
-    with interrupted_with(NOT_YET_WRITTEN):
+    with interrupt_message(NOT_YET_WRITTEN):
         drafted = ragsmith.draft_questions(
             folder,
             questions=questions,
@@ -109,13 +109,13 @@ def draft(
     show_result(as_json, _drafted_json(drafted), lambda: _print_drafted(drafted, questions))
     if drafted.paused:
         print_stderr(f"paused: {drafted.paused}.")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _print_plan(plan: DraftingPlan) -> None:
     print_stderr(
-        f"{plan.wanted:,} drafts are needed, from {plan.passages:,} passages: {plan.least:,} requests if all pass, "
-        f"at most {plan.most:,}, not counting server errors; requests in the cache are not sent"
+        f"{plan.wanted:,} drafts are needed, from {plan.passages:,} passages: {plan.min_requests:,} requests if "
+        f"all pass, at most {plan.max_requests:,}, not counting server errors; requests in the cache are not sent"
     )
 
 
@@ -249,7 +249,7 @@ def check(
 
     data = ragsmith.load_dataset(dataset)
     page = html or REPORTS / data.name / "check.html"
-    with interrupted_with(NO_RESULT):
+    with interrupt_message(NO_RESULT):
         result = ragsmith.check_dataset(
             data,
             only=only or (),

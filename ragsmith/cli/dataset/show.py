@@ -15,7 +15,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
-from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
+from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
 from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DatasetError, Notice, UsageError
@@ -174,7 +174,7 @@ def init(
         if number and number % FILES_PER_LINE == 0 and not as_json:
             print_stderr(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
-    with interrupted_with(NOTHING_WRITTEN):
+    with interrupt_message(NOTHING_WRITTEN):
         report = ragsmith.init_dataset(folder, output, on_file=report_progress)
     show_result(as_json, report.to_dict(), lambda: _print_intake(report))
 

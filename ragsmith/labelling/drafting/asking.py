@@ -71,37 +71,37 @@ class DraftingFailure:
 
 @dataclass(frozen=True, slots=True)
 class DraftingPlan:
-    """Bounds of the number of requests of drafting: ``least`` if each draft passes, and ``most`` without retries.
+    """Bounds of the number of requests: ``min_requests`` if each draft passes, and ``max_requests`` without retries.
 
     Requests are retried after an error of the server, or if a reply was truncated.
     """
 
     wanted: int
     passages: int
-    least: int
-    most: int
+    min_requests: int
+    max_requests: int
 
 
 @dataclass(frozen=True, slots=True)
 class DraftingRequest:
-    """Drafting method applied to a passage; ``shown`` are the passages in the prompt, which may include another one."""
+    """Drafting method applied to a passage; ``passages`` are those in the prompt, which may include another one."""
 
     method: DraftingMethod
-    shown: tuple[Chunk, ...]
+    passages: tuple[Chunk, ...]
 
     @property
     def inputs(self) -> dict[str, Input]:
         """Values of the placeholders of the prompt."""
-        texts = tuple(chunk.text for chunk in self.shown)
-        title = " and ".join(dict.fromkeys(_full_title(chunk) for chunk in self.shown))
+        texts = tuple(chunk.text for chunk in self.passages)
+        title = " and ".join(dict.fromkeys(_full_title(chunk) for chunk in self.passages))
         return {"title": title, "texts": texts} if len(texts) > 1 else {"title": title, "text": texts[0]}
 
-    def drafts(self, written: Iterable[DraftReply], model: str) -> list[Draft]:
+    def to_drafts(self, replies: Iterable[DraftReply], model: str) -> list[Draft]:
         """Return the drafts in a reply."""
         found = []
-        for reply in written:
-            quotes = tuple(dict.fromkeys(make_quote(self.shown[number - 1], text) for number, text in reply.quotes))
-            method, passage = self.method, self.shown[0].span
+        for reply in replies:
+            quotes = tuple(dict.fromkeys(make_quote(self.passages[number - 1], text) for number, text in reply.quotes))
+            method, passage = self.method, self.passages[0].span
             draft = Draft(reply.question, reply.answer, quotes, method.type, method.name, passage)
             found.append(replace(draft, answerable=method.answerable, model=model, prompt=method.digest))
         return found
@@ -130,8 +130,8 @@ def plan_requests(passages: Iterable[Chunk], links: Links, methods: Sequence[Dra
 class ModelDrafting:
     """Drafts and checks questions with a chat model through a gateway; a context manager.
 
-    ``failures`` are the requests without a reply; ``paused`` is the reason why no more requests are sent, or "".
-    ``at_once`` is the number of threads; the provider limits the number of concurrent requests to the server. On an
+    ``failures`` are the requests without a reply; ``pause_reason`` is why no more requests are sent, or "".
+    ``n_threads`` is the number of threads; the provider limits the number of concurrent requests to the server. On an
     error or Ctrl-C no more requests are sent, and those in flight are cancelled.
     """
 
@@ -141,20 +141,20 @@ class ModelDrafting:
         gateway: Gateway,
         methods: Sequence[DraftingMethod],
         *,
-        at_once: int = MAX_BATCH_DRAFTS,
+        n_threads: int = MAX_BATCH_DRAFTS,
         retry_failed: bool = False,
         on_plan: Callable[[DraftingPlan], None] | None = None,
     ) -> None:
         self.gateway = gateway
         self.failures: list[DraftingFailure] = []
-        self.paused = ""
+        self.pause_reason = ""
         self._model = model
         self._methods = methods
-        self._at_once = at_once
+        self._n_threads = n_threads
         self._samples = 1 + N_RETRY_SAMPLES * retry_failed
         self._answered = False
         self._on_plan = on_plan or (lambda plan: None)
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="ragsmith-draft")
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ragsmith-draft")
 
     def __enter__(self) -> ModelDrafting:
         return self
@@ -166,17 +166,17 @@ class ModelDrafting:
 
     @property
     def name(self) -> str:
-        """Name of the model in rows."""
+        """Name of the model in the rows of its drafts."""
         return self._model.id.partition("@")[0]
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
+    def make_drafter(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
         """Return a function that drafts from passages.
 
         It sends requests in waves of at most half of the ``wanted`` drafts, so that few are unnecessary.
         """
-        wave = max(min(math.ceil(wanted / MAX_QUESTIONS / 2), self._at_once), MIN_WAVE_REQUESTS)
+        wave = max(min(math.ceil(wanted / MAX_QUESTIONS / 2), self._n_threads), MIN_WAVE_REQUESTS)
 
-        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
+        def draft_from(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             read = list(passages)
             requests = plan_requests(read, Links(material), self._methods)
             least = min(math.ceil(wanted / MAX_QUESTIONS), len(requests)) + N_CHECKS * min(
@@ -185,18 +185,18 @@ class ModelDrafting:
             most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + N_CHECKS * MAX_QUESTIONS)
             self._on_plan(DraftingPlan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
-                if self.paused:
+                if self.pause_reason:
                     return
                 asked = requests[first : first + wave]
-                replies = self._all([(one.method.task, one.inputs, one.shown[0].id) for one in asked])
-                drafts = [one.drafts(reply or (), self.name) for one, reply in zip(asked, replies, strict=True)]
+                replies = self._all([(one.method.task, one.inputs, one.passages[0].id) for one in asked])
+                drafts = [one.to_drafts(reply or (), self.name) for one, reply in zip(asked, replies, strict=True)]
                 for turn in zip_longest(*drafts):
                     yield from (draft for draft in turn if draft is not None)
 
-        return drafting
+        return draft_from
 
-    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
-        """Return each of ``drafts`` or its rejection; None if it could not be checked, see ``failures``."""
+    def check(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
+        """Check ``drafts``: return each one or its rejection; None if it could not be checked, see ``failures``."""
         found: list[Draft | RejectedDraft | None] = list(drafts)
         places = [place for place, draft in enumerate(drafts) if draft.answerable]
         asked = [(CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
@@ -239,7 +239,7 @@ class ModelDrafting:
                     self.failures.append(DraftingFailure(task.name, about, error.kind, str(error)))
                     found.append(None)
                 case BudgetExhausted() as error:
-                    self.paused = str(error)
+                    self.pause_reason = str(error)
                     found.append(None)
                 case reply:
                     self._answered = True

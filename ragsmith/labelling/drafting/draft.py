@@ -59,20 +59,20 @@ class Draft:
     @property
     def id(self) -> str:
         """Identifier of its row, a digest of the content, which is the same on every machine."""
-        return f"draft-{digest('draft', self.question, self.answer, self._quoted)[:12]}"
+        return f"draft-{digest('draft', self.question, self.answer, self._quotations)[:12]}"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Keys by which a rejected draft is recognised: its question, and its content whatever its wording."""
-        return question_key(self.question), content_key(self.method, self.question, self.answer, self._quoted)
+        """Keys that identify duplicates of a rejected draft: from its question, and from its answer and quotations."""
+        return question_key(self.question), content_key(self.method, self.question, self.answer, self._quotations)
 
     @property
-    def names(self) -> frozenset[str]:
+    def all_keys(self) -> frozenset[str]:
         """All keys of its row: those of `keys`, its identifier, and the key of its content without an answer."""
-        return frozenset((*self.keys, self.id, content_key(self.method, self.question, "", self._quoted)))
+        return frozenset((*self.keys, self.id, content_key(self.method, self.question, "", self._quotations)))
 
     @property
-    def _quoted(self) -> tuple[str, ...]:
+    def _quotations(self) -> tuple[str, ...]:
         return tuple(quote.text for quote in self.quotes)
 
 
@@ -81,9 +81,9 @@ def question_key(question: str) -> str:
     return f"asks {normalise_answer(question)}"
 
 
-def content_key(method: str, question: str, answer: str, quoted: tuple[str, ...]) -> str:
-    """Return a key of the content of a draft: of its answer and quotations, or of its question without quotations."""
-    return f"about {digest('content', method, answer, quoted)}" if quoted else question_key(question)
+def content_key(method: str, question: str, answer: str, quotations: tuple[str, ...]) -> str:
+    """Return a key of a draft that is made from its answer and quotations, or from its question without quotations."""
+    return f"about {digest('content', method, answer, quotations)}" if quotations else question_key(question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +99,28 @@ _QUOTED_LINE_BREAK = re.compile(r"\n[^\S\n]*> ?")
 """Line break with the prefix of quoted lines in prompts."""
 
 
-def locate_quotes(draft: Draft, material: DraftingCorpus) -> Draft | str:
+def locate_quotes(draft: Draft, corpus: DraftingCorpus) -> Draft | str:
     """Return the draft with located quotations, or the reason why a quotation cannot be located.
 
     A quotation must occur exactly once in the passage of the draft, or else exactly once in its document.
     """
     quotes: list[DraftQuote] = []
     for quote in draft.quotes:
-        found = _locate_quote(quote, draft, material)
+        found = _locate_quote(quote, draft, corpus)
         if isinstance(found, str):
             return found
         quotes.append(found)
     if draft.answerable and not quotes:
         return "it has an answer but no quotation"
     if not draft.answerable and quotes:
-        return "it has no answer in the documents and quotes them"
+        return "it is marked as unanswerable but quotes the documents"
     if len({quote.span for quote in quotes}) < len(quotes):
         return "it quotes the same words twice"
     return replace(draft, quotes=tuple(quotes))
 
 
-def _locate_quote(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQuote | str:
-    document = material.documents.get(quote.doc)
+def _locate_quote(quote: DraftQuote, draft: Draft, corpus: DraftingCorpus) -> DraftQuote | str:
+    document = corpus.documents.get(quote.doc)
     if document is None:
         return f"it quotes {quote.doc!r}, which is not a document"
     if not quote.text.strip():
@@ -139,9 +139,9 @@ def _locate_quote(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> 
 
 
 def locate_in_passage(passage: Chunk, quote: str) -> tuple[int, int] | None:
-    """Return the position of ``quote`` in the document of ``passage``; None unless it occurs there exactly once.
+    """Return the start and end of ``quote`` in the document of ``passage``, or None.
 
-    White space may differ.
+    The passage must contain it exactly once; white space may differ.
     """
     exact = [match.start() for match in re.finditer(re.escape(quote), passage.text)]
     if len(exact) == 1:
@@ -156,7 +156,10 @@ def locate_in_passage(passage: Chunk, quote: str) -> tuple[int, int] | None:
 
 
 def make_quote(passage: Chunk, quote: str) -> DraftQuote:
-    """Return the quotation as the document has it, located; as the model wrote it if its position is not unique."""
+    """Return the located quotation in the wording of the document.
+
+    If it does not occur exactly once in ``passage``, return it as the model wrote it, without a position.
+    """
     place = locate_in_passage(passage, quote)
     if place is None:
         return DraftQuote(passage.doc, quote)
@@ -166,7 +169,7 @@ def make_quote(passage: Chunk, quote: str) -> DraftQuote:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRows:
-    """Current contents of a file of rows: its text, and its objects in order."""
+    """Contents of a JSON Lines file of questions: its text, and its rows in order."""
 
     text: str
     records: tuple[Mapping[str, object], ...]
@@ -185,12 +188,12 @@ class QuestionRows:
 
     @property
     def keys(self) -> set[str]:
-        """Keys of drafts of the same question or content."""
+        """Keys of the rows, by which duplicate drafts are detected."""
         return collect_keys(self.records)
 
 
 def read_rows(path: Path) -> QuestionRows:
-    """Read a file of rows; a missing file has none.
+    """Read a JSON Lines file of questions; a missing file has no rows.
 
     Raises:
         DatasetError: some lines are not JSON objects.
@@ -202,12 +205,12 @@ def read_rows(path: Path) -> QuestionRows:
 
 
 def add_rows(
-    path: Path, rows: Sequence[Mapping[str, object]], drafts: int | None = None
+    path: Path, rows: Sequence[Mapping[str, object]], max_drafts: int | None = None
 ) -> Sequence[Mapping[str, object]]:
     """Append ``rows`` to the file by rewriting it; return the rows that were added.
 
-    As other processes may have added rows, those whose keys are already in the file are left out, and rows are added
-    until the file has ``drafts`` drafted ones. If no rows are added, the file is not written.
+    As other processes may have added rows, those whose keys are already in the file are left out, and the file gets at
+    most ``max_drafts`` drafted rows. If no rows are added, the file is not written.
     """
     if not rows:
         return []
@@ -215,8 +218,8 @@ def add_rows(
         before = read_rows(path)
         keys = before.keys
         new = [row for row in rows if keys.isdisjoint(_iter_keys(row))]
-        if drafts is not None:
-            new = new[: max(drafts - len(before.origins), 0)]
+        if max_drafts is not None:
+            new = new[: max(max_drafts - len(before.origins), 0)]
         if new:
             text = before.text if not before.text or before.text.endswith("\n") else f"{before.text}\n"
             write_file(text + json_lines(new), path)
@@ -224,7 +227,10 @@ def add_rows(
 
 
 def make_row(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the row of a draft for a file with rows ``others``; answers and splits are on all rows or on none."""
+    """Return the row of a draft for a file with the rows ``others``.
+
+    It has an answer and a split only if the other rows have them, too.
+    """
     row: dict[str, object] = {"id": draft.id, "question": draft.question}
     answered = [other for other in others if other.get("answerable", True)]
     if draft.answerable and (not answered or "answer" in answered[0]):
@@ -233,7 +239,7 @@ def make_row(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, 
     row["evidence"] = [_evidence_entry(quote) for quote in draft.quotes]
     if not draft.answerable:
         row["answerable"] = False
-    if others and "split" in others[0]:  # only human-written questions are in the test
+    if others and "split" in others[0]:  # only human-written questions are in the test split
         row["split"] = "search"
     origin: dict[str, object] = {"by": "drafted", "method": draft.method}
     origin |= {key: value for key, value in (("model", draft.model), ("prompt", draft.prompt)) if value}
@@ -241,9 +247,9 @@ def make_row(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, 
     return {**row, "origin": {**origin, "passage": passage}}
 
 
-def make_rejected_row(refused: RejectedDraft) -> dict[str, object]:
+def make_rejected_row(rejected: RejectedDraft) -> dict[str, object]:
     """Return the row of a rejected draft."""
-    return {**make_row(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
+    return {**make_row(rejected.draft, ()), "filter": rejected.filter, "reason": rejected.reason}
 
 
 def _evidence_entry(quote: DraftQuote) -> dict[str, object]:
@@ -253,7 +259,7 @@ def _evidence_entry(quote: DraftQuote) -> dict[str, object]:
 
 
 def collect_keys(records: Iterable[Mapping[str, object]]) -> set[str]:
-    """Return the keys of drafts with the same questions or content."""
+    """Return the keys of rows, by which duplicate drafts are detected."""
     return {key for record in records for key in _iter_keys(record)}
 
 
@@ -263,6 +269,6 @@ def _iter_keys(record: Mapping[str, object]) -> Iterable[str]:
     origin, evidence = record.get("origin"), record.get("evidence")
     if isinstance(origin, dict):
         entries = evidence if isinstance(evidence, list) else []
-        quoted = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
+        quotations = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
         question, answer = str(record.get("question", "")), str(record.get("answer", ""))
-        yield content_key(str(origin.get("method", "")), question, answer, tuple(quoted))
+        yield content_key(str(origin.get("method", "")), question, answer, tuple(quotations))

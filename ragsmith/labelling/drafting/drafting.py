@@ -106,7 +106,7 @@ def draft_dataset(
     sifting = DraftSelection(material, asking, known, before.questions, goal, on_progress)
     if missing:
         read = max(MIN_PASSAGES, PASSAGES_PER_QUESTION * questions)  # a call for more questions extends these passages
-        sifting.sift(asking.drafting(goal)(islice(interleave(material.passages, seed), read), material))
+        sifting.sift(asking.make_drafter(goal)(islice(interleave(material.passages, seed), read), material))
     passed, refusals = sifting.passed, sifting.refusals
     added = write_drafts(folder, before, select_balanced(passed, missing, material, origins), refusals, questions)
     return DraftingResult(
@@ -119,7 +119,7 @@ def draft_dataset(
         known=sifting.again,
         left=len(passed) - len(added),
         failures=tuple(asking.failures),
-        paused=asking.paused if len(passed) < goal else "",
+        paused=asking.pause_reason if len(passed) < goal else "",
     )
 
 
@@ -149,7 +149,7 @@ class DraftSelection:
         batch_size = min(MAX_BATCH_DRAFTS, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
-            if not self.known.isdisjoint(draft.names):
+            if not self.known.isdisjoint(draft.all_keys):
                 self.again += 1
                 continue
             self.known.update(draft.keys)
@@ -166,7 +166,7 @@ class DraftSelection:
         self._check_waiting()
 
     def _check_waiting(self) -> None:
-        checked = self.asking.checked(self._waiting, self.material)
+        checked = self.asking.check(self._waiting, self.material)
         self.refusals.extend(one for one in checked if isinstance(one, RejectedDraft))
         self.passed.extend(one for one in checked if isinstance(one, Draft))
         for draft, one in zip(self._waiting, checked, strict=True):

@@ -72,7 +72,7 @@ class JsonEndpoint:
         """Send ``bodies`` and return ``parse(body, reply, seconds)`` for each; see `Provider.send_all`.
 
         ``parse`` raises `TransientFailure` or `RequestRejected` for an unusable reply. ``target`` is a path relative to
-        the base URL, an absolute URL, or a function that sends a body.
+        the base URL, an absolute URL, or a function that sends a body. ``what`` begins error messages.
         """
         post = partial(self._post, target) if isinstance(target, str) else target
         attempts = [partial(_attempt, post, body, parse) for body in bodies]
@@ -130,11 +130,11 @@ class TextWindow:
         return [text[:limit] for text in texts]
 
 
-def batches(texts: Sequence[str], max_texts: int, characters: float = math.inf) -> list[Sequence[str]]:
-    """Split ``texts`` into batches of at most ``max_texts`` texts and ``characters``; a longer text is a batch."""
+def batches(texts: Sequence[str], max_texts: int, max_characters: float = math.inf) -> list[Sequence[str]]:
+    """Split ``texts`` into batches of at most ``max_texts`` texts and ``max_characters``; a longer text is a batch."""
     parts, start, size = [], 0, 0
     for i, text in enumerate(texts):
-        if i > start and (i - start == max_texts or size + len(text) > characters):
+        if i > start and (i - start == max_texts or size + len(text) > max_characters):
             parts.append(texts[start:i])
             start, size = i, 0
         size += len(text)
@@ -193,7 +193,7 @@ class OpenAIModel(EndpointModel):
         client = AsyncOpenAI(
             api_key=PLACEHOLDER_KEY, base_url=self._endpoint.base_url, max_retries=0, http_client=self.provider.http
         )
-        client.organization = client.project = None  # headers of the endpoint
+        client.organization = client.project = None  # these headers are among those of the endpoint
         return client
 
     def post_with(self, create: Any) -> Post:
@@ -219,7 +219,7 @@ class CohereModel(EndpointModel):
         redact_logs("cohere")
         return AsyncClientV2(
             PLACEHOLDER_KEY,
-            base_url=self._endpoint.base_url.removesuffix("/v2").removesuffix("/v1"),  # both with and without it
+            base_url=self._endpoint.base_url.removesuffix("/v2").removesuffix("/v1"),  # the client appends the version
             httpx_client=cast(Any, _CohereHttp(self._endpoint)),
             max_retries=0,
             log_warning_experimental_features=False,
@@ -244,6 +244,6 @@ class _CohereHttp:
         others = {name: value for name, value in headers.items() if name.lower() != "authorization"}
         merged = {**others, **self._endpoint.headers}
         response = await self._endpoint.provider.http.request(method, url, json=json, headers=merged)
-        # the package does not parse the reply, which takes 0.6 s for 96 vectors and may raise TypeError
+        # the package gets no JSON to parse, as its parsing takes 0.6 s for 96 vectors and may raise TypeError
         raw = {"status_code": response.status_code, "headers": response.headers, "content": response.content}
         return SimpleNamespace(**raw, json=dict)

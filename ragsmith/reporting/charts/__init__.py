@@ -26,9 +26,9 @@ __all__ = [
     "ScatterPoint",
     "Series",
     "StepPlot",
-    "drawn",
+    "draw",
     "histogram",
-    "keys_of",
+    "legend_of",
 ]
 
 Chart = ForestPlot | Columns | Curve | StepPlot | ScatterPlot | DotPlot

@@ -15,8 +15,8 @@ from ragsmith.reporting.charts.shapes import (
     axis,
     diamond,
     dot,
+    line_segment,
     rect,
-    stroke,
     text,
     text_anchor,
 )
@@ -78,12 +78,12 @@ class ForestPlot:
             parts += [
                 text(zero - 1.5, 14, f"← {self.ends[0]}", "soft", "end"),
                 text(zero + 1.5, 14, f"{self.ends[1]} →", "soft", "start"),
-                stroke(zero, 4, zero, 18, "zero"),
+                line_segment(zero, 4, zero, 18, "zero"),
             ]
         for place, line in enumerate(self.lines):
             y = 14 + 20 * (place + (1 if self.band else 0))
             parts += [
-                stroke(x(line.value), y + 5, x(line.value), bottom, "limit"),
+                line_segment(x(line.value), y + 5, x(line.value), bottom, "limit"),
                 text(x(line.value), y, f"{line.name} {line.value:.2f}", "soft", text_anchor(x(line.value))),
             ]
         parts += axis(bottom, x, signed=self.ends is not None)
@@ -103,7 +103,7 @@ class ForestPlot:
             named += text(EDGE_WIDTH, y + 27, value, "soft", "start")
             y += 16
         if self.ends:  # only at the height of the marks: the line would cross out the text
-            named += stroke(x(0), y + 17, x(0), y + 32, "zero")
+            named += line_segment(x(0), y + 17, x(0), y + 32, "zero")
         said = f"{row.name}: {value}"
         if row.low is None or row.high is None:
             if self.least < 0:
@@ -112,13 +112,13 @@ class ForestPlot:
         return [
             named,
             _guide(y),
-            stroke(x(row.low), y + 23, x(row.high), y + 23, f"interval{css}"),
+            line_segment(x(row.low), y + 23, x(row.high), y + 23, f"interval{css}"),
             dot(x(row.value), y + 23, f"dot{css}", said),
         ]
 
 
 def _guide(y: float) -> Markup:
-    return stroke(EDGE_WIDTH, y + 23, 100 - EDGE_WIDTH, y + 23, "guide")
+    return line_segment(EDGE_WIDTH, y + 23, 100 - EDGE_WIDTH, y + 23, "guide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class DotPlot:
             values = [mark.value for mark in marks]
             parts += [
                 text(EDGE_WIDTH, y + 12, name, "", "start"),
-                stroke(EDGE_WIDTH, y + 25, 100 - EDGE_WIDTH, y + 25, "guide"),
-                stroke(x(min(values)), y + 25, x(max(values)), y + 25, "span"),
+                line_segment(EDGE_WIDTH, y + 25, 100 - EDGE_WIDTH, y + 25, "guide"),
+                line_segment(x(min(values)), y + 25, x(max(values)), y + 25, "span"),
                 # the first is drawn last, and so on top
                 *(
                     (diamond if m.kind == "two" else dot)(x(m.value), y + 25, f"dot {m.kind}", m.said)
@@ -188,11 +188,11 @@ class Columns:
             parts.append(text(left + wide / 2, 36 + CHART_HEIGHT, name, "soft", "middle"))
         for place, value in enumerate(self.expected):
             y = 20 + CHART_HEIGHT - CHART_HEIGHT * value / most
-            parts.append(stroke(EDGE_WIDTH + wide * place, y, EDGE_WIDTH + wide * (place + 1), y, "limit"))
+            parts.append(line_segment(EDGE_WIDTH + wide * place, y, EDGE_WIDTH + wide * (place + 1), y, "limit"))
         title = [text(50, height - 6, self.across, "soft", "middle")] if self.across else []
         return height, [
             *parts,
-            stroke(EDGE_WIDTH, 20 + CHART_HEIGHT, 100 - EDGE_WIDTH, 20 + CHART_HEIGHT, "axis"),
+            line_segment(EDGE_WIDTH, 20 + CHART_HEIGHT, 100 - EDGE_WIDTH, 20 + CHART_HEIGHT, "axis"),
             *title,
         ]
 

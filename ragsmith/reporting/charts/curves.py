@@ -17,9 +17,9 @@ from ragsmith.reporting.charts.shapes import (
     YScale,
     diamond,
     dot,
+    line_segment,
     pad_range,
     spread_out,
-    stroke,
     text,
     text_anchor,
     ticks,
@@ -60,22 +60,22 @@ class Curve:
         for place, line in enumerate(self.at):
             here = 14 + 20 * place
             parts += [
-                stroke(x(line.value), here + 5, x(line.value), top + CHART_HEIGHT, "limit"),
+                line_segment(x(line.value), here + 5, x(line.value), top + CHART_HEIGHT, "limit"),
                 text(x(line.value), here, f"{line.name} {line.value:,.0f}", "soft", text_anchor(x(line.value))),
             ]
         for line in self.levels:
             level = y(line.value)
             below = top + CHART_HEIGHT / 2 < level < top + CHART_HEIGHT - 20  # where a falling curve leaves room
             parts += [
-                stroke(EDGE_WIDTH, level, 100 - EDGE_WIDTH, level, "limit"),
+                line_segment(EDGE_WIDTH, level, 100 - EDGE_WIDTH, level, "limit"),
                 text(
                     100 - EDGE_WIDTH, level + 14 if below else level - 5, f"{line.name} {line.value:.3g}", "soft", "end"
                 ),
             ]
         ends = ((0, "start"), (widest / 2, "middle"), (widest, "end"))
         parts += [
-            *(stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(self.points)),
-            stroke(EDGE_WIDTH, top + CHART_HEIGHT, 100 - EDGE_WIDTH, top + CHART_HEIGHT, "axis"),
+            *(line_segment(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(self.points)),
+            line_segment(EDGE_WIDTH, top + CHART_HEIGHT, 100 - EDGE_WIDTH, top + CHART_HEIGHT, "axis"),
             *(text(x(value), top + CHART_HEIGHT + 17, f"{value:,.0f}", "soft", at) for value, at in ends),
             text(50, height - 6, self.across, "soft", "middle"),
         ]
@@ -117,13 +117,13 @@ class StepPlot:
         heights = spread_out([y(level.value) - 4 for level in self.levels])
         for level, height in zip(self.levels, heights, strict=True):
             parts += [
-                stroke(EDGE_WIDTH, y(level.value), 100 - EDGE_WIDTH, y(level.value), "limit"),
+                line_segment(EDGE_WIDTH, y(level.value), 100 - EDGE_WIDTH, y(level.value), "limit"),
                 text(100 - EDGE_WIDTH, height, f"{level.name} {level.value:.3f}", "soft", "end"),
             ]
         marked = (value for value in (1, *ticks(1, last, 5)) if value == 1 or value > last / 20)
         parts += [
             *(mark for series in self.series for mark in _step_line(series, x, y)),
-            stroke(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
+            line_segment(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
             *(text(x(v), bottom + 16, f"{v:,.0f}", "soft", "end" if v == last else "middle") for v in marked),
             text(50, bottom + 34, self.across, "soft", "middle"),
         ]
@@ -137,12 +137,12 @@ def _step_line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
         if value is None or (before is not None and value == before[1]):
             continue
         if before is not None:
-            yield stroke(x(before[0]), y(before[1]), x(trial), y(before[1]), f"curve {series.kind}")
-            yield stroke(x(trial), y(before[1]), x(trial), y(value), f"curve {series.kind}")
+            yield line_segment(x(before[0]), y(before[1]), x(trial), y(before[1]), f"curve {series.kind}")
+            yield line_segment(x(trial), y(before[1]), x(trial), y(value), f"curve {series.kind}")
         yield dot(x(trial), y(value), f"dot {series.kind}", f"{series.name}: {value:.3f} after {trial:,}", 3)
         before = (trial, value)
     if before is not None:
-        yield stroke(x(before[0]), y(before[1]), x(len(series.values)), y(before[1]), f"curve {series.kind}")
+        yield line_segment(x(before[0]), y(before[1]), x(len(series.values)), y(before[1]), f"curve {series.kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +176,13 @@ class ScatterPlot:
         bottom = 20 + SCATTER_HEIGHT
         parts = [text(EDGE_WIDTH, 12, self.up, "soft", "start"), *_grid_lines(y, ticks(least, most, 5))]
         for (a, b), (c, d) in pairwise(self.front):
-            parts += [stroke(x(a), y(b), x(c), y(b), "front"), stroke(x(c), y(b), x(c), y(d), "front")]
+            parts += [line_segment(x(a), y(b), x(c), y(b), "front"), line_segment(x(c), y(b), x(c), y(d), "front")]
         for point in sorted(self.points, key=lambda point: bool(point.name)):
             mark = diamond if point.kind == "two" else dot
             parts.append(mark(x(point.x), y(point.y), f"dot {point.kind or 'faint'}", point.said))
         parts += [
             *_point_labels([replace(p, x=x(p.x), y=y(p.y)) for p in self.points if p.name]),
-            stroke(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
+            line_segment(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis"),
             *(text(x(value), bottom + 16, f"{value:.3g}", "soft", "middle") for value in ticks(first, last, 6)),
             text(50, bottom + 34, self.across, "soft", "middle"),
         ]
@@ -204,7 +204,7 @@ def _point_labels(points: Sequence[ScatterPoint]) -> list[Markup]:
         placed.append((point.x, y))
         side = -1.2 if left else 1.2
         if abs(y - 4 - point.y) > LINE_HEIGHT:
-            parts.append(stroke(point.x, point.y, point.x + side, y - 4, "leader"))
+            parts.append(line_segment(point.x, point.y, point.x + side, y - 4, "leader"))
         parts.append(text(point.x + side, y, point.name, "name", "end" if left else "start"))
     return parts
 
@@ -230,7 +230,7 @@ def _grid_lines(y: YScale, values: Sequence[float]) -> list[Markup]:
         mark
         for value in values
         for mark in (
-            stroke(EDGE_WIDTH, y(value), 100 - EDGE_WIDTH, y(value), "guide"),
+            line_segment(EDGE_WIDTH, y(value), 100 - EDGE_WIDTH, y(value), "guide"),
             text(EDGE_WIDTH, y(value) - 3, f"{value:.3g}", "soft", "start"),
         )
     ]

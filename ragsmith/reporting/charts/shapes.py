@@ -30,68 +30,68 @@ class ReferenceLine:
 
 @dataclass(frozen=True, slots=True)
 class XScale:
-    """Linear scale from ``least`` to ``most`` over the width of the chart."""
+    """Linear scale from ``low`` to ``high`` over the width of the chart."""
 
-    least: float
-    most: float
+    low: float
+    high: float
 
     def __call__(self, value: float) -> float:
         """Return the position in percent of the width, clipped to the ends."""
-        wide = self.most - self.least
-        share = (value - self.least) / wide if wide else 0.5
+        span = self.high - self.low
+        share = (value - self.low) / span if span else 0.5
         return EDGE_WIDTH + (100 - 2 * EDGE_WIDTH) * min(1.0, max(0.0, share))
 
 
 @dataclass(frozen=True, slots=True)
 class YScale:
-    """Linear scale from ``least`` at the bottom to ``most`` at ``top``, ``tall`` pixels above."""
+    """Linear scale from ``low`` at the bottom to ``high`` at the y position ``top``, ``height`` pixels above."""
 
-    least: float
-    most: float
+    low: float
+    high: float
     top: float
-    tall: float = CHART_HEIGHT
+    height: float = CHART_HEIGHT
 
     def __call__(self, value: float) -> float:
         """Return the distance from the upper edge in pixels."""
-        high = self.most - self.least
-        return self.top + self.tall * (1 - ((value - self.least) / high if high else 0.5))
+        span = self.high - self.low
+        return self.top + self.height * (1 - ((value - self.low) / span if span else 0.5))
 
 
-def rect(x: float, y: float, width: float, height: float, css: str, said: str = "") -> Markup:
-    """Return a rectangle with the tooltip ``said``."""
+def rect(x: float, y: float, width: float, height: float, css: str, tooltip: str = "") -> Markup:
+    """Return a rectangle with the text ``tooltip`` as its tooltip."""
     return Markup('<rect class="{}" x="{:.2f}%" y="{:.1f}" width="{:.2f}%" height="{:.1f}"{}').format(
-        css, x, y, max(0.0, width), max(0.0, height), _end_tag("rect", said)
+        css, x, y, max(0.0, width), max(0.0, height), _end_tag("rect", tooltip)
     )
 
 
-def stroke(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
+def line_segment(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
     """Return a straight line."""
     return Markup('<line class="{}" x1="{:.2f}%" y1="{:.1f}" x2="{:.2f}%" y2="{:.1f}"/>').format(css, x1, y1, x2, y2)
 
 
-def text(x: float, y: float, said: str, css: str, anchor: str) -> Markup:
-    """Return a text; ``anchor`` is start, middle or end."""
+def text(x: float, y: float, content: str, css: str, anchor: str) -> Markup:
+    """Return a text element; ``anchor`` is start, middle or end."""
     return Markup('<text class="{}" x="{:.2f}%" y="{:.1f}" text-anchor="{}">{}</text>').format(
-        css, x, y, anchor, escape(said)
+        css, x, y, anchor, escape(content)
     )
 
 
-def dot(x: float, y: float, css: str, said: str = "", radius: float = 5) -> Markup:
-    """Return a circle with the tooltip ``said``."""
+def dot(x: float, y: float, css: str, tooltip: str = "", radius: float = 5) -> Markup:
+    """Return a circle with the text ``tooltip`` as its tooltip."""
     return Markup('<circle class="{}" cx="{:.2f}%" cy="{:.1f}" r="{:g}"{}').format(
-        css, x, y, radius, _end_tag("circle", said)
+        css, x, y, radius, _end_tag("circle", tooltip)
     )
 
 
-def diamond(x: float, y: float, css: str, said: str = "") -> Markup:
+def diamond(x: float, y: float, css: str, tooltip: str = "") -> Markup:
     """Return a square, rotated by CSS, which is distinguishable from a circle without colour."""
     return Markup('<rect class="diamond {}" x="{:.2f}%" y="{:.1f}" width="9" height="9"{}').format(
-        css, x, y, _end_tag("rect", said)
+        css, x, y, _end_tag("rect", tooltip)
     )
 
 
-def _end_tag(tag: str, said: str) -> Markup:
-    return Markup("><title>{}</title></{}>").format(said, tag) if said else Markup("/>")
+def _end_tag(tag: str, tooltip: str) -> Markup:
+    return Markup("><title>{}</title></{}>").format(tooltip, tag) if tooltip else Markup("/>")
 
 
 def text_anchor(x: float) -> str:
@@ -101,8 +101,8 @@ def text_anchor(x: float) -> str:
 
 def axis(bottom: float, scale: XScale, *, signed: bool = False) -> Iterator[Markup]:
     """Yield the x axis with its tick labels; ``signed`` labels have a sign."""
-    yield stroke(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis")
-    marked = ticks(scale.least, scale.most, 4) if scale.least else (0.0, scale.most / 2, scale.most)
+    yield line_segment(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis")
+    marked = ticks(scale.low, scale.high, 4) if scale.low else (0.0, scale.high / 2, scale.high)
     for value in marked:
         here = scale(value)
         at = "start" if here < EDGE_WIDTH + 2 else "end" if here > 98 - EDGE_WIDTH else "middle"
@@ -122,14 +122,14 @@ def ticks(least: float, most: float, count: int) -> tuple[float, ...]:
     return tuple(round(step * place, 10) + 0.0 for place in range(first, last + 1))
 
 
-def spread_out(wanted: Sequence[float], least: float = LINE_HEIGHT) -> tuple[float, ...]:
-    """Return heights close to ``wanted``, in the same order, with a distance of at least ``least`` pixels."""
-    found = [0.0] * len(wanted)
+def spread_out(heights: Sequence[float], min_distance: float = LINE_HEIGHT) -> tuple[float, ...]:
+    """Return ``heights``, moved apart to a distance of at least ``min_distance`` pixels, in the same order."""
+    found = [0.0] * len(heights)
     before: float | None = None
-    for place in sorted(range(len(wanted)), key=lambda place: wanted[place]):
-        found[place] = wanted[place] if before is None else max(wanted[place], before + least)
+    for place in sorted(range(len(heights)), key=lambda place: heights[place]):
+        found[place] = heights[place] if before is None else max(heights[place], before + min_distance)
         before = found[place]
-    shift = sum(found) / len(found) - sum(wanted) / len(wanted) if found else 0.0
+    shift = sum(found) / len(found) - sum(heights) / len(heights) if found else 0.0
     return tuple(height - shift for height in found)
 
 

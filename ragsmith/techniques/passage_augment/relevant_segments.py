@@ -51,7 +51,8 @@ def find_segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
     """Return all segments of at most ``max_length`` chunks that begin and end with a hit, best first.
 
     The value of a chunk is exp(-rank / 30) * relevance - penalty, or -penalty if it is not a hit; that of a segment is
-    the sum. Segments that begin or end with another chunk are never optimal, as their value is higher without it.
+    the sum. Segments that begin or end with a chunk that is not a hit are never optimal, as their value is higher
+    without that chunk.
     """
     values_by_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
     segments = []

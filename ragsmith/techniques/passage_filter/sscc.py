@@ -54,8 +54,8 @@ def sscc(
 
     Differences from the paper: its published runs use constants (``objective="published"``, not fitted): 0.5 for 1 / (1
     + squared L2), a cosine of 0.5, which rejected nothing there, and 0 for its cross-encoder; candidates on other
-    scales are all kept. Its gain is relative to a CRAG that reduces quality: without a corrector, the nDCG of every
-    question is the same. Here thresholds are fitted over all midpoints of scores; if a scale lacks relevant or other
+    scales are all kept. Its gain is relative to a CRAG that reduces quality: without CRAG, it does not change the nDCG
+    of any question. Here thresholds are fitted over all midpoints of scores; if a scale lacks relevant or irrelevant
     candidates, all are kept, where the paper uses the median. ``min_keep`` candidates are always kept, and there is no
     second search, unlike in ``sscc_pool`` and ``crag``.
     """

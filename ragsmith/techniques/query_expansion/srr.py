@@ -58,7 +58,7 @@ def parse_decision(reply: str) -> bool:
 
 
 def parse_verdict(reply: str) -> float:
-    """Parse a verdict as confidence, 1 or 0, as a chat model does not grade it.
+    """Parse a verdict as a confidence of 1 or 0, as a chat model does not say how confident it is.
 
     Raises:
         ValueError: see `parse_decision`.
@@ -143,9 +143,9 @@ def reformulate_offline(
 ) -> Candidates:
     """Reformulate by classical methods, and predict the performance of each candidate.
 
-    The candidates are: the words that the passages lack, with terms of their feedback; the question with terms of the
-    last query's feedback (RM3, Abdul-Jaleel et al. 2004); the question with words replaced from a thesaurus (Voorhees
-    1994); and the question's clauses.
+    The candidates are: the question, expanded by pseudo-relevance feedback with the words that the passages lack as the
+    query, or with the last query (RM3, Abdul-Jaleel et al. 2004); the question with words replaced from a thesaurus
+    (Voorhees 1994); and the question's clauses.
     """
     content = content_words(question)
     missing = find_missing_words(model, question, passages)
@@ -221,8 +221,8 @@ def observe(
 ) -> dict[str, Any]:
     """Search until the budget is spent, whatever the controller says, and return the inputs of the stopping criteria.
 
-    ``evidence`` is the controller's confidence after the first search, and whether its passages are all that is
-    relevant. ``changes`` has, for each search between the first and the last, the value of the stopping criterion, and
+    ``evidence`` is the controller's confidence after the first search, and whether its passages contain all relevant
+    chunks. ``changes`` has, for each search between the first and the last, the value of the stopping criterion, and
     whether a later search found relevant chunks that no earlier one had found. Both are empty if there is no gold.
     """
     if not gold.relevant:
@@ -310,7 +310,7 @@ def srr(
     criterion falls below ``tau``. The paper gives neither value. With the ``fitted`` controller both are learned on
     search questions, each of which costs a verdict and the samplings of all reformulations: the confidence from which
     the passages contain all relevant chunks, and the change below which no later search finds more of them. The
-    embedded controller returns a share, which has to be fitted; a chat model answers yes or no.
+    embedded controller returns a score in [0, 1], whose threshold has to be fitted; a chat model answers yes or no.
 
     Differences from the paper: its loop is unbounded, here ``reformulations`` bounds it. Its stopping rule,
     ``as_printed``, stops if the hits changed; ``corrected`` stops if ``1 - Sim + beta * |change of Conf|`` is below
@@ -319,8 +319,9 @@ def srr(
     (``decompose``), so that a fragment replaces the question; ``reformulate`` also contains the last query and its hits
     and asks for whole questions. Without sufficient evidence the paper returns the hits of the ``last`` search; the
     default is the reciprocal rank fusion of all, as the last query is furthest from the question. On the bundled
-    questions ``last`` is worse than that, and than no expansion, with every retrieval; ``best_conf``, the hits of
-    highest Conf, with vectors and BM25. An unreadable verdict is requested again and then fails the question.
+    questions ``last`` is worse than this fusion, and than no expansion, with every retrieval technique; ``best_conf``,
+    the hits of highest Conf, is so with vectors and BM25. An unreadable verdict is requested again and then
+    fails the question.
     """
 
     if controller == FITTED:
@@ -333,7 +334,7 @@ def srr(
 
 @dataclass(frozen=True, slots=True)
 class _JudgedSearch:
-    """Searches with a query and has the controller judge the hits; without ``sufficient`` nothing suffices."""
+    """Searches with a query and has the controller judge the hits; without ``sufficient``, no evidence suffices."""
 
     question: Question
     search: Search

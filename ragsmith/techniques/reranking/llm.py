@@ -41,7 +41,7 @@ def parse_ranking(reply: str, n: int) -> Order:
     """Parse a ranking of ``n`` passages, such as ``[2] > [3] > [1]`` or ``2, 3, 1``.
 
     Omitted passages are appended in their original order. In a reply with prose, only a complete ranking is accepted,
-    as another may be an example or a part of the reasoning.
+    as an incomplete one may be an example or a part of the reasoning.
 
     Raises:
         ValueError: not exactly one line is a ranking, or it repeats a passage or has one that does not exist, or it is
@@ -94,8 +94,9 @@ def llm(
 
     Helps when candidates have to be compared with each other. Costs 1 call that reads ``depth`` passages of at most
     ``max_characters``. Rank r of n scores 1 - (r - 1) / n; candidates below ``depth`` are dropped. Differences from the
-    original system: the number of candidates is limited, so that a complete ranking is feasible; passages end with a
-    sentence; the new score is kept; and an unreadable reply is a failure instead of the old order.
+    original system: the number of candidates is limited, so that a complete ranking is feasible; passages are
+    truncated at the end of a sentence; the new score is kept; and an unreadable reply is a failure instead of the old
+    order.
     """
     first = rank(hits)[:depth]
     if len(first) < 2:

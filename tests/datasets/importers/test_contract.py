@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -192,20 +193,24 @@ def needed(source, documents):
 def test_documents_have_the_default_of_the_importer_unless_they_are_given(
     layout: str, without: str, tmp_path: Path, tiny_folder: Path, ragsmith: Callable[..., Any]
 ) -> None:
-    (tmp_path / f"taking_{layout}.py").write_text(TAKING)
+    # Files stay loaded, and workers of other tests load them too: no name may be registered by two of them.
+    (tmp_path / f"taking_{layout}.py").write_text(
+        re.sub(r'@importer\("(\w+)"\)', rf'@importer("\1_of_{layout}")', TAKING)
+    )
+    registered = f"{layout}_of_{layout}"
     (tmp_path / "trees.txt").write_text("The oak is nine metres tall.")
-    command = ("dataset", "import", tmp_path / "trees.txt", "--format", layout, "--import")
+    command = ("dataset", "import", tmp_path / "trees.txt", "--format", registered, "--import")
     own = (*command, tmp_path / f"taking_{layout}.py", "-o")
     told = ragsmith(*own, tmp_path / "without")
     given = ragsmith(*own, tmp_path / "given", "--documents", tiny_folder)
-    wrong = ragsmith(*own, tmp_path / "wrong", "--format", f"{layout}(documents='x')")
+    wrong = ragsmith(*own, tmp_path / "wrong", "--format", f"{registered}(documents='x')")
     for name in ("by_place", "by_name", "by_default", "needed"):
-        IMPORTERS.remove(name)
+        IMPORTERS.remove(f"{name}_of_{layout}")
     assert (told.code, given.code) == (0, 0), told.err + given.err
     assert [document.id for document in load_dataset(tmp_path / "without").documents] == [without]
     assert [document.id for document in load_dataset(tmp_path / "given").documents] == [load_dataset(tiny_folder).name]
     assert wrong.code == 2
-    assert f"{layout} has no option 'documents'" in wrong.err
+    assert f"{registered} has no option 'documents'" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,11 @@ class Scripted(ModelDrafting):
 
     def __init__(self, drafts: Callable[[list[Chunk]], Iterable[Draft]]) -> None:
         self.failures = []
-        self.paused = ""
+        self.pause_reason = ""
         self._drafts = drafts
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
+    def make_drafter(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
         return lambda passages, material: iter(self._drafts(list(passages)))
 
-    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
+    def check(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         return list(drafts)

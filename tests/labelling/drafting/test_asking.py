@@ -189,7 +189,7 @@ def test_the_plan_holds(folder: Path, server: FaultServer) -> None:
     plans: list[DraftingPlan] = []
     found = drafted(folder, server, on_plan=plans.append)
     [plan] = plans
-    assert plan.least <= found.spent.calls <= plan.most
+    assert plan.min_requests <= found.spent.calls <= plan.max_requests
 
 
 def test_the_next_prompt_is_the_one_asked_least() -> None:
@@ -197,7 +197,7 @@ def test_the_next_prompt_is_the_one_asked_least() -> None:
     code = "def weigh(grain):\n    return grain * 2\n\n\n" * 12
     material = DraftingCorpus([Document("a", "A", prose), Document("b", "B", code, Modality.CODE)])
     requests = plan_requests(material.passages, Links(material), list(METHODS))
-    pairs = [(one.method.name, one.shown[0].id) for one in requests]
+    pairs = [(one.method.name, one.passages[0].id) for one in requests]
     assert len(set(pairs)) == len(pairs)
     first = pairs[: len(material.passages)]
     assert [id_ for _, id_ in first] == [passage.id for passage in material.passages]

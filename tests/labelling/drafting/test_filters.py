@@ -103,7 +103,7 @@ class Checks(ModelDrafting):
     def __init__(self, *verdicts: str) -> None:
         self.verdicts = list(verdicts)
 
-    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
+    def check(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         said = [self.verdicts.pop(0) for _ in drafts]
         found = {
             "good": lambda one: one,

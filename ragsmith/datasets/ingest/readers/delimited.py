@@ -1,6 +1,6 @@
 """CSV and TSV with any separator, and records in JSON, as CSV with unique column names.
 
-Records with long texts become sections; other JSON is code.
+Records with long texts become sections; other JSON is kept as code.
 """
 
 from __future__ import annotations
