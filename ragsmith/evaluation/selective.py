@@ -14,11 +14,11 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.text.declining import declines
 from ragsmith.types import Example
 
-START = 2
-"""Number of answers at the first threshold tried, in multiples of the fewest that can show the risk.
+START = 0.25
+"""Share of the answers at the first threshold tried, if these can show the risk.
 
-On made-up pipelines, fewer answer more with 50 questions and less with more of them; of 1 to 4, 2 is the nearest to the
-best at each size, at most 0.014 of the questions behind (``python benchmarks/bench_verdicts.py declining``).
+With fewer answers, one wrong among them often ends the calibration; with more, high thresholds are not tried. Chosen
+on made-up pipelines (``python benchmarks/bench_verdicts.py declining``).
 """
 
 
@@ -56,25 +56,26 @@ def risk_upper_bound(wrong: int, answered: int, confidence: float) -> float:
 
 
 def calibrate_threshold(
-    scored: Sequence[tuple[float, bool]], risk: float, confidence: float, *, start: int = START
+    scored: Sequence[tuple[float, bool]], risk: float, confidence: float, *, start: float = START
 ) -> float | None:
     """Return the lowest threshold that is shown to keep ``risk``; None if none is, and -inf if all answers keep it.
 
     ``scored`` has the score of each answer, and whether it is wrong. Thresholds are tried from the highest down, and
     the last before the first failure is returned. One fails unless the binomial upper bound of its risk, at
     ``confidence``, is at most ``risk``. As the order is fixed in advance, no correction for the number of thresholds is
-    needed (fixed sequence testing). The first has ``start`` times the fewest answers that can show the risk.
+    needed (fixed sequence testing). The first has a share ``start`` of the answers, or the fewest that can show the
+    risk.
 
     The guarantee is for independent questions like those of ``scored``: in a share of at least ``confidence`` of
     samples, the risk on all such questions is at most ``risk``.
     """
-    fewest = fewest_answers(risk, confidence)
     ordered = sorted(scored, reverse=True)
+    first = min(len(ordered), max(fewest_answers(risk, confidence), start * len(ordered)))
     lowest, wrong = None, 0
     for place, (score, is_wrong) in enumerate(ordered, 1):
         wrong += is_wrong
         is_last = place == len(ordered)
-        if place < min(start * fewest, len(ordered)) or (not is_last and ordered[place][0] == score):
+        if place < first or (not is_last and ordered[place][0] == score):
             continue
         if binomial_cdf(wrong, place, risk) > 1 - confidence:
             break

@@ -103,6 +103,14 @@ def test_the_threshold_lies_below_the_last_answers_that_keep_the_risk() -> None:
     assert calibrate_threshold(scored, 0.2, 0.9) == 52 - 23 + 0.5
 
 
+def test_one_wrong_answer_at_the_top_does_not_end_the_calibration() -> None:
+    scored = steps((1, True), (24, False), (75, True))
+    tails = [exact_cdf(wrong, 24 + wrong, Fraction(1, 5)) <= Fraction(1, 10) for wrong in (1, 2, 3)]
+    assert tails == [True, True, False]
+    assert calibrate_threshold(scored, 0.2, 0.9) == 100 - 26 + 0.5
+    assert calibrate_threshold(scored, 0.2, 0.9, start=0.0) is None  # it begins with 11 answers
+
+
 def test_equal_scores_are_answered_together_and_order_and_scale_do_not_matter() -> None:
     scored = [(0.9, False)] * 25 + [(0.5, place < 20) for place in range(25)]
     found = calibrate_threshold(scored, 0.2, 0.9)
