@@ -232,10 +232,10 @@ class Division:
         order = tuple(example.id for example in stratify(divided.search))
         searched: Any = {"cuts": setup.chunkings, "gap": setup.gap} if setup.searched else {}
         found = count_leaks(setup.dataset, divided, **searched)
-        linked = [Clusters.from_examples(setup.dataset, part) for part in (divided.test, divided.search)]
+        tested, searched_on = (Clusters.from_examples(setup.dataset, part) for part in (divided.test, divided.search))
         parted = make_folds(setup.dataset, divided.search, FITTING_FOLDS) if divided.search else []
         folds = tuple(tuple(sorted(example.id for example in part)) for part in parted)
-        return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked, folds)
+        return cls(divided.rule, search, test, unused, found, order, setup.gap, tested, searched_on, folds)
 
 
 @dataclass(frozen=True, slots=True)
