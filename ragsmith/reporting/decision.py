@@ -6,17 +6,15 @@ The page, the Markdown file, the terminal and ``--json`` show the same `Decision
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ragsmith.comparison.verdicts import Declining
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.records.objectives import PRICED_COUNTS
-from ragsmith.reporting.values import TITLES, AnswerCounts, PipelineRow, RunReport, Share
+from ragsmith.reporting.values import TITLES, AnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
     explain_few_groups,
-    name_role,
     name_verdict,
     sort_rivals,
     summarize_verdicts,
@@ -46,36 +44,20 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class RivalDifference:
-    """The difference between the winner and a rival, and its verdict; ``mean`` is None if they were not compared."""
-
-    against: str
-    title: str
-    of: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    questions: int | None
-    groups: int | None
-    verdict: str
-    declining: Declining | None
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """The pipeline to take and the evidence for it.
 
     ``take`` is its role, ``command`` exports it, ``contenders`` has it first, then the winner and the baselines, and
-    ``part`` says which questions their counts are on. ``levels`` explains why scores differ between search and test
-    questions, and ``limits`` what so few groups cannot show; "" if there is nothing to explain.
+    ``part`` says which questions their counts are on. ``differences`` are those between the winner and its rivals.
+    ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few groups cannot
+    show; "" if there is nothing to explain.
     """
 
     take: str
     command: str
     part: Literal["search", "test"]
     contenders: tuple[Contender, ...]
-    differences: tuple[RivalDifference, ...]
+    differences: tuple[Comparison, ...]
     verdict: str
     advice: str
     levels: str
@@ -87,18 +69,13 @@ class Decision:
         return self.contenders[0]
 
     @property
-    def title(self) -> str:
-        """Its title in a sentence, such as ``the winner`` or ``BM25``."""
-        return name_role(self.take)
-
-    @property
     def answers(self) -> str:
         """How many questions the pipeline answers well, cites rightly and declines rightly; "" if it is unknown."""
         found = self.taken.counts
         if found is None:
             return ""
-        said = [f"Of {found.well.of:,} {self.part} questions with an answer it {found.verb} {found.well.right:,}"]
-        said[0] += " well" if found.judged else ""
+        well = f"answers {found.well.right:,} well" if found.judged else f"finds all gold of {found.well.right:,}"
+        said = [f"Of {found.well.of:,} {self.part} questions with an answer it {well}"]
         if found.cited is not None:
             said.append(f"{numbers.share(found.cited)} of what it cites is right")
         if found.declined.of:
@@ -116,10 +93,10 @@ class Decision:
             for attribute in (lambda one: one.judged, lambda one: one.declined.of, lambda one: one.refused.right)
         )
         columns = {
-            "Answered well" if judged else "Found completely": [found and found.well for _, found in each],
+            "Answered well" if judged else "Found completely": [found and str(found.well) for _, found in each],
             "Cited rightly": [found and found.cited for _, found in each],
-            "Declined rightly": [found and found.declined for _, found in each] if apart else [],
-            "Declined wrongly": [found and found.refused for _, found in each] if refused else [],
+            "Declined rightly": [found and str(found.declined) for _, found in each] if apart else [],
+            "Declined wrongly": [found and str(found.refused) for _, found in each] if refused else [],
             "F": [found and found.fitness and found.fitness.mean for _, found in each],
             "Calls": [one.calls for one in self.contenders],
             "Seconds": [one.seconds for one in self.contenders],
@@ -127,7 +104,7 @@ class Decision:
         }
         formats = {"Calls": numbers.tenths, "Cited rightly": numbers.share}
         shown = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
-        heads = [figures(formats.get(name, _write_cell), name)[0] for name in shown]
+        heads = [figures(formats.get(name, numbers.plain), name)[0] for name in shown]
         rows = [(one.title, *(cells[at] for cells in shown.values())) for at, one in enumerate(self.contenders)]
         known = next((found for _, found in each if found and found.fitness), None)
         caption = "The pipeline to take beside the winner and the baselines"
@@ -145,7 +122,7 @@ class Decision:
             **{name: value for name, value in first.items() if name != "role"},
             "part": self.part,
             "beside": others,
-            "differences": [asdict(one) for one in self.differences],
+            "differences": list(map(_difference_dict, self.differences)),
             **{name: getattr(self, name) for name in ("verdict", "advice", "levels", "limits")},
         }
 
@@ -165,15 +142,13 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
     own: dict[str, str] = {}
     for role in roles:
         own.setdefault(rows[role].key, role)  # a pipeline with several roles is listed once
-    parts = ["ragsmith", "export", "--dataset", dataset or report.about.dataset]
-    parts += ["--pick", take] if take != "winner" else []
-    parts += ["--cache", cache] if cache else []
+    options = [*(["--pick", take] if take != "winner" else []), *(["--cache", cache] if cache else [])]
     return Decision(
         take,
-        shlex.join(parts),
+        shlex.join(["ragsmith", "export", "--dataset", dataset or report.about.dataset, *options]),
         report.groups_split,
         tuple(_contender(report, role, rows[role]) for role in own.values()),
-        tuple(_rival_differences(report)),
+        tuple(sort_rivals(report.comparisons or report.estimates)),
         summarize_verdicts(report),
         report.next_step.sentence if report.next_step else "",
         explain_levels(report),
@@ -209,13 +184,22 @@ def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:
     )
 
 
-def _rival_differences(report: RunReport) -> Iterator[RivalDifference]:
-    for one in sort_rivals(report.comparisons or report.estimates):
-        its = one.difference
-        bounds = (its.mean_difference, its.low, its.high) if its else (None, None, None)
-        counted = (one.adjusted_p, its.n, its.groups) if its else (None, None, None)
-        words = name_verdict(one) if report.comparisons else "an estimate on search questions, no verdict"
-        yield RivalDifference(one.name, one.against, one.of, *bounds, *counted, words, one.declining)
+def _difference_dict(one: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON-compatible data; one without p is an estimate without a test."""
+    its = one.difference
+    return {
+        "against": one.name,
+        "title": one.against,
+        "of": one.of,
+        "mean": its and its.mean_difference,
+        "low": its and its.low,
+        "high": its and its.high,
+        "p": one.adjusted_p,
+        "questions": its and its.n,
+        "groups": its and its.groups,
+        "verdict": "not tested" if its and one.adjusted_p is None else name_verdict(one),
+        "declining": one.declining and asdict(one.declining),
+    }
 
 
 def explain_levels(report: RunReport) -> str:
@@ -266,7 +250,3 @@ def _contender_dict(one: Contender) -> dict[str, Any]:
         else {}
     )
     return {**{name: value for name, value in asdict(one).items() if name != "counts"}, **counts}
-
-
-def _write_cell(value: Share | float | None) -> str:
-    return str(value) if isinstance(value, Share) else numbers.plain(value)

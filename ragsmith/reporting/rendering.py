@@ -216,8 +216,10 @@ def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
 
 def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
     if decision:
-        calls = f"{numbers.tenths(decision.taken.calls)} model calls a question"
-        yield f"Take {_escape_text(decision.title)}: **{_escape_text(decision.taken.name)}**, {calls}."
+        yield (
+            f"Take {_escape_text(wording.name_role(decision.take))}: **{_escape_text(decision.taken.name)}**, "
+            f"{numbers.tenths(decision.taken.calls)} model calls a question."
+        )
         yield f"`{decision.command}`"
         if report.next_step:
             yield _escape_prose(f"Next: {report.next_step.sentence}")

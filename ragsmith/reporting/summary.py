@@ -23,6 +23,7 @@ from ragsmith.reporting.wording import (
     describe_questions,
     explain_first_place,
     join_names,
+    name_role,
     name_verdict,
     sort_rivals,
     summarize_verdicts,
@@ -91,7 +92,7 @@ def _decision_lines(report: RunReport, decision: Decision | None) -> Iterator[st
         taken = decision.taken
         seconds = "" if taken.seconds is None else f", {numbers.plain(taken.seconds)} s"
         money = "" if taken.money is None else f", {numbers.plain(taken.money)} for 1,000 questions"
-        yield f"take: {decision.title}: {taken.name}"
+        yield f"take: {name_role(decision.take)}: {taken.name}"
         yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
         yield f"  {decision.command}"
         table = decision.table

@@ -125,11 +125,6 @@ class AnswerCounts:
     cited: float | None = None
     fitness: Score | None = None
 
-    @property
-    def verb(self) -> str:
-        """The verb of ``well``."""
-        return "answers" if self.judged else "finds all gold passages of"
-
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
