@@ -141,7 +141,9 @@ def crag(
     A score is low if it is below ``lower`` or, with the ``fitted`` threshold, below the score that best separates
     search questions with and without a relevant hit among those judged; fitting costs one judgement for each of them.
     The meaning of 25 depends on the judge: the score of the embedded one, a share of words, is rarely below it on some
-    corpora.
+    corpora. On the search questions of three bundled domains, the fitted threshold found 28 to 71 of 92 to 100 first
+    rankings low, and another ranking was then better by the same judge for 5 to 20 of them with vectors, for 0 to 8
+    with BM25 or hybrid retrieval, which have the words of the question already.
 
     Differences from the paper: ``merge_rerank`` fuses the first and the second ranking by reciprocal rank and returns
     the ranking of the three with the best judgement, the first one on a tie; reranking is left to the next stage.

@@ -312,6 +312,11 @@ def srr(
     the passages contain all relevant chunks, and the change below which no later search finds more of them. The
     embedded controller returns a score in [0, 1], whose threshold has to be fitted; a chat model answers yes or no.
 
+    The default space has the fitted controller with one reformulation. On the search questions of three bundled
+    domains, with embedded models and three retrievals, the stopping rule at the given ``tau`` fired after 0 to 4 of
+    184 to 200 searches, as each reformulation changes most of the hits, and its statistic does not tell whether a later
+    search finds more (area under the ROC curve .32 to .51); one found more relevant chunks 3 to 14 times.
+
     Differences from the paper: its loop is unbounded, here ``reformulations`` bounds it. Its stopping rule,
     ``as_printed``, stops if the hits changed; ``corrected`` stops if ``1 - Sim + beta * |change of Conf|`` is below
     ``tau``, where Sim is the Jaccard index of the hits and Conf the mean of the five best min-max normalised scores,
