@@ -179,7 +179,7 @@ def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_s
 def test_a_space_that_only_dear_pipelines_are_in_is_refused(
     space: Space, knowledge: Knowledge, prose: CorpusProfile
 ) -> None:
-    dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "srr")
+    dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "iterative")
     with pytest.raises(SpaceError, match="has no pipeline of at most 1 calls a question"):
         recommend_pipeline(dear, knowledge, prose, ModelClasses(), most_calls=1)
     assert [one.most_calls for one in recommend_pipelines(dear, knowledge, prose, ModelClasses())] == [None]

@@ -22,8 +22,8 @@ def test_each_option_has_its_effect_and_its_cost(knowledge: Knowledge) -> None:
     assert found["reranking.cross_encoder"].alone == pytest.approx(0.04, abs=0.012)
     assert found["reranking.cross_encoder"].usual == pytest.approx(0.04, abs=0.012)
     assert found["passage_filter.nr"].alone == pytest.approx(-0.05, abs=0.015)
-    assert found["query_expansion.srr"].calls == pytest.approx(2, abs=0.05)
-    assert found["query_expansion.srr"].alone == pytest.approx(0, abs=0.012)
+    assert found["query_expansion.iterative"].calls == pytest.approx(2, abs=0.05)
+    assert found["query_expansion.iterative"].alone == pytest.approx(0, abs=0.012)
     assert {one.datasets for one in found.values()} == {4}
     assert all(one.alone_se > 0 and one.between >= 0 and not one.stale for one in found.values())
     assert "reranking.none" not in found
