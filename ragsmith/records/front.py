@@ -131,7 +131,7 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     Raises:
         UsageError: it names no pipeline of the run.
     """
-    named = {
+    named: dict[str, str | None] = {
         "random": record.test.get("random"),
         **dict.fromkeys(("naive", "bm25")),
         **record.baselines,

@@ -6,6 +6,7 @@ The page, the Markdown file, the terminal and ``--json`` show the same `Decision
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -87,29 +88,27 @@ class Decision:
     @property
     def table(self) -> Table:
         """The contenders beside each other; columns without a value are left out."""
-        each = [(one, one.counts) for one in self.contenders]
-        judged, apart, refused = (
-            any(found and attribute(found) for _, found in each)
-            for attribute in (lambda one: one.judged, lambda one: one.declined.of, lambda one: one.refused.right)
-        )
-        columns = {
-            "Answered well" if judged else "Found completely": [found and str(found.well) for _, found in each],
-            "Cited rightly": [found and found.cited for _, found in each],
-            "Declined rightly": [found and str(found.declined) for _, found in each] if apart else [],
-            "Declined wrongly": [found and str(found.refused) for _, found in each] if refused else [],
-            "F": [found and found.fitness and found.fitness.mean for _, found in each],
+        each = [one.counts for one in self.contenders]
+        known = [found for found in each if found]
+        judged = any(found.judged for found in known)
+        apart, refused = (sum(found.declined.of for found in known), sum(found.refused.right for found in known))
+        columns: dict[str, Sequence[Any]] = {
+            "Answered well" if judged else "Found completely": [found and str(found.well) for found in each],
+            "Cited rightly": [found and found.cited for found in each],
+            "Declined rightly": [found and str(found.declined) for found in each] if apart else [],
+            "Declined wrongly": [found and str(found.refused) for found in each] if refused else [],
+            "F": [found and found.fitness and found.fitness.mean for found in each],
             "Calls": [one.calls for one in self.contenders],
             "Seconds": [one.seconds for one in self.contenders],
             "Money for 1,000 questions": [one.money for one in self.contenders],
         }
-        formats = {"Calls": numbers.tenths, "Cited rightly": numbers.share}
+        formats: dict[str, Callable[[Any], str]] = {"Calls": numbers.tenths, "Cited rightly": numbers.share}
         shown = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
         heads = [figures(formats.get(name, numbers.plain), name)[0] for name in shown]
         rows = [(one.title, *(cells[at] for cells in shown.values())) for at, one in enumerate(self.contenders)]
-        known = next((found for _, found in each if found and found.fitness), None)
         caption = "The pipeline to take beside the winner and the baselines"
-        if known and known.fitness:
-            caption = f"On {known.questions:,} {self.part} questions; F on the {known.fitness.n:,} of them with gold"
+        if known and (score := known[0].fitness):
+            caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold"
         caption += ", on which the winner was chosen" * (self.part == "search")
         return Table(caption, (*texts("Pipeline"), *heads), rows, ["winner"])
 

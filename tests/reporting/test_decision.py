@@ -6,22 +6,27 @@ import json
 from dataclasses import replace
 
 import pytest
+from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.questions import Clusters
 from ragsmith.comparison.verdicts import Comparison, Declining
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
+from ragsmith.records.front import pick_pipeline
 from ragsmith.reporting import RunReport, report_json, summary_lines
 from ragsmith.reporting.decision import decide, explain_levels
 from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_answers
+from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.values import AnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
 from ragsmith.reporting.wording import describe_comparison, explain_few_groups
+from ragsmith.store.store import Store
 
 
 def evaluation(judged: list[float | None], refusals: list[float | None], refused: list[float | None]) -> Evaluation:
@@ -73,6 +78,19 @@ def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_wa
     assert decision is not None
     assert [one.role for one in decision.contenders] == ["winner", "naive"]
     assert decision.command == "ragsmith export --dataset 'my folder' --cache x.sqlite"
+
+
+@pytest.mark.parametrize(("pick", "key"), [("best", "toy: hybrid"), ("naive", "toy: naive"), ("bm25", "toy: bm25")])
+def test_the_pipelines_that_may_be_taken_can_be_picked_by_their_roles(store: Store, pick: str, key: str) -> None:
+    put_toy(store)
+    assert pick_pipeline(store, "run", choose_run(store, "toy").record, pick).key == key
+
+
+def test_a_role_that_was_not_tested_cannot_be_picked(store: Store) -> None:
+    put_toy(store)
+    record = replace(choose_run(store, "toy").record, baselines={})
+    with pytest.raises(UsageError, match="--pick bm25: nothing was tested under this name"):
+        pick_pipeline(store, "run", record, "bm25")
 
 
 def test_without_a_winner_nothing_is_decided(report: RunReport) -> None:
