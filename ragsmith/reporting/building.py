@@ -37,11 +37,11 @@ from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.values import (
     SHOWN,
     TITLES,
-    AnswerCounts,
     AnsweredQuestion,
     ExtraEvaluations,
     Finalist,
     FoldRow,
+    GoodAnswerCounts,
     PipelineRow,
     RunHeader,
     RunReport,
@@ -244,7 +244,7 @@ def _pipelines_to_group(
 
 def _answer_counts(
     run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
-) -> dict[str, dict[str, AnswerCounts]]:
+) -> dict[str, dict[str, GoodAnswerCounts]]:
     """Return the counts of answers of the complete pipelines, by split and role."""
     judge = "" if run.fitness.ranking_only else run.record.models.get("judge", "")
     found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}

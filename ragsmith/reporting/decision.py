@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.records.objectives import PRICED_COUNTS
-from ragsmith.reporting.values import TITLES, AnswerCounts, PipelineRow, RunReport
+from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
     explain_few_groups,
@@ -41,7 +41,7 @@ class Contender:
     calls: float | None
     seconds: float | None
     money: float | None
-    counts: AnswerCounts | None
+    counts: GoodAnswerCounts | None
 
 
 @dataclass(frozen=True, slots=True)

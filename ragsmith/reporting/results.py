@@ -25,9 +25,9 @@ from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
     SHOWN,
-    AnswerCounts,
     CauseCounts,
     Coverage,
+    GoodAnswerCounts,
     GroupScores,
     Intervened,
     Latency,
@@ -163,7 +163,7 @@ CITED = "citation_precision"
 
 def count_answers(
     pipelines: Mapping[str, Evaluation], judge: str, fitness: Fitness, clusters: Clusters
-) -> dict[str, AnswerCounts]:
+) -> dict[str, GoodAnswerCounts]:
     """Count good answers and right refusals by pipeline, on the questions that all of them finished.
 
     ``judge`` is the id of the judge, "" if no answer was scored: then questions with all their gold are counted.
@@ -172,14 +172,14 @@ def count_answers(
     tested = clusters.tested(questions)
     least = MIN_GOOD_AGREEMENT if judge.startswith("extractive:") else MIN_GOOD_JUDGE_SCORE
 
-    def count(evaluation: Evaluation) -> AnswerCounts:
+    def count(evaluation: Evaluation) -> GoodAnswerCounts:
         rows = [evaluation.records[question]["measures"] for question in questions]
         asked = [row for row in rows if row.get(REFUSAL) is None]
         good = [row["judge"] >= least if judge else row["recall"] == 1 for row in asked if judge or "recall" in row]
         apart, refused = (_drop_missing(row.get(name) for row in rows) for name in (REFUSAL, FALSE_REFUSAL))
         cited = _drop_missing(row.get(CITED) for row in asked)
         scores = evaluation.restrict(tested).values("fitness", fitness)
-        return AnswerCounts(
+        return GoodAnswerCounts(
             len(questions),
             bool(judge),
             Share(sum(good), len(good)),

@@ -107,7 +107,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerCounts:
+class GoodAnswerCounts:
     """How a pipeline answers the ``questions`` that all compared pipelines finished.
 
     ``well`` counts the questions with an answer whose answer the judge scored as good, or, if no answer is ``judged``,
@@ -518,7 +518,7 @@ class RunReport:
     besides: ExtraEvaluations = ExtraEvaluations()
     estimates: tuple[Comparison, ...] = ()
     simplified: Difference | None = None
-    counted: Mapping[str, Mapping[str, AnswerCounts]] = field(default_factory=dict)
+    counted: Mapping[str, Mapping[str, GoodAnswerCounts]] = field(default_factory=dict)
 
     @property
     def winner(self) -> PipelineRow | None:

@@ -24,7 +24,7 @@ from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_answers
 from ragsmith.reporting.run_data import choose_run
-from ragsmith.reporting.values import AnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
+from ragsmith.reporting.values import GoodAnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
 from ragsmith.reporting.wording import describe_comparison, explain_few_groups
 from ragsmith.store.store import Store
 
@@ -104,8 +104,8 @@ def test_without_a_winner_nothing_is_decided(report: RunReport) -> None:
 def test_the_fall_from_search_to_test_is_divided_into_other_questions_and_choosing(
     report: RunReport, tested: float, words: str
 ) -> None:
-    def counts(mean: float) -> AnswerCounts:
-        return AnswerCounts(9, True, Share(1, 9), Share(0, 9), Share(0, 0), fitness=Score(mean, n=9))
+    def counts(mean: float) -> GoodAnswerCounts:
+        return GoodAnswerCounts(9, True, Share(1, 9), Share(0, 9), Share(0, 0), fitness=Score(mean, n=9))
 
     levels = {"search": {"winner": counts(0.55), "naive": counts(0.5)}}
     levels["test"] = {"winner": counts(tested), "naive": counts(0.4)}
