@@ -27,7 +27,7 @@ from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
 SETTINGS = ragsmith.RunSettings(
-    genetic=ragsmith.GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, probes=False
+    genetic=ragsmith.GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, probes=False, test=True
 )
 
 
