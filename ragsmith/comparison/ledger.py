@@ -8,7 +8,6 @@ digests, numbers and dates, and no text or path. If it cannot be used, a warning
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import warnings
 from collections import Counter
@@ -18,17 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from platformdirs import user_data_path
-
+from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, FILE, ledger_path
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Looks, Store
 
 T = TypeVar("T")
-ENVIRONMENT_VARIABLE = "RAGSMITH_LEDGER"
-OFF = ("off", "0", "none", "")
-FILE = "looks.sqlite"
 FORMAT = 1
 WAIT_SECONDS = 2 * TIMEOUT_SECONDS
 """Seconds to wait for another process that writes, which may itself wait for its cache."""
@@ -95,23 +90,6 @@ class LedgerPage:
             "INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (look, seen.number, seen.fresh, day)
         )
         self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
-
-
-def ledger_path() -> Path | None:
-    """Return the path of the ledger; None if it is disabled."""
-    named = os.environ.get(ENVIRONMENT_VARIABLE)
-    if named is not None:
-        return None if named.strip().lower() in OFF else Path(named).expanduser()
-    return user_data_path("ragsmith", appauthor=False) / FILE
-
-
-def describe_ledger() -> str:
-    """Return where looks are counted: the path of the ledger, with ``~`` for the home folder, or the cache alone."""
-    try:
-        path, home = ledger_path(), Path.home()
-    except RuntimeError:  # there is no home directory
-        path, home = None, Path()
-    return f"ledger: {str(path).replace(str(home), '~')}" if path else "counted in this cache alone"
 
 
 @contextmanager

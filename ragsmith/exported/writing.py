@@ -28,7 +28,7 @@ from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relati
 from ragsmith.pipelines.genes import N_FAMILIES, configuration, label
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import load_latencies
-from ragsmith.records.record import CROSSFIT, Calibration, RunRecord, list_searches, load_record
+from ragsmith.records.record import CROSSFIT, RiskCalibration, RunRecord, list_searches, load_record
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files, record_imports
@@ -258,7 +258,7 @@ def _pipeline_yaml(
     )
 
 
-def _stated_risk(found: Calibration) -> dict[str, Any]:
+def _stated_risk(found: RiskCalibration) -> dict[str, Any]:
     """Return the stated risk, the threshold that keeps it, and the counts of answers on search and test questions."""
     counts = {part: asdict(count) for part, count in (("search", found.calibrated), ("test", found.tested)) if count}
     return {"at_most": found.risk, "confidence": found.confidence, "least": found.least, **counts}

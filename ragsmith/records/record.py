@@ -307,7 +307,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class RiskCalibration:
     """The calibration of the winner to a stated ``risk``, with a ``confidence``, on the search questions.
 
     ``whole`` counts the answers to these without declining, and ``calibrated`` those of the pipeline with the
@@ -406,7 +406,7 @@ class RunRecord:
     folds: tuple[Fold, ...] = ()
     within: str = ""
     untested: HoldoutUse | None = None
-    declining: Calibration | None = None
+    declining: RiskCalibration | None = None
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.ledger import describe_ledger
+from ragsmith.comparison.ledger_location import describe_ledger
 from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction

@@ -12,7 +12,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import NONE, Candidate, Gene, make_gene
 from ragsmith.pipelines.trace import Trace
-from ragsmith.records.record import Calibration
+from ragsmith.records.record import RiskCalibration
 from ragsmith.runs.run_context import RunContext, Step
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.post_generation.abstain import SCORE, abstain, score_support
@@ -50,7 +50,7 @@ def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | Non
     answered = [question for question, is_wrong in wrong.items() if is_wrong is not None]
     scores = {q: score for _, q, score in context.evaluator.observe([(whole.candidate, answered)], SupportScorer())}
     scored = [(score, wrong[q] is True) for q, score in sorted(scores.items()) if score is not None]
-    found = Calibration(settings.max_risk, settings.confidence, count_answers(whole, setup.examples, well))
+    found = RiskCalibration(settings.max_risk, settings.confidence, count_answers(whole, setup.examples, well))
     threshold = calibrate_threshold(scored, settings.max_risk, settings.confidence)
     candidate = None
     if threshold is not None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 
-from ragsmith.comparison.ledger import describe_ledger
+from ragsmith.comparison.ledger_location import describe_ledger
 from ragsmith.comparison.questions import HoldoutUse, format_times
 from ragsmith.datasets.splits import Split, search_only_split
 from ragsmith.datasets.splits import crossfit as splits_of

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
 from ragsmith.comparison.ledger import count_look
+from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, ledger_path
 from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjust_for_looks, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant
 from ragsmith.datasets.dataset import load_dataset
@@ -64,7 +65,7 @@ def test_where_questions_overlap_the_one_that_was_used_most_counts(tmp_path: Pat
 
 
 def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ledgers.ENVIRONMENT_VARIABLE, "off")
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "off")
     cache = tmp_path / "cache.sqlite"
     for number in range(3):
         look(cache, f"look {number}", ["x", f"y{number}"])
@@ -121,11 +122,11 @@ def test_a_ledger_without_a_home_is_a_notice(tmp_path: Path, monkeypatch: pytest
 def test_the_ledger_lies_where_programs_of_this_user_keep_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RAGSMITH_LEDGER")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert ledgers.ledger_path() == tmp_path / "ragsmith" / "looks.sqlite"
+    assert ledger_path() == tmp_path / "ragsmith" / "looks.sqlite"
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     if sys.platform == "linux":
-        assert ledgers.ledger_path() == tmp_path / ".local" / "share" / "ragsmith" / "looks.sqlite"
+        assert ledger_path() == tmp_path / ".local" / "share" / "ragsmith" / "looks.sqlite"
 
 
 def test_the_ledger_holds_digests_numbers_and_days(tmp_path: Path, tiny_folder: Path, ledger: Path) -> None:

@@ -13,7 +13,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import Calibration, RunSettings, load_record
+from ragsmith.records.record import RiskCalibration, RunSettings, load_record
 from ragsmith.runs.run import Run
 from ragsmith.runs.run_context import run_key
 from ragsmith.store.store import Store
@@ -24,7 +24,7 @@ SETTINGS = RunSettings(
 )
 
 
-def calibrated(setup: Experiment, space: Space, store: Store, risk: float, confidence: float) -> Calibration:
+def calibrated(setup: Experiment, space: Space, store: Store, risk: float, confidence: float) -> RiskCalibration:
     outcome = Run(setup, space, store, replace(SETTINGS, max_risk=risk, confidence=confidence)).go()
     record = load_record(store, outcome.key)
     assert record is not None

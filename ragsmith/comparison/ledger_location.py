@@ -1,0 +1,29 @@
+"""The path of the ledger of looks, which the ledger opens and reports name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+ENVIRONMENT_VARIABLE = "RAGSMITH_LEDGER"
+OFF = ("off", "0", "none", "")
+FILE = "looks.sqlite"
+
+
+def ledger_path() -> Path | None:
+    """Return the path of the ledger; None if it is disabled."""
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    if named is not None:
+        return None if named.strip().lower() in OFF else Path(named).expanduser()
+    return user_data_path("ragsmith", appauthor=False) / FILE
+
+
+def describe_ledger() -> str:
+    """Return where looks are counted: the path of the ledger, with ``~`` for the home folder, or the cache alone."""
+    try:
+        path, home = ledger_path(), Path.home()
+    except RuntimeError:  # there is no home directory
+        path, home = None, Path()
+    return f"ledger: {str(path).replace(str(home), '~')}" if path else "counted in this cache alone"
