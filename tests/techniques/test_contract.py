@@ -346,7 +346,7 @@ def law():
 def test_no_two_options_of_a_family_are_copies(family, law):
     engine, labelled = law
     questions = tuple(labelled)
-    assert len(questions) == 100
+    assert len(questions) == 108
 
     def results(technique, asked):
         candidate = switched_on(technique)
