@@ -51,7 +51,7 @@ def evaluate(
 
     >>> scores = ragsmith.evaluate("winner.yaml")
     >>> {part: scored.attempted for part, scored in scores.parts.items()}
-    {'search': 100, 'test': 100}
+    {'search': 108, 'test': 92}
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.

@@ -110,7 +110,7 @@ def test_the_fall_from_search_to_test_is_divided_into_other_questions_and_choosi
     levels = {"search": {"winner": counts(0.55), "naive": counts(0.5)}}
     levels["test"] = {"winner": counts(tested), "naive": counts(0.4)}
     said = explain_levels(replace(report, counted=levels))
-    assert "naive RAG, which nobody chose, goes from 0.500 to 0.400" in said
+    assert "naive RAG, which was not selected, goes from 0.500 to 0.400" in said
     assert words in said
 
 
