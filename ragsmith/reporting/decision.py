@@ -223,7 +223,8 @@ def explain_levels(report: RunReport) -> str:
         else "The winner loses no more than that, so that choosing it for its score shows no cost here"
     )
     return (
-        f"{said}: naive RAG, which was not selected, goes from {numbers.plain(before)} to {numbers.plain(after)}. {chosen}."
+        f"{said}: naive RAG, which was not selected, goes from {numbers.plain(before)} to {numbers.plain(after)}. "
+        f"{chosen}."
     )
 
 
