@@ -47,10 +47,13 @@ def ran(folder: Path, *arguments: str) -> str:
 
 
 def transcript(printed: str) -> str:
-    """The first two and the last paragraph of what a search prints: winner, verdict, and what it took."""
-    without_cheaper = re.sub(r"^cheaper:.*?(?=^next:|^$)", "", printed.strip(), flags=re.DOTALL | re.MULTILINE)
-    paragraphs = without_cheaper.split("\n\n")
-    shown = "\n".join(paragraphs if len(paragraphs) <= 3 else [*paragraphs[:2], "...", paragraphs[-1]])
+    """The first two paragraphs of what a search prints, without its small print, and what it took."""
+    without_small_print = re.sub(
+        r"^(  \(p, adjusted|cheaper:).*?(?=^next:|^$)", "", printed.strip(), flags=re.DOTALL | re.MULTILINE
+    )
+    paragraphs = without_small_print.split("\n\n")
+    cost = paragraphs[-1].partition("\n")[0]
+    shown = "\n".join(paragraphs if len(paragraphs) <= 3 else [*paragraphs[:2], "...", cost])
     return "\n".join(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in shown.splitlines())
 
 
