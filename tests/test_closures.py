@@ -89,6 +89,7 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
     assert rooms <= {
         "strategies",
         "records",  # what is on the front, and what a pipeline costs
+        "comparison",  # the loss that simplification may show
         "evaluation",
         "effects",
         "runs",

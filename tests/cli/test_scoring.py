@@ -197,7 +197,11 @@ def isle(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, tiny_space
         del row["evidence"], row["type"]
     rows += [{"id": f"none-{n}", "question": asked, "answerable": False} for n, asked in enumerate(UNANSWERABLE)]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    library.search(folder, space=tiny_space, cache=isle / "cache.sqlite", reports=isle / "reports", workers=1, seed=1)
+    space = isle / "space.yaml"
+    space.write_text(
+        tiny_space.read_text() + "for_unanswerable: {post_generation: [{abstain: {least: [0.3, 0.4, 0.5]}}]}\n"
+    )
+    library.search(folder, space=space, cache=isle / "cache.sqlite", reports=isle / "reports", workers=1, seed=1)
     return isle
 
 

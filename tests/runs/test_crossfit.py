@@ -101,7 +101,7 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, RunOutcome]) -> Non
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
     assert scores_table([domain], "test").cells[0][2] == "24"
-    assert "24 questions, out of fold" in report_page(domain)
+    assert "Of 24 test questions with an answer it answers 24 well" in report_page(domain)
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
 

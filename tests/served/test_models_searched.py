@@ -66,7 +66,8 @@ def test_both_write_and_the_first_marks(
     assert judged == {"first"}
     assert written == {"first", "second"}
     assert set(asked.values()) == {1}
-    assert planned.totals["calls"] == pytest.approx(asked.total(), rel=0.1)
+    # An option is left out of the winner on its answers, which a plan does not know: it may count some pipelines more.
+    assert asked.total() <= planned.totals["calls"] <= 1.2 * asked.total()
     assert outcome.winner is not None
     assert "language_model openai:" in label(outcome.winner.candidate)
     row = store.run(run.key)

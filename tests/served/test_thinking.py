@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from served import failures, left, searched, served
+from served import failures, left, searched, served, small
 from thinking_server import MODES, ThinkingServer
 
 from ragsmith.evaluation.experiment import Experiment
@@ -100,7 +101,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
     def search(server: ThinkingServer, **options: Any) -> Experiment:
         model = ModelName("openai:tiny", base_url=server.url, **options)
         setup = Experiment(tiny_setup.dataset, ModelNames(model), tiny_setup.chunk_size)
-        searched(setup, space, store)
+        searched(setup, space, store, replace(small(), test=True))
         return setup
 
     with ThinkingServer("usage", cut=always, thinks=lambda _: 0) as server:
