@@ -1,4 +1,4 @@
-"""Test an exported pipeline on the test questions, against the pipelines that anybody has without a search."""
+"""Test an exported pipeline on the test questions, against the baselines that need no search."""
 
 from __future__ import annotations
 

@@ -107,10 +107,10 @@ class AnswerCounts:
         return f"{self.answered} of {self.questions} {part} questions answered{risk}".replace("  ", " ")
 
 
-def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], well: float) -> dict[str, bool | None]:
+def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], least_good: float) -> dict[str, bool | None]:
     """Return for each finished question whether its answer is wrong; None if it was declined.
 
-    An answer is wrong if the question has none in the documents, or if the judge's score is below ``well``
+    An answer is wrong if the question has none in the documents, or if the judge's score is below ``least_good``
     (`ragsmith.diagnosis.causes.good_score_threshold`). Answers that no judge scored are left out.
     """
     found: dict[str, bool | None] = {}
@@ -120,11 +120,11 @@ def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], well: fl
         if declines(record["answer"]):
             found[question] = None
         elif mark is not None:
-            found[question] = mark < well
+            found[question] = mark < least_good
     return found
 
 
-def count_answers(evaluation: Evaluation, examples: Mapping[str, Example], well: float) -> AnswerCounts:
+def count_answers(evaluation: Evaluation, examples: Mapping[str, Example], least_good: float) -> AnswerCounts:
     """Count the questions that were answered, and the wrong answers, by `find_wrong`."""
-    found = find_wrong(evaluation, examples, well).values()
+    found = find_wrong(evaluation, examples, least_good).values()
     return AnswerCounts(len(found), sum(one is not None for one in found), sum(one is True for one in found))
