@@ -86,7 +86,7 @@ def _causes(setup: Experiment, engine: Engine, candidate: Candidate) -> Iterator
         trace = engine.answer(able, Question(example.question))
         measures = score_answer(engine, setup, trace, example)["measures"]
         seen = EvidenceTracer()(engine, setup, able, trace, example)
-        yield example.id, make_diagnosis(seen, example, measures, good_score_threshold(engine.models.judge)).cause
+        yield example.id, make_diagnosis(seen, example, measures, good_score_threshold(setup)).cause
 
 
 if __name__ == "__main__":

@@ -702,11 +702,11 @@ def declining_on(name: str, store: Store) -> dict[tuple[str, int, float], tuple[
     examples = setup.dataset.examples
     unmarked = replace(setup.dataset, examples=tuple(replace(one, split=None) for one in examples))
     pipelines = {"naive RAG": baseline("naive"), "recommended": ragsmith.recommend(name).chosen.candidate}
-    well, found = good_score_threshold(setup.loaded_models.judge), {}
+    well, found = good_score_threshold(setup), {}
     with Evaluator(setup, store, 1) as evaluator:
         for title, candidate in pipelines.items():
             [whole] = evaluator.evaluate([candidate], examples)
-            wrong = find_wrong(whole, setup.examples, well)
+            wrong = find_wrong(whole, well)
             observed = evaluator.observe([(whole.candidate, list(whole.questions))], SupportScorer())
             scores = {question: score for _, question, score in observed if score is not None}
             for seed in range(5):

@@ -147,10 +147,10 @@ def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
 
 
 def _describe_risk(evaluation: Evaluation, pipeline: Pipeline) -> str:
-    stated, setup = pipeline.stated_risk, pipeline.setup
+    stated = pipeline.stated_risk
     if not stated:
         return ""
-    counts = count_answers(evaluation, setup.examples, good_score_threshold(setup.loaded_models.judge))
+    counts = count_answers(evaluation, good_score_threshold(pipeline.setup))
     shares = f"{100 * stated['at_most']:g} %, with {100 * stated['confidence']:g} % confidence"
     return f"{counts.describe()}; stated: at most {shares}"
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
 
 from ragsmith.diagnosis.evidence_coverage import (
     MIN_COVERAGE,
@@ -25,6 +24,7 @@ from ragsmith.diagnosis.evidence_coverage import (
     gold_coverage,
     truncate_passages,
 )
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.measures.agreement import score_contradiction
 from ragsmith.models.calls import is_chat_model
@@ -181,8 +181,13 @@ class QuestionTrace:
         return sum(gold_trace.lost is None for gold_trace in self.gold_traces)
 
 
-def good_score_threshold(judge: Any) -> float:
-    """Return the least score of a good answer, which depends on the kind of judge."""
+def good_score_threshold(setup: Experiment) -> float:
+    """Return the least score of a good answer, which depends on the kind of the judge of ``setup``.
+
+    A judge that completes prompts scores on the scale of the prompt. One that performs the task itself is taken to
+    compare words, as the embedded judge does.
+    """
+    judge = (setup.scored_by or setup).loaded_models.judge
     return MIN_GOOD_JUDGE_SCORE if is_chat_model(judge) else MIN_GOOD_AGREEMENT
 
 

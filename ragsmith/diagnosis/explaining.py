@@ -113,9 +113,7 @@ def explain_question(
     trace = engine.answer(able, Question(example.question), gold)
     way, reading, evidence = EvidenceTracer(frozenset([example.id]))(engine, setup, able, trace, example)
     measures = score_answer(setup.scoring_engine(engine), setup, trace, example)["measures"] if is_known else {}
-    cause = make_diagnosis(
-        (way, None, ()), example, measures, good_score_threshold(setup.scoring_engine(engine).models.judge)
-    ).cause
+    cause = make_diagnosis((way, None, ()), example, measures, good_score_threshold(setup)).cause
     prompt = trace.prompt
     return QuestionExplanation(
         question=example.question,

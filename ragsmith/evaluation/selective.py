@@ -7,12 +7,12 @@ least a threshold, and the threshold is calibrated on labelled questions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import REFUSAL
 from ragsmith.text.declining import declines
-from ragsmith.types import Example
 
 START = 0.25
 """Share of the answers at the first threshold tried, if these can show the risk.
@@ -107,7 +107,7 @@ class AnswerCounts:
         return f"{self.answered} of {self.questions} {part} questions answered{risk}".replace("  ", " ")
 
 
-def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], least_good: float) -> dict[str, bool | None]:
+def find_wrong(evaluation: Evaluation, least_good: float) -> dict[str, bool | None]:
     """Return for each finished question whether its answer is wrong; None if it was declined.
 
     An answer is wrong if the question has none in the documents, or if the judge's score is below ``least_good``
@@ -116,7 +116,8 @@ def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], least_go
     found: dict[str, bool | None] = {}
     for question in filter(evaluation.records.__contains__, evaluation.questions):
         record = evaluation.records[question]
-        mark = record["measures"].get("judge") if examples[question].answerable else -math.inf
+        measures = record["measures"]
+        mark = measures.get("judge") if measures.get(REFUSAL) is None else -math.inf
         if declines(record["answer"]):
             found[question] = None
         elif mark is not None:
@@ -124,7 +125,7 @@ def find_wrong(evaluation: Evaluation, examples: Mapping[str, Example], least_go
     return found
 
 
-def count_answers(evaluation: Evaluation, examples: Mapping[str, Example], least_good: float) -> AnswerCounts:
+def count_answers(evaluation: Evaluation, least_good: float) -> AnswerCounts:
     """Count the questions that were answered, and the wrong answers, by `find_wrong`."""
-    found = find_wrong(evaluation, examples, least_good).values()
+    found = find_wrong(evaluation, least_good).values()
     return AnswerCounts(len(found), sum(one is not None for one in found), sum(one is True for one in found))

@@ -12,6 +12,7 @@ from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, count_leaks, make_folds, stratify
+from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, MIN_GOOD_JUDGE_SCORE, good_score_threshold
 from ragsmith.digest import program_digest
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import FITTING_FOLDS, Experiment
@@ -372,6 +373,7 @@ class RunRecord:
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     - ``declining``: the calibration of the winner to a stated risk
+    - ``threshold``: the judge's least score of a good answer (`least_good`)
     """
 
     space: SearchedSpace
@@ -407,6 +409,7 @@ class RunRecord:
     within: str = ""
     untested: HoldoutUse | None = None
     declining: RiskCalibration | None = None
+    threshold: float | None = None
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -436,7 +439,15 @@ class RunRecord:
             vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vector_store_address),
             chunk_overlap=setup.chunk_overlap,
             program=program_digest(),
+            threshold=good_score_threshold(setup),
         )
+
+    @property
+    def least_good(self) -> float:
+        """The judge's least score of a good answer; that of its id for records that did not store it."""
+        if self.threshold is not None:
+            return self.threshold
+        return MIN_GOOD_AGREEMENT if self.models.get("judge", "").startswith("extractive:") else MIN_GOOD_JUDGE_SCORE
 
     @property
     def tested(self) -> tuple[str, ...]:
@@ -481,7 +492,7 @@ class RunRecord:
             UsageError: ``stored`` is no record of a run.
         """
         with stored_by_other_code("the record of a search"):
-            return restore(cls, stored, {Fitness: Fitness.from_dict})
+            return restore(cls, {"threshold": None, **stored}, {Fitness: Fitness.from_dict})  # older ones lack it
 
     def state(self, stored: RunState) -> RunState:
         """Return the state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""

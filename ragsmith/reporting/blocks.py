@@ -161,8 +161,8 @@ TERMS: Mapping[str, str] = {
     "front": "The Pareto front: the pipelines for which no other is better without costing more.",
     "activity": "The share of questions for which an option changes the output of its stage.",
     "Genomes": "The number of evaluated pipelines with exactly the same hits and answers.",
-    "Answered well": "The judge finds that the answer agrees with the reference: at least 0.75 by a language model as "
-    "judge, at least 0.25 by the embedded one.",
+    "Answered well": "The judge finds that the answer agrees with the reference: at least 0.75 by a chat model as "
+    "judge, at least 0.25 by a judge that compares words, as the embedded one does.",
     "Cited rightly": "The share of the passages cited by an answer that hold gold.",
     "Declined rightly": "Questions without an answer in the documents that were declined.",
     "Declined wrongly": "Questions with an answer in the documents that were declined.",

@@ -24,7 +24,7 @@ from ragsmith.reporting.facts import (
 )
 from ragsmith.reporting.results import (
     best_so_far,
-    count_answers,
+    count_good_answers,
     latency_percentiles,
     option_rows,
     paired_gain,
@@ -246,14 +246,14 @@ def _answer_counts(
     run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
 ) -> dict[str, dict[str, GoodAnswerCounts]]:
     """Return the counts of answers of the complete pipelines, by split and role."""
-    judge = "" if run.fitness.ranking_only else run.record.models.get("judge", "")
+    least = None if run.fitness.ranking_only or "judge" not in run.record.models else run.record.least_good
     found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}
     able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
     parts = {
         "search": (found, run.record.split.search_groups or Clusters()),
         "test": (able, run.record.tested_groups or Clusters()),
     }
-    return {part: count_answers(each, judge, run.fitness, clusters) for part, (each, clusters) in parts.items()}
+    return {part: count_good_answers(each, least, run.fitness, clusters) for part, (each, clusters) in parts.items()}
 
 
 def _answered_questions(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:

@@ -240,6 +240,7 @@ def _contender_dict(one: Contender) -> dict[str, Any]:
     counts = (
         {
             "answered_well" if found.judged else "found_completely": asdict(found.well),
+            "least_good": found.least_good,
             "cited_rightly": found.cited,
             "fitness": found.fitness and found.fitness.mean,
             "questions": found.questions,

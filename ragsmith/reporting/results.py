@@ -12,12 +12,13 @@ import numpy as np
 
 from ragsmith.caches import bounded_cache
 from ragsmith.comparison.questions import MIN_GROUPS, Clusters
-from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, MIN_GOOD_JUDGE_SCORE, Cause
+from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.diagnosed import QuestionDiagnosis, find_neighbours, select_shown_questions
 from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.fitness import FALSE_REFUSAL, HEADLINE, REFUSAL, Fitness
+from ragsmith.evaluation.fitness import HEADLINE, REFUSAL, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
+from ragsmith.evaluation.selective import find_wrong
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import SETTINGS, label
 from ragsmith.pipelines.stages import COLD, STAGES, TOTAL, WARM, StageTimes
@@ -161,30 +162,33 @@ CITED = "citation_precision"
 """The measure of right citations: the share of the cited passages that hold gold."""
 
 
-def count_answers(
-    pipelines: Mapping[str, Evaluation], judge: str, fitness: Fitness, clusters: Clusters
+def count_good_answers(
+    pipelines: Mapping[str, Evaluation], least_good: float | None, fitness: Fitness, clusters: Clusters
 ) -> dict[str, GoodAnswerCounts]:
     """Count good answers and right refusals by pipeline, on the questions that all of them finished.
 
-    ``judge`` is the id of the judge, "" if no answer was scored: then questions with all their gold are counted.
+    ``least_good`` is the judge's least score of a good answer. If it is None, no answer was scored: then questions with
+    all their gold are counted.
     """
     questions = common_questions(list(pipelines.values()))
     tested = clusters.tested(questions)
-    least = MIN_GOOD_AGREEMENT if judge.startswith("extractive:") else MIN_GOOD_JUDGE_SCORE
 
     def count(evaluation: Evaluation) -> GoodAnswerCounts:
-        rows = [evaluation.records[question]["measures"] for question in questions]
-        asked = [row for row in rows if row.get(REFUSAL) is None]
-        good = [row["judge"] >= least if judge else row["recall"] == 1 for row in asked if judge or "recall" in row]
-        apart, refused = (_drop_missing(row.get(name) for row in rows) for name in (REFUSAL, FALSE_REFUSAL))
-        cited = _drop_missing(row.get(CITED) for row in asked)
+        rows = {question: evaluation.records[question]["measures"] for question in questions}
+        if least_good is None:
+            recalls = {question: row.get("recall") for question, row in rows.items()}
+            wrong: dict[str, bool | None] = {q: recall < 1 for q, recall in recalls.items() if recall is not None}
+        else:
+            wrong = find_wrong(evaluation.restrict(questions), least_good)
+        asked, apart = ([wrong[q] for q in wrong if (rows[q].get(REFUSAL) is None) == has] for has in (True, False))
+        cited = _drop_missing(row.get(CITED) for row in rows.values() if row.get(REFUSAL) is None)
         scores = evaluation.restrict(tested).values("fitness", fitness)
         return GoodAnswerCounts(
             len(questions),
-            bool(judge),
-            Share(sum(good), len(good)),
-            Share(round(sum(refused)), len(asked)),
-            Share(round(sum(apart)), len(apart)),
+            least_good,
+            Share(asked.count(False), len(asked)),
+            Share(asked.count(None), len(asked)),
+            Share(apart.count(None), len(apart)),
             _mean(cited),
             mean_score(scores, 0, interval=False) if scores else None,
         )

@@ -111,19 +111,24 @@ class GoodAnswerCounts:
     """How a pipeline answers the ``questions`` that all compared pipelines finished.
 
     ``well`` counts the questions with an answer whose answer the judge scored as good, or, if no answer is ``judged``,
-    whose gold passages were all retrieved. ``refused`` counts those of them that were declined, which is wrong, and
-    ``declined`` the questions without an answer that were declined, which is right. ``cited`` is the mean share of
-    the cited passages that hold gold; None if it was not measured. ``fitness`` is the mean over the questions with
-    gold, which verdicts are based on.
+    whose gold passages were all retrieved. ``least_good`` is the judge's least score of a good answer, or None.
+    ``refused`` counts the questions with an answer that were declined, which is wrong, and ``declined`` those without
+    one that were declined, which is right. ``cited`` is the mean share of the cited passages that hold gold; None if it
+    was not measured. ``fitness`` is the mean over the questions with gold, which verdicts are based on.
     """
 
     questions: int
-    judged: bool
+    least_good: float | None
     well: Share
     refused: Share
     declined: Share
     cited: float | None = None
     fitness: Score | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether answers were judged."""
+        return self.least_good is not None
 
 
 @dataclass(frozen=True, slots=True)

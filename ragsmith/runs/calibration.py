@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.selective import calibrate_threshold, count_answers, find_wrong
@@ -44,20 +43,20 @@ def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | Non
     settings, setup = context.settings, context.setup
     if settings.max_risk is None:
         return None
-    least_good, search = good_score_threshold(setup.loaded_models.judge), setup.split.search
+    least_good, search = context.record.least_good, setup.split.search
     [whole] = context.evaluator.evaluate([_with_gene(winner.candidate, NONE)], search)
-    wrong = find_wrong(whole, setup.examples, least_good)
+    wrong = find_wrong(whole, least_good)
     answered = [question for question, is_wrong in wrong.items() if is_wrong is not None]
     scores = {q: score for _, q, score in context.evaluator.observe([(whole.candidate, answered)], SupportScorer())}
     scored = [(score, wrong[q] is True) for q, score in sorted(scores.items()) if score is not None]
-    found = RiskCalibration(settings.max_risk, settings.confidence, count_answers(whole, setup.examples, least_good))
+    found = RiskCalibration(settings.max_risk, settings.confidence, count_answers(whole, least_good))
     threshold = calibrate_threshold(scored, settings.max_risk, settings.confidence)
     candidate = None
     if threshold is not None:
         least = max(0.0, round(threshold, 6))
         candidate = _with_gene(winner.candidate, abstain.__name__, least=least, by=SCORE)
         [calibrated] = context.evaluator.evaluate([candidate], search)
-        counts = count_answers(calibrated, setup.examples, least_good)
+        counts = count_answers(calibrated, least_good)
         found = replace(found, key=calibrated.key, least=least, calibrated=counts)
         candidate = calibrated.candidate
     context.update(declining=found)
@@ -69,8 +68,7 @@ def count_tested_answers(context: RunContext) -> None:
     """Record the answers to the test questions of the calibrated pipeline."""
     found = context.record.declining
     if found is not None and (tested := [one for one in context.tested if one.key == found.key]):
-        least_good = good_score_threshold(context.setup.loaded_models.judge)
-        context.update(declining=replace(found, tested=count_answers(tested[0], context.setup.examples, least_good)))
+        context.update(declining=replace(found, tested=count_answers(tested[0], context.record.least_good)))
 
 
 def _with_gene(candidate: Candidate, name: str, **parameters: float | str) -> Candidate:

@@ -9,7 +9,6 @@ from typing import Any
 from ragsmith.comparison.ledger import count_look, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
-from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.diagnosis.diagnosed import (
     EvidenceTracer,
     code_digest,
@@ -240,13 +239,15 @@ def diagnose(
     roles: Mapping[str, Collection[Evaluation]],
     seen: Sequence[Evaluation],
     *,
+    least_good: float,
     most: int = MAX_DIAGNOSED_QUESTIONS,
 ) -> None:
     """Diagnose the questions of the pipelines in ``roles``, and of the neighbours of the winner.
 
     ``roles`` has evaluations on the search and on the test questions by role, ``seen`` all those on the search
-    questions. Only scored answers that have no diagnosis yet are diagnosed, so no model gets a new request. If a model
-    cannot be reached or the budget is exhausted, nothing is stored.
+    questions, and ``least_good`` is the judge's least score of a good answer. Only scored answers that have no
+    diagnosis yet are diagnosed, so no model gets a new request. If a model cannot be reached or the budget is
+    exhausted, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
     requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
@@ -258,9 +259,8 @@ def diagnose(
             for one in evaluations
         ]
     try:
-        store.put_diagnoses(
-            list(_new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranking_only))
-        )
+        found = _new_diagnoses(evaluator, setup, store, requested, most, least_good, answers=not fitness.ranking_only)
+        store.put_diagnoses(list(found))
     except (BudgetExhausted, ModelUnavailable):
         return
 
@@ -275,6 +275,7 @@ def _new_diagnoses(
     store: Store,
     requested: Sequence[tuple[Evaluation, frozenset[str]]],
     most: int,
+    least_good: float,
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
@@ -296,7 +297,7 @@ def _new_diagnoses(
         tracer = EvidenceTracer(frozenset(question for _, question in part) if full else frozenset(), answers)
         each = list(by_key)
         for at, question, value in evaluator.observe(jobs, tracer):
-            key, judge = each[at], setup.loaded_models.judge
+            key = each[at]
             measures = part[key, question].records[question]["measures"]
-            found = make_diagnosis(value, setup.examples[question], measures, good_score_threshold(judge))
+            found = make_diagnosis(value, setup.examples[question], measures, least_good)
             yield DiagnosisRow(key, question, found.to_dict())

@@ -304,7 +304,15 @@ class Run:
         tested = {one.key: one for one in context.tested}
         stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
         roles = {name: [part[key] for part in (seen, tested) if key in part] for name, key in stored.items() if key}
-        diagnose(self._evaluator, context.setup, self._store, context.settings.fitness, roles, list(seen.values()))
+        diagnose(
+            self._evaluator,
+            context.setup,
+            self._store,
+            context.settings.fitness,
+            roles,
+            list(seen.values()),
+            least_good=record.least_good,
+        )
 
     def _differs_from(self, before: RunRow | None) -> bool:
         """Whether the outcome differs from ``before``: by new answers, another program, or repaired failures."""

@@ -380,7 +380,7 @@ def found(plant: Plant, build: Callable[..., Candidate]) -> Cause:
     trace = engine.answer(candidate, Question(example.question))
     record = score_answer(engine, setup, trace, example)
     followed = EvidenceTracer()(engine, setup, candidate, trace, example)
-    return make_diagnosis(followed, example, record["measures"], good_score_threshold(engine.models.judge)).cause
+    return make_diagnosis(followed, example, record["measures"], good_score_threshold(setup)).cause
 
 
 def test_there_are_four_plants_of_each_kind() -> None:

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import pytest
 
-from ragsmith.datasets.dataset import make_dataset
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.selective import (
     AnswerCounts,
@@ -21,7 +20,6 @@ from ragsmith.evaluation.selective import (
     risk_upper_bound,
 )
 from ragsmith.text.declining import NOT_FOUND
-from ragsmith.types import Document, Example, Span
 
 Scored = Sequence[tuple[float, bool]]
 
@@ -150,14 +148,9 @@ def test_the_true_risk_exceeds_the_stated_one_in_at_most_one_sample_in_ten(slope
 
 
 def test_wrong_are_poor_answers_and_answers_to_what_has_none() -> None:
-    document = Document("d", "d", "Eels are caught at night. The wall is old.")
-    evidence = (Span("d", 0, 25),)
-    examples = [Example(name, f"Is {name}?", "At night.", "factual", evidence) for name in ("good", "poor", "no")]
-    examples += [Example(name, f"Is {name}?", "", "factual", (), answerable=False) for name in ("made up", "none")]
-    data = make_dataset({"name": "eels"}, [document], examples)
-
     def record(answer: str, mark: float | None) -> dict[str, object]:
-        return {"answer": answer, "measures": {"judge": mark}}
+        refusal = float(answer == NOT_FOUND) if mark is None else None
+        return {"answer": answer, "measures": {"judge": mark, "refusal": refusal}}
 
     records = {
         "good": record("At night.", 0.25),
@@ -166,10 +159,9 @@ def test_wrong_are_poor_answers_and_answers_to_what_has_none() -> None:
         "made up": record("Yes.", None),
         "none": record(NOT_FOUND, None),
     }
-    by_id = {example.id: example for example in data.examples}
     found = Evaluation("key", (), (*records, "failed"), records, {"failed": {}})
-    assert find_wrong(found, by_id, 0.25) == {"good": False, "poor": True, "no": None, "made up": True, "none": None}
-    counts = count_answers(found, by_id, 0.25)
+    assert find_wrong(found, 0.25) == {"good": False, "poor": True, "no": None, "made up": True, "none": None}
+    counts = count_answers(found, 0.25)
     assert counts == AnswerCounts(5, 3, 2)
     assert counts.describe("test") == "3 of 5 test questions answered, 2 of these answers wrong (67 %)"
     assert AnswerCounts(4, 0, 0).describe() == "0 of 4 questions answered"

@@ -22,11 +22,12 @@ from ragsmith.reporting import RunReport, report_json, summary_lines
 from ragsmith.reporting.decision import decide, explain_levels
 from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
-from ragsmith.reporting.results import count_answers
+from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.values import GoodAnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
 from ragsmith.reporting.wording import describe_comparison, explain_few_groups
 from ragsmith.store.store import Store
+from ragsmith.text.declining import NOT_FOUND
 
 
 def evaluation(judged: list[float | None], refusals: list[float | None], refused: list[float | None]) -> Evaluation:
@@ -34,6 +35,7 @@ def evaluation(judged: list[float | None], refusals: list[float | None], refused
     names = ("recall", "map", "ndcg", "mrr")
     records = {
         f"q{at}": {
+            "answer": NOT_FOUND if 1.0 in (right, wrong) else "At night.",
             "measures": dict.fromkeys(names, judge)
             | {"judge": judge, "similarity": judge, "refusal": right}
             | {"false_refusal": wrong, "citation_precision": None if judge is None else 0.5},
@@ -46,13 +48,13 @@ def evaluation(judged: list[float | None], refusals: list[float | None], refused
 def test_answers_are_counted_where_there_is_one_and_refusals_where_there_is_none() -> None:
     one = evaluation([0.9, 0.5, 0.2, None, None], [None, None, None, 1.0, 0.0], [0.0, 0.0, 1.0, None, None])
     clusters = Clusters((("q0", "q1"), ("q2",)), "document", 2, ("q3", "q4"))
-    embedded = count_answers({"winner": one}, "extractive:0", Fitness(), clusters)["winner"]
+    embedded = count_good_answers({"winner": one}, 0.25, Fitness(), clusters)["winner"]
     assert (embedded.well, embedded.refused, embedded.declined) == (Share(2, 3), Share(1, 3), Share(1, 2))
     assert (embedded.questions, embedded.cited) == (5, 0.5)
     assert embedded.fitness is not None
     assert (embedded.fitness.mean, embedded.fitness.n) == (pytest.approx(1.6 / 3), 3)
-    assert count_answers({"winner": one}, "openai:gpt", Fitness(), clusters)["winner"].well == Share(1, 3)
-    found = count_answers({"winner": replace(one, records={**one.records})}, "", Fitness(), clusters)["winner"]
+    assert count_good_answers({"winner": one}, 0.75, Fitness(), clusters)["winner"].well == Share(1, 3)
+    found = count_good_answers({"winner": one}, None, Fitness(), clusters)["winner"]
     assert (found.judged, found.well) == (False, Share(0, 3))
 
 
@@ -105,7 +107,7 @@ def test_the_fall_from_search_to_test_is_divided_into_other_questions_and_choosi
     report: RunReport, tested: float, words: str
 ) -> None:
     def counts(mean: float) -> GoodAnswerCounts:
-        return GoodAnswerCounts(9, True, Share(1, 9), Share(0, 9), Share(0, 0), fitness=Score(mean, n=9))
+        return GoodAnswerCounts(9, 0.25, Share(1, 9), Share(0, 9), Share(0, 0), fitness=Score(mean, n=9))
 
     levels = {"search": {"winner": counts(0.55), "naive": counts(0.5)}}
     levels["test"] = {"winner": counts(tested), "naive": counts(0.4)}
