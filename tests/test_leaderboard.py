@@ -110,6 +110,17 @@ def test_rows_of_other_models_are_kept_and_those_of_the_same_replaced() -> None:
     assert leaderboard.COMMAND not in text
 
 
+def test_a_domain_that_is_searched_again_keeps_the_others_and_is_pooled_with_them() -> None:
+    def found(mean: float) -> dict[str, Any]:
+        return {"questions": 10, "pipelines": {}, "differences": {"bm25": {"mean": mean, "error": 0.01}}}
+
+    old = {"models": leaderboard.EMBEDDED, "domains": {"marrow": found(0.1), "harrow": found(0.2)}, "pooled": {}}
+    [new] = leaderboard.kept([old], {**old, "domains": {"marrow": found(0.3)}})
+    assert new["domains"] == {"marrow": found(0.3), "harrow": found(0.2)}
+    assert new["pooled"]["bm25"]["mean"] == pytest.approx(0.25)
+    assert new["pooled"]["bm25"]["domains"] == 2
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")

@@ -1,6 +1,7 @@
 """The leaderboard, docs/leaderboard.md: what a default search finds on each bundled domain, beside what it has to beat.
 
 python tools/leaderboard.py                             search every bundled domain, and write the page
+python tools/leaderboard.py --dataset law               search a domain again, once the page has all of them
 python tools/leaderboard.py --page                      write the page again from docs/leaderboard.json
 python tools/leaderboard.py --llm openai:NAME ...       say what the same would ask of a chat model, and cost
 python tools/leaderboard.py --llm openai:NAME ... --run ask it, within --max-calls or --max-cost, and write its rows
@@ -66,11 +67,14 @@ Section = dict[str, Any]
 
 def section(results: Mapping[str, Result], models: str) -> Section:
     """What searches found with ``models``, by data set: scores on test questions, and differences."""
-    found = {name: _of(result) for name, result in results.items()}
+    return _section(models, {name: _of(result) for name, result in results.items()})
+
+
+def _section(models: str, found: Mapping[str, Mapping[str, Any]]) -> Section:
     return {
         "models": models,
         "version": ragsmith.__version__,
-        "domains": found,
+        "domains": dict(found),
         "pooled": {name: its for name in RIVALS if (its := _pooled(name, found))},
     }
 
@@ -247,9 +251,15 @@ def read(file: Path) -> list[Section]:
 
 
 def kept(sections: Sequence[Section], new: Section) -> list[Section]:
-    """``sections`` with ``new`` in the place of what was found with the same models."""
+    """``sections`` with ``new`` in the place of what was found with the same models on the same domains."""
     others = [one for one in sections if one["models"] != new["models"]]
-    return sorted([*others, new], key=lambda one: (one["models"] != EMBEDDED, one["models"]))
+    whole = _section(new["models"], {**_domains(sections, new["models"]), **new["domains"]})
+    return sorted([*others, whole], key=lambda one: (one["models"] != EMBEDDED, one["models"]))
+
+
+def _domains(sections: Sequence[Section], models: str) -> Mapping[str, Mapping[str, Any]]:
+    """What was found with ``models``, by data set."""
+    return next((one["domains"] for one in sections if one["models"] == models), {})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -268,7 +278,7 @@ def main(arguments: Sequence[str]) -> int:
     if called != EMBEDDED and not given.run:
         return _say_plan(names, called, {**asked, "prices": given.prices})
     published = file.resolve() == PAGE.with_suffix(".json").resolve()
-    if published and (unlike := _unlike_published(given)):
+    if published and (unlike := _unlike_published(given, _domains(read(file), called))):
         raise UsageError(
             f"{PAGE.name} holds default searches of all bundled domains, and {unlike} is not one: name another page "
             "with --output FILE"
@@ -296,15 +306,15 @@ def main(arguments: Sequence[str]) -> int:
     elif whole:
         sections = kept(read(file), section(whole, called))
         write_file(json.dumps(sections, indent=1, ensure_ascii=False) + "\n", file)
-        write_file(page(sections, names), given.output)
+        write_file(page(sections, list(bundled_domains()) if published else names), given.output)
         print(given.output)
     return 1 if found.failed else 130 if len(whole) < len(names) else 0
 
 
-def _unlike_published(given: argparse.Namespace) -> str:
-    """What is asked for that the published page is not made of; "" where nothing is."""
+def _unlike_published(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
+    """What is asked for that the published page, with the domains ``found``, is not made of; "" where nothing is."""
     unlike = []
-    if given.dataset is not None and set(given.dataset) != set(bundled_domains()):
+    if given.dataset is not None and {*given.dataset, *found} != set(bundled_domains()):
         unlike.append("a search of --dataset " + " --dataset ".join(given.dataset))
     if given.preset != PRESET:
         unlike.append(f"one with --preset {given.preset}")
