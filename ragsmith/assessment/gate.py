@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import fmean
 
 from ragsmith.assessment.pairwise import (
     VerdictTerms,
@@ -124,6 +125,10 @@ def gate(
     asked = [example for example in terms.examples if example.id in before]
     clusters = Clusters.from_examples(data, asked)
     questions = clusters.tested(example.id for example in asked)
+    if not questions:
+        raise NotComparable(
+            "none of the questions has an answer in the documents, and a gate tests how well it is found"
+        )
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
     between = compute_difference(ours, theirs, clusters.group_numbers(questions))
     least = _smallest_detectable(ours, theirs, clusters.group_numbers(questions), min_effect)
@@ -138,8 +143,8 @@ def gate(
         against=against[0] if against else "the scores kept in it",
         dataset=data.name,
         min_effect=min_effect,
-        before=_mean(before),
-        now=_mean(now),
+        before=fmean(theirs),
+        now=fmean(ours),
         difference=between,
         verdict=verdict,
         smallest=least,

@@ -309,6 +309,25 @@ def test_a_loss_up_to_the_least_effect_passes(home: Path, ragsmith: Command, for
     assert (higher.code, "passes: higher, +" in higher.out, "better" in higher.out) == (0, True, False)
 
 
+def test_the_means_of_a_gate_are_on_the_questions_of_its_verdict(
+    home: Path, ragsmith: Command, forgetful: None
+) -> None:
+    write(home / "base.yaml", below=0), write(home / "now.yaml", below=7)
+    asked = ("gate", "now.yaml", "--against", "base.yaml", "--workers", 1, "--json")
+    questions = home / "facts" / "questions.jsonl"
+    alone, answerable = json.loads(ragsmith(*asked).out), questions.read_text()
+    row = {"answerable": False, "evidence": [], "type": "unanswerable", "split": "test"}
+    others = [{**row, "id": f"u{number}", "question": f"Who painted bridge {number}?"} for number in range(6)]
+    added = "".join(json.dumps(one) + "\n" for one in others)
+    questions.write_text(answerable + added)
+    both = json.loads(ragsmith(*asked).out)
+    assert (both["before"], both["now"], both["difference"]) == (alone["before"], alone["now"], alone["difference"])
+    questions.write_text("".join(answerable.splitlines(keepends=True)[3::4]) + added)
+    refused = json.loads(ragsmith(*asked).out)["error"]
+    assert refused["exit_code"] == 3
+    assert "none of the questions has an answer in the documents" in refused["message"]
+
+
 def test_a_new_failure_counts_as_the_lowest_score(
     home: Path, ragsmith: Command, registered: Callable[..., Technique]
 ) -> None:
