@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -22,8 +23,9 @@ def ledger_path() -> Path | None:
 
 def describe_ledger() -> str:
     """Return where looks are counted: the path of the ledger, with ``~`` for the home folder, or the cache alone."""
-    try:
-        path, home = ledger_path(), Path.home()
-    except RuntimeError:  # there is no home directory
-        path, home = None, Path()
-    return f"ledger: {str(path).replace(str(home), '~')}" if path else "counted in this cache alone"
+    path = None
+    with suppress(RuntimeError):  # there is no home directory
+        path = ledger_path()
+        if path and path.is_relative_to(home := Path.home()) and home != Path(home.anchor):
+            path = "~" / path.relative_to(home)
+    return f"ledger: {path}" if path else "counted in this cache alone"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, ledger_path
+from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, describe_ledger, ledger_path
 from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjust_for_looks, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant
 from ragsmith.datasets.dataset import load_dataset
@@ -233,3 +233,22 @@ def test_what_fails_beside_the_ledger_is_not_laid_to_it(ledger: Path, error: Exc
         ledgers.run_with_ledger(decide)
     assert raised.value is error
     assert len(asked) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the home folder is not named by HOME")
+@pytest.mark.parametrize(
+    ("home", "ledger", "described"),
+    [
+        ("/home/ann", "/home/ann/looks.sqlite", "ledger: ~/looks.sqlite"),
+        ("/home/ann", "/srv/home/ann/looks.sqlite", "ledger: /srv/home/ann/looks.sqlite"),
+        ("/home/ann", "/home/anna/looks.sqlite", "ledger: /home/anna/looks.sqlite"),
+        ("/", "/data/looks.sqlite", "ledger: /data/looks.sqlite"),
+        ("/home/ann", "off", "counted in this cache alone"),
+    ],
+)
+def test_the_ledger_is_named_by_a_path_that_exists(
+    home: str, ledger: str, described: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, ledger)
+    assert describe_ledger() == described
