@@ -151,6 +151,8 @@ def compare_pipelines(
     for (name, one), p in zip(found.items(), corrected, strict=True):
         comparison = Comparison(name, name, label(others[name].candidate), None, None, None, of)
         comparison = replace(comparison, margin=margin, look=look, family=family)
+        if first in able and others[name] in able:
+            comparison = replace(comparison, declining=compare_declining(first, others[name]))
         pair = pairs[name]
         if one is not None and pair is not None:
             final = adjust_for_looks(p, look)
@@ -161,7 +163,6 @@ def compare_pipelines(
                     difference=one,
                     adjusted_p=final,
                     verdict=decide_verdict(one, final, family, look, within=within),
-                    declining=compare_declining(first, others[name]),
                 ),
                 pair,
             )

@@ -111,7 +111,9 @@ def describe_comparison(comparison: Comparison, *, asked: str = "test questions"
 def _describe_difference(comparison: Comparison, asked: str) -> str:
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
-        return f"Not compared with {against}: one of the two failed on more {asked} than it may."
+        failed = f"Not compared with {against}: one of the two failed on more {asked} than it may."
+        alone = f"Compared with {against} by declining alone: none of the {asked} has gold."
+        return alone if comparison.declining else failed
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} {asked}."
     seen = f"{numbers.signed(found.mean_difference)} {comparison.of}"
@@ -166,12 +168,12 @@ def _describe_declining(comparison: Comparison) -> str:
         return ""
     ours, theirs = found.declined
     said = (
-        f" Of {found.unanswerable:,} questions without an answer the winner declines {ours:,}, {comparison.against} "
+        f" Of {found.unanswerable:,} questions without an answer it declines {ours:,}, {comparison.against} "
         f"{theirs:,} ({_equals('p', numbers.probability(found.p))})"
     )
     wrong, other = found.refused
     if wrong or other:
-        said += f"; of {found.answerable:,} with an answer, which is wrong, {wrong:,} and {other:,}"
+        said += f"; wrongly, of {found.answerable:,} with an answer, {wrong:,} and {other:,}"
     return f"{said}."
 
 

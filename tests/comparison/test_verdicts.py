@@ -159,6 +159,18 @@ def test_questions_without_gold_are_no_groups_and_only_declining_is_compared_on_
     assert both.declining == Declining(6, (5, 0), 16, (0, 0), 2.0**-4)
 
 
+def test_without_any_gold_declining_is_compared_and_no_failure_is_claimed() -> None:
+    empty = evaluation("a", [])
+    ours, theirs = with_unanswerable(empty, 8, 6), with_unanswerable(empty, 8, 0)
+    found = compare_two(ours, theirs, Clusters(without_gold=ours.questions), name="naive RAG")
+    assert (found.difference, found.verdict) == (None, None)
+    assert found.declining == Declining(8, (6, 0), 0, (0, 0), 2.0**-5)
+    assert describe_comparison(found) == (
+        "Compared with naive RAG by declining alone: none of the test questions has gold. Of 8 questions without an "
+        "answer it declines 6, naive RAG 0 (p = 0.031)."
+    )
+
+
 def test_groups_of_different_sizes_tell_less_than_as_many_of_one_size() -> None:
     draw = random.Random("sizes")
     scores = [draw.gauss(0, 0.2) for _ in range(40)]
