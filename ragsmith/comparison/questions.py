@@ -21,7 +21,7 @@ from ragsmith.types import Dataset, Example
 MIN_GROUPS = 8
 """Minimum number of groups for a verdict: with 7, the least p is 2**(1 - 7) = 0.016, too much for three comparisons.
 
-Tests by group keep their level from here on (benchmarks/bench_verdicts.py).
+It promises no level: where few groups are far ahead, false claims stay frequent (docs/verdicts.md).
 """
 
 UNITS: Mapping[str, str] = {
