@@ -1,12 +1,13 @@
 """How often a verdict claims what is not so, and how often it shows what is.
 
     python benchmarks/bench_verdicts.py                  # level, power, null, looks
-    python benchmarks/bench_verdicts.py level power --worlds 2000        # about half an hour on one core
+    python benchmarks/bench_verdicts.py level power --worlds 2000        # about an hour on two cores
     python benchmarks/bench_verdicts.py null looks       # some of: level power null looks detectable
 
 level   the share of families of comparisons of equal pipelines in which any is called better or worse, and how often
         the 95 % interval holds the true difference, by number and sizes of groups, kind of differences, and size of the
-        family. Some worlds also go through `compare_pipelines`, with 0 and 16 unanswerable questions
+        family; in the layouts of the bundled tests too, where differences of real pipelines are a further kind (cache:
+        verdicts.sqlite). Some worlds also go through `compare_pipelines`, with 0 and 16 unanswerable questions
 power   in the same worlds, how often a true difference is shown, beside what `Power` predicts from what is seen in each
         world; and how often the difference is shown that `Power.smallest` names, which should be in four of five
 null    200 searches through the real loop of a run, on tables of records in which no pipeline is better than another:
@@ -242,6 +243,9 @@ GROUPS = (8, 9, 12, 16, 30)
 SIZES: Mapping[str, Sequence[int]] = {"equal": (4,), "unlike": (1, 1, 2, 2, 3, 6)}
 """Questions of the groups, again and again."""
 KINDS = ("normal", "skewed", "sparse", "far ahead")
+REAL = "real"
+REAL_PIPELINES = 8
+"""Random pipelines of the space `quick`, beside naive RAG, BM25 and the recommended one."""
 FAMILIES = (1, 5)
 UNANSWERABLE = 16
 THROUGH = 1
@@ -260,7 +264,8 @@ class Cell:
     ``each`` has the differences on the questions, shape (worlds, rivals, questions), whose true mean is 0. Half of
     their variance is the winner's, and common to all rivals. Groups differ as questions do in *normal* and *skewed*
     (exponential) ones. In *sparse* ones three questions in ten differ, alone. In *far ahead* a group is far ahead with
-    probability 1/8, which is nine tenths of the variance between groups.
+    probability 1/8, which is nine tenths of the variance between groups. *Real* ones are those of pipelines on the test
+    of a bundled domain: for each group another group is drawn, and from it as many questions.
     """
 
     groups: int
@@ -272,7 +277,9 @@ class Cell:
     @property
     def layout(self) -> list[int]:
         """The number of questions of each group."""
-        return list(islice(cycle(SIZES[self.sizes]), self.groups))
+        if self.sizes in SIZES:
+            return list(islice(cycle(SIZES[self.sizes]), self.groups))
+        return list(tested_layout(self.sizes))
 
     @property
     def numbers(self) -> list[int]:
@@ -281,12 +288,15 @@ class Cell:
 
     def each(self) -> Array:
         """Draw the worlds; one is the same whatever the number of worlds."""
+        if self.kind == REAL:
+            return np.array([self._real_world(number) for number in range(self.worlds)])
         found = [self._world(number) for number in range(self.worlds)]
         return np.array([(world[:1] + world[1:]) / np.sqrt(2) if self.rivals > 1 else world[:1] for world in found])
 
     def _world(self, number: int) -> Array:
         """Draw the part of the winner, and that of each rival."""
-        rng = np.random.default_rng([self.groups, list(SIZES).index(self.sizes), KINDS.index(self.kind), number])
+        layouts = [*SIZES, *bundled_domains()]
+        rng = np.random.default_rng([self.groups, layouts.index(self.sizes), KINDS.index(self.kind), number])
         shape, questions = (1 + max(FAMILIES), self.groups), len(self.numbers)
         noise = rng.standard_normal((shape[0], questions))
         match self.kind:
@@ -303,6 +313,19 @@ class Cell:
                 noise /= 2
         return lifts[:, self.numbers] + noise
 
+    def _real_world(self, number: int) -> Array:
+        """Draw pipelines and questions; differences are less the mean that they have over such draws."""
+        rng = np.random.default_rng([list(bundled_domains()).index(self.sizes), number])
+        of_groups = real_scores(self.sizes)
+        winner, *rivals = rng.permutation(len(of_groups[0]))[: 1 + self.rivals]
+        drawn = [rng.integers(len(of_groups), size=self.groups), self.layout]
+        ahead = [scores[winner] - scores[rivals] for scores in of_groups]
+        true = np.mean([group.mean(axis=1) for group in ahead], axis=0)
+        picked = [
+            ahead[group][:, rng.integers(ahead[group].shape[1], size=size)] for group, size in zip(*drawn, strict=True)
+        ]
+        return np.concatenate(picked, axis=1) - true[:, None]
+
     def __str__(self) -> str:
         return f"| {self.groups} | {self.sizes} | {self.kind} | {self.rivals} |"
 
@@ -313,6 +336,36 @@ def cells(worlds: int) -> Iterator[Cell]:
             for kind in KINDS:
                 for rivals in FAMILIES:
                     yield Cell(groups, sizes, kind, rivals, worlds)
+    for name in bundled_domains():
+        for kind in (*KINDS, REAL):
+            for rivals in FAMILIES:
+                yield Cell(len(tested_layout(name)), name, kind, rivals, worlds)
+
+
+@cache
+def tested_layout(name: str) -> tuple[int, ...]:
+    """The sizes of the groups of the test questions of a bundled domain."""
+    return tuple(map(len, tested_groups(Experiment(load_dataset(name))).groups))
+
+
+def tested_groups(setup: Experiment) -> Clusters:
+    return Clusters.from_examples(setup.dataset, setup.split.test)
+
+
+@cache
+def real_scores(name: str) -> list[Array]:
+    """The fitness of pipelines on the questions of each group of a test, shape (pipelines, questions)."""
+    setup = Experiment(load_dataset(name))
+    space, draw = load_space("quick"), random.Random(REAL_PIPELINES)
+    genomes = iter(lambda: tuple(draw.randrange(size) for size in space.sizes), None)
+    others = islice((space.candidate(genome) for genome in genomes if space.is_feasible(genome)), REAL_PIPELINES)
+    wanted = [baseline("naive"), baseline("bm25"), ragsmith.recommend(name).chosen.candidate, *others]
+    with Store.open(Path("verdicts.sqlite")) as store, Evaluator(setup, store, 1) as evaluator:
+        found = evaluator.evaluate(wanted, setup.split.test)
+    each = [one.by_question(Fitness()) for one in found]
+    return [
+        np.array([[known[question] for question in group] for known in each]) for group in tested_groups(setup).groups
+    ]
 
 
 @cache
