@@ -162,8 +162,8 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
     if stored is None:
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
-            f"{name} keeps no scores of single questions, as it was written by an earlier version, or of a search "
-            "without test questions: name what to compare with, --against BASE.yaml, or export it again"
+            f"{name} keeps no scores of single questions, as it was written by an earlier version, or by a search "
+            "that was not tested: name what to compare with, --against BASE.yaml, or test it and export it again"
         )
     if not stored.scores:
         raise UsageError(

@@ -94,6 +94,8 @@ class Progress:
 
         Steps are counted for each search, and seconds from the start of the command.
         """
+        from ragsmith.reporting.wording import describe_search_cost
+
         self.clear()
         self._best, self._best_label, self._step, self._batch = None, "", ("", 0, 0), (0, 0)
         self._searching_since = None
@@ -101,9 +103,12 @@ class Progress:
         data, space, size = start.setup.dataset, start.space.name, start.space.feasible_size
         chunks = len(start.setup.corpus.chunks)
         counts = {"documents": len(data.documents), "chunks": chunks, "questions": len(data.examples)}
+        cost = {"look": describe_search_cost(start.look)} if start.look and start.look.questions else {}
         if self._mode == "json":
-            self._print_event("begin", dataset=data.name, **counts, space=space, pipelines=size)
+            self._print_event("begin", dataset=data.name, **counts, space=space, pipelines=size, **cost)
             return
+        for sentence in cost.values():  # not progress: printed with --quiet, too
+            print_stderr(sentence)
         if self._mode != "none":
             listed = ", ".join(f"{n} {name}" for name, n in counts.items())
             print_stderr(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")

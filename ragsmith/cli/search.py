@@ -332,7 +332,7 @@ def _print_plan(plan: SearchPlan) -> None:
             f"search times {plan.searches}, an upper bound, as requests that they share are sent once"
         )
     if plan.genomes is None:
-        counts = f"about {plan.about_pipelines:,} pipelines and {plan.about_made:,} {plan.made}"
+        counts = f"about {plan.about_pipelines:,} of {plan.feasible:,} pipelines and {plan.about_made:,} {plan.made}"
         print_lines(
             "all models are embedded: no requests are sent, and the search costs no money",
             f"{counts}, fewer if candidates lose races or the search converges",
@@ -342,8 +342,8 @@ def _print_plan(plan: SearchPlan) -> None:
         )
         return
     print_lines(
-        f"about {plan.genomes} pipelines on {plan.questions} questions, estimated on {plan.sampled} of them with "
-        "embedded models in place of the others",
+        f"about {plan.genomes} of {plan.feasible:,} pipelines on {plan.questions} questions, estimated on "
+        f"{plan.sampled} of them with embedded models in place of the others",
         f"at most {plan.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
         "others are baselines, each option alone, and the simplification and ablation of the winner",
         "",

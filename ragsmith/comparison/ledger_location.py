@@ -11,6 +11,7 @@ from platformdirs import user_data_path
 ENVIRONMENT_VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
+CACHE_ALONE = "counted in this cache alone"
 
 
 def ledger_path() -> Path | None:
@@ -28,4 +29,4 @@ def describe_ledger() -> str:
         path = ledger_path()
         if path and path.is_relative_to(home := Path.home()) and home != Path(home.anchor):
             path = "~" / path.relative_to(home)
-    return f"ledger: {path}" if path else "counted in this cache alone"
+    return f"ledger: {path}" if path else CACHE_ALONE

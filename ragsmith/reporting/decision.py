@@ -194,6 +194,7 @@ def _difference_dict(one: Comparison) -> dict[str, Any]:
         "low": its and its.low,
         "high": its and its.high,
         "p": one.adjusted_p,
+        "look": None if one.adjusted_p is None else one.look,
         "questions": its and its.n,
         "groups": its and its.groups,
         "verdict": "not tested" if its and one.adjusted_p is None else name_verdict(one),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.ledger_location import describe_ledger
+from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
 from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
@@ -203,20 +203,30 @@ def count_earlier_looks(look: int) -> str:
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
 
+def _describe_counting(look: HoldoutUse) -> str:
+    """Return where looks are counted: the ledger, or the cache alone if the ledger is disabled or not usable."""
+    return describe_ledger() if look.remembered else CACHE_ALONE
+
+
 def describe_cost(look: HoldoutUse, *, recorded: bool) -> str:
     """Describe what a look at test questions costs, before it is taken; a ``recorded`` one costs nothing more."""
-    where = describe_ledger()
+    where = _describe_counting(look)
     if recorded:
         return f"This is look {look.number} again ({where}): tested at {look.level:.4g} as before, at no further cost."
     return f"This is look {look.number} at these questions ({where}): tested at {look.level:.4g}, later looks at half."
 
 
+def describe_search_cost(look: HoldoutUse) -> str:
+    """Describe what the test of a search costs, before its winner is known."""
+    return f"{describe_cost(look, recorded=False)} A comparison that was made before keeps its number."
+
+
 def describe_untested(look: HoldoutUse) -> str:
     """Describe that a search did not take this look, and what it would cost."""
-    where = describe_ledger() if look.remembered else "counted in this cache alone"
     return (
-        f"Not tested: the test questions were looked at {format_times(look.earlier)} before ({where}), so this search "
-        f"ends with estimates on search questions; --test would test at level {look.level:.4g}."
+        f"Not tested: the test questions were looked at {format_times(look.earlier)} before "
+        f"({_describe_counting(look)}), so this search ends with estimates on search questions; --test would test "
+        f"at level {look.level:.4g}."
     )
 
 

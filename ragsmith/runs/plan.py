@@ -115,9 +115,9 @@ class SearchPlan:
 
     ``notes`` has the assumptions by model. ``genomes`` is the number of pipelines, or None if no model is costly, as
     nothing is simulated then; ``proposed`` is the maximum number of those that the strategy proposes
-    (``max_evaluations``). ``ranges`` has the minimum and maximum of each of ``totals`` over the simulations. With races
-    (``raced``) there is one simulation, and the range is that of pruning every candidate one block of questions earlier
-    or later.
+    (``max_evaluations``), and ``feasible`` the number of pipelines of the space. ``ranges`` has the minimum and
+    maximum of each of ``totals`` over the simulations. With races (``raced``) there is one simulation, and the range
+    is that of pruning every candidate one block of questions earlier or later.
 
     ``about_pipelines`` is the number of pipelines if the strategy uses up its budget and prunes none, and
     ``about_made`` the number of their outputs on the search questions: ``made`` says whether these are answers or
@@ -141,6 +141,7 @@ class SearchPlan:
     about_made: int = 0
     searches: int = 1
     proposed: int = 0
+    feasible: int = 0
 
     def for_searches(self, searches: int) -> SearchPlan:
         """Return an upper bound of the cost of several searches of this size, which may share requests."""
@@ -235,6 +236,7 @@ def plan(
             made=settings.fitness.output_name,
             about_made=about * len(setup.split.search),
             proposed=proposed,
+            feasible=space.feasible_size,
         )
     stored = {}
     for model in filter(is_chat_model, models.values()):
@@ -260,6 +262,7 @@ def plan(
         _build_plan(setup, space, settings, samples, simulations, costs, simulator.timed),
         notes=notes,
         proposed=proposed,
+        feasible=space.feasible_size,
     )
 
 

@@ -189,7 +189,9 @@ class Run:
         # with several threads, sums differ in their last digits, and matrices of a hundred rows gain nothing
         with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             if on_start := self._context.callbacks.on_start:
-                on_start(Start(setup, self._context.space, self._context.settings.steps, self._read_status))
+                settings = self._context.settings
+                look = self._peek_any_use() if settings.test else None
+                on_start(Start(setup, self._context.space, settings.steps, self._read_status, look))
             data = setup.dataset  # its name may have changed since the last search
             for row in self._store.runs():  # the report needs them: a record that cannot be read ends the search now
                 if row.dataset == data.digest and row.key != self.key:
@@ -234,9 +236,9 @@ class Run:
 
     def _peek_any_use(self) -> HoldoutUse:
         """Return the use of the test questions by a comparison that was never made."""
-        setup = self._context.setup
-        tested = [example.id for example in setup.split.test]
-        return peek_test_use(self._store, setup, self._context.settings.fitness, {}, tested)[0]
+        setup, settings = self._context.setup, self._context.settings
+        tested = setup.split.search if settings.verdict == CROSSFIT else setup.split.test  # a crossfit tests all
+        return peek_test_use(self._store, setup, settings.fitness, {}, [example.id for example in tested])[0]
 
     def _compute(self) -> RunOutcome:
         """Run to the end or to a limit, and store the state of the run even if it fails."""

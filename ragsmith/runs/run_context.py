@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest, fingerprint
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -32,12 +33,16 @@ StatusReader = Callable[[], tuple[ProviderActivity, Spent]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of a run; ``steps`` is the maximum number of steps, None if unknown."""
+    """The start of a run; ``steps`` is the maximum number of steps, None if unknown.
+
+    ``look`` is the use of the test questions that a requested test will be, unless it repeats an earlier comparison.
+    """
 
     setup: Experiment
     space: Space
     steps: int | None
     read_status: StatusReader
+    look: HoldoutUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,10 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_its_pr
     free, takes, counted = shown.out.splitlines()
     assert counted.startswith("10 of the pipelines are proposed by the search")
     assert (shown.code, free) == (0, "all models are embedded: no requests are sent, and the search costs no money")
-    assert takes == "about 12 pipelines and 1,296 answers, fewer if candidates lose races or the search converges"
+    assert (
+        takes
+        == "about 12 of 2,809,080 pipelines and 1,296 answers, fewer if candidates lose races or the search converges"
+    )
 
 
 def test_every_mistake_of_a_data_set_is_shown(ragsmith: Command, tmp_path: Path) -> None:
