@@ -30,7 +30,6 @@ def main() -> None:
         probes=False,
         seed=1,
         cache=FOLDER / "cache.sqlite",
-        on_step=lambda step: print(f"  {step.phase}: {step.evaluated} evaluated", file=sys.stderr),  # progress
     )
     print(f"{found.state}: {len(found.ranking)} pipelines that differ, of {space.feasible_size}")
 
