@@ -20,10 +20,13 @@ detectable  the smallest difference between two pipelines that the test question
         are how pipelines differ where none is better; a world draws as many groups of them anew, with replacement, and
         adds a true difference. The smallest at which four worlds in five call the winner better is *simulated*; what a
         report prints is *predicted*
-declining  how often a pipeline that was calibrated by `search --max-risk` keeps the stated risk: on made-up pipelines,
-        with thresholds chosen by fixed sequences that start at 0 to 50 % of the answers, and by the search of Geifman
-        and El-Yaniv (SGR); and with naive RAG and the recommended pipeline on five random divisions of each bundled
-        domain (cache: declining.sqlite)
+declining  how often a pipeline that was calibrated by `search --max-risk` keeps the stated risk. On made-up pipelines
+        with independent questions: thresholds chosen by fixed sequences that start at 0 to 50 % of the answers, and by
+        the search of Geifman and El-Yaniv (SGR). On made-up groups of questions that are wrong together: the bound that
+        takes questions as independent, and the one by group. With naive RAG and the recommended pipeline, on five
+        random divisions of each bundled domain and of each published data set with answers in the folder --data: by the
+        score of the passages alone and questions as independent, by that score and groups, and as `search` does (cache:
+        declining.sqlite)
 
 The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
 test, ledger and verdict are those of `ragsmith search`.
@@ -49,6 +52,7 @@ from statistics import NormalDist, fmean, median
 
 import numpy as np
 from numpy.typing import NDArray
+from published import CRANFIELD, read
 
 import ragsmith
 from ragsmith.api.result import Result
@@ -68,9 +72,11 @@ from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms
 from ragsmith.evaluation.selective import AnswerCounts, binomial_cdf, calibrate_threshold, find_wrong
 from ragsmith.evaluation.statistics import MAX_EXACT_DIFFERENCES, Verdict, holm
 from ragsmith.evaluation.threads import RANKING
+from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.pipelines.trace import StageOutput, Trace
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.facts import compare_finalists, drop_duplicates
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -78,7 +84,7 @@ from ragsmith.runs.calibration import SupportScorer
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.types import Answer, Dataset, Document, Example, Span
 
 RANKED = ("recall", "map", "ndcg", "mrr")
 ANSWERED = ("judge", "similarity")
@@ -749,54 +755,164 @@ def declining_made_up(worlds: int) -> None:
         print(f"| {questions} | {' | '.join(cell)} |", flush=True)
 
 
-def declining_on(name: str, store: Store) -> dict[tuple[str, int, float], tuple[AnswerCounts | None, AnswerCounts]]:
-    """Counts on the test by pipeline, division and stated risk, calibrated if a threshold is found, and whole."""
-    setup = Experiment(load_dataset(name))
+SHAPES: Mapping[str, Sequence[int]] = {
+    "16 of 4": (4,) * 16,
+    "30 of 4": (4,) * 30,
+    "8 of 8": (8,) * 8,
+    "30 of 1 to 6": (1, 1, 2, 2, 3, 6) * 5,
+    "16, a quarter of 20": (1, 1, 1, 20) * 4,
+}
+"""Sizes of made-up groups."""
+
+
+def declining_by_groups(worlds: int) -> None:
+    """Share of worlds whose true risk in new groups exceeds the stated one, and of questions answered, by bound.
+
+    The log odds of a wrong answer have a part that the questions of a group share, of this standard deviation. Where
+    it is not 0, 0.3 of the variance of the score is common to a group as well.
+    """
+    nodes = np.array([NormalDist().inv_cdf((place + 0.5) / 1_000) for place in range(1_000)])
+    print("| groups | shared sd | independent: exceeded, worst cell, answered | by group: the same |")
+    print("| --- | ---: | ---: | ---: |")
+    for (shape, sizes), spread in itertools.product(SHAPES.items(), (0.0, 0.7, 1.5)):
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        exceeded: dict[bool, list[float]] = {False: [], True: []}
+        answered: dict[bool, list[float]] = {False: [], True: []}
+        for base, slope, risk in itertools.product((0.3, 0.5, 0.75, 0.9), (1.5, 3.0), (0.2, 0.5, 0.8)):
+            if base <= risk:
+                continue
+            shifts = slope * nodes[:, None] + spread * nodes[None, ::20]
+            low, high = -20.0, 20.0
+            for _ in range(40):
+                level = (low + high) / 2
+                low, high = (level, high) if (1 / (1 + np.exp(level + shifts))).mean() > base else (low, level)
+            errors = (1 / (1 + np.exp(low + shifts))).mean(axis=1)
+            above = np.cumsum(errors[::-1])[::-1] / np.arange(len(nodes), 0, -1)
+            count: Counter[bool] = Counter()
+            given = dict.fromkeys(exceeded, 0.0)
+            for world in range(worlds):
+                seeds = (list(SHAPES).index(shape), *(int(10 * of) for of in (base, slope, risk, spread)), world)
+                rng = np.random.default_rng(seeds)
+                common, lifts = rng.standard_normal((2, len(sizes)))
+                alike = 0.3 if spread else 0.0
+                scores = math.sqrt(alike) * common[groups] + math.sqrt(1 - alike) * rng.standard_normal(len(groups))
+                odds = low + slope * scores + spread * lifts[groups]
+                wrong = rng.random(len(groups)) < 1 / (1 + np.exp(odds))
+                scored = list(zip(scores.tolist(), wrong.tolist(), strict=True))
+                for grouped in exceeded:
+                    least = calibrate_threshold(scored, risk, 0.9, groups=groups.tolist() if grouped else None)
+                    place = len(nodes) if least is None else int(np.searchsorted(nodes, least))
+                    if place < len(nodes):
+                        count[grouped] += bool(above[place] > risk)
+                        given[grouped] += 1 - place / len(nodes)
+            for grouped, shares in exceeded.items():
+                shares.append(count[grouped] / worlds)
+                answered[grouped].append(given[grouped] / worlds)
+        cell = (
+            f"{fmean(shares):.3f}, {max(shares):.3f}, {fmean(answered[grouped]):.3f}"
+            for grouped, shares in exceeded.items()
+        )
+        print(f"| {shape} | {spread} | {' | '.join(cell)} |", flush=True)
+
+
+class BothScores:
+    """Scores the passages alone, by an empty answer, and passages and answer as `abstain` does."""
+
+    answers = True
+
+    def __call__(
+        self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
+    ) -> tuple[float, float] | None:
+        """Return both scores; None without passages."""
+        alone = Trace({**trace.outputs, "post_generation": StageOutput(Answer(""), 0)})
+        scores = [SupportScorer()(engine, setup, candidate, each, example) for each in (alone, trace)]
+        return None if scores[0] is None or scores[1] is None else (scores[0], scores[1])
+
+
+RULES = {"before": (0, False), "by group": (0, True), "as searched": (1, True)}
+"""The score, and whether the bound counts groups."""
+STATED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+"""Stated risks; most answers of the embedded model are wrong."""
+
+Tested = tuple[float, str, AnswerCounts | None]
+"""Stated risk, rule, and the counts on test questions; None without a threshold."""
+
+
+def declining_on(name: str, store: Store) -> tuple[list[Tested], list[tuple[float, float]]]:
+    """Return counts for divisions and pipelines, and on their search halves the areas under ROC of both scores.
+
+    An area compares the questions of a fifth of the groups, and is averaged over the fifths.
+    """
+    setup = Experiment(read(name)[0])
     examples = setup.dataset.examples
     unmarked = replace(setup.dataset, examples=tuple(replace(one, split=None) for one in examples))
-    pipelines = {"naive RAG": baseline("naive"), "recommended": ragsmith.recommend(name).chosen.candidate}
-    well, found = good_score_threshold(setup), {}
+    pipelines = (baseline("naive"), ragsmith.recommend(setup.dataset).chosen.candidate)
+    well = good_score_threshold(setup)
+    found: list[Tested] = []
+    areas = []
     with Evaluator(setup, store, 1) as evaluator:
-        for title, candidate in pipelines.items():
+        for candidate in pipelines:
             [whole] = evaluator.evaluate([candidate], examples)
             wrong = find_wrong(whole, well)
-            observed = evaluator.observe([(whole.candidate, list(whole.questions))], SupportScorer())
-            scores = {question: score for _, question, score in observed if score is not None}
+            observed = evaluator.observe([(whole.candidate, list(whole.questions))], BothScores())
+            scores = {question: both for _, question, both in observed if both and wrong.get(question) is not None}
             for seed in range(5):
                 halves = split(unmarked, test_share=0.5, seed=seed)
                 search, test = ([one.id for one in half if one.id in scores] for half in (halves.search, halves.test))
-                scored = [(scores[one], bool(wrong[one])) for one in search if wrong[one] is not None]
-                for risk in STATED:
-                    least = calibrate_threshold(scored, risk, 0.9)
-                    given = [one for one in test if wrong[one] is not None]
-                    kept = [one for one in given if least is not None and scores[one] >= least]
-                    counts = [
-                        AnswerCounts(len(test), len(one), sum(map(bool, map(wrong.get, one)))) for one in (kept, given)
-                    ]
-                    found[title, seed, risk] = (None if least is None else counts[0], counts[1])
-    return found
+                groups = Clusters.from_examples(setup.dataset, halves.search).group_numbers(search)
+                areas.append(
+                    tuple(roc_area([(scores[q][at], bool(wrong[q])) for q in search], groups) for at in (0, 1))
+                )
+                for risk, (rule, (at, grouped)) in itertools.product(STATED, RULES.items()):
+                    scored = [(scores[question][at], bool(wrong[question])) for question in search]
+                    least = calibrate_threshold(scored, risk, 0.9, groups=groups if grouped else None)
+                    kept = [bool(wrong[one]) for one in test if least is not None and scores[one][at] >= least]
+                    counts = AnswerCounts(len(halves.test), len(kept), sum(kept))
+                    found.append((risk, rule, None if least is None else counts))
+    return found, areas
 
 
-STATED = (0.2, 0.4, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
-"""Stated risks; most answers of the embedded model are wrong."""
+def roc_area(scored: Sequence[tuple[float, bool]], groups: Sequence[int]) -> float:
+    """The share of pairs of a right and a wrong answer, of a fifth of the groups, in which the right scores higher."""
+    above = pairs = 0.0
+    for fifth in range(5):
+        part = [one for one, group in zip(scored, groups, strict=True) if group % 5 == fifth]
+        right, wrong = ([score for score, is_wrong in part if is_wrong == kind] for kind in (False, True))
+        above += sum((a > b) + (a == b) / 2 for a in right for b in wrong)
+        pairs += len(right) * len(wrong)
+    return above / pairs if pairs else math.nan
 
 
-def declining(worlds: int = 40, cache: str = "declining.sqlite") -> None:
+def declining(worlds: int = 40, cache: str = "declining.sqlite", data: Path = Path("../shared/data")) -> None:
     """How often the stated risk is kept, and how many questions are then answered."""
     declining_made_up(worlds)
+    declining_by_groups(5 * worlds)
+    folders = sorted(folder for folder in data.glob("*") if folder.is_dir() and not (folder / CRANFIELD).exists())
     with Store.open(Path(cache)) as store, _quiet():
-        every = [found for name in bundled_domains() for found in declining_on(name, store).items()]
-    print("| stated | divisions | with a threshold | kept on test | wrong of answered | answered | wrong without |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for risk in STATED:
-        rows = [counts for (_, _, stated), counts in every if stated == risk]
-        found = [one for one, _ in rows if one is not None and one.answered]
-        wrong, given = sum(one.wrong for one in found), sum(one.answered for one in found)
-        kept = sum(one.wrong <= risk * one.answered for one in found)
-        rate = f"{given / sum(one.questions for one in found):.2f}" if found else "-"
-        without = sum(one.wrong for _, one in rows) / sum(one.answered for _, one in rows)
-        share = f"{wrong / given:.2f}" if found else "-"
-        print(f"| {risk} | {len(rows)} | {len(found)} | {kept} | {share} | {rate} | {without:.2f} |", flush=True)
+        every = [declining_on(name, store) for name in (*bundled_domains(), *map(str, folders))]
+    areas = [pair for _, pairs in every for pair in pairs]
+    print(
+        f"{len(every)} data sets; area under ROC in {len(areas)} search halves: {fmean(a for a, _ in areas):.3f} by "
+        f"the passages, {fmean(b for _, b in areas):.3f} by passages and answer, "
+        f"better in {sum(b > a for a, b in areas)}"
+    )
+    print("| stated | rule | divisions | with a threshold | not contradicted | at most stated | answered | wrong |")
+    print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    tested = [one for found, _ in every for one in found]
+    for rule in RULES:
+        sums: Counter[int] = Counter()
+        for risk in STATED:
+            rows = [counts for stated, name, counts in tested if (stated, name) == (risk, rule)]
+            found = [one for one in rows if one is not None]
+            wrong, given = sum(one.wrong for one in found), sum(one.answered for one in found)
+            held = sum(binomial_cdf(one.answered - one.wrong, one.answered, 1 - risk) > 0.1 for one in found)
+            kept = sum(one.wrong <= risk * one.answered for one in found)
+            rate = fmean(one.answered / one.questions if one else 0.0 for one in rows)
+            share = f"{wrong / given:.2f}" if given else "-"
+            counts = (len(rows), len(found), held, kept)
+            sums.update(dict(enumerate(counts)))
+            print(f"| {risk} | {rule} | {' | '.join(map(str, counts))} | {rate:.3f} | {share} |")
+        print(f"| all | {rule} | {' | '.join(str(sums[at]) for at in range(4))} | | |", flush=True)
 
 
 def main() -> None:
@@ -812,8 +928,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))
     parser.add_argument("--worlds", type=int, default=300, help="simulated worlds of each cell of level and power")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     given = parser.parse_args()
     known |= {"level": partial(level, given.worlds), "power": partial(power, given.worlds)}
+    known["declining"] = partial(declining, data=given.data)
     if unknown := [name for name in given.parts if name not in known]:
         parser.error(f"{', '.join(unknown)}: give {', '.join(known)}")
     load_techniques()

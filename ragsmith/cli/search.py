@@ -240,7 +240,7 @@ def _spent_line(calls: int, tokens: int, cost: float) -> str | None:
 
 
 def _result_json(result: Result) -> dict[str, Any]:
-    verdict, untested = result.verdict, result.run_report.about.record.untested
+    verdict, record = result.verdict, result.run_report.about.record
     return {
         "run": result.key,
         "state": result.state,
@@ -251,7 +251,8 @@ def _result_json(result: Result) -> dict[str, Any]:
         "winner": next((str(path) for path in result.files if _is_winner(path)), None),
         **({"no_winner": redacted(result.no_winner)} if result.no_winner else {}),
         **({"note": note} if (note := _strategy_note(result)) else {}),
-        **({"not_tested": verdict.words, "estimates": list(map(asdict, verdict.estimates))} if untested else {}),
+        **({"not_tested": verdict.words, "estimates": list(map(asdict, verdict.estimates))} if record.untested else {}),
+        **({"risk": {"said": str(record.declining), **asdict(record.declining)}} if record.declining else {}),
         "report": [str(path) for path in result.files if not _is_winner(path)],
         "decision": round_values(result.decision.to_dict()) if result.decision else None,
         "summary": result.summary.splitlines(),

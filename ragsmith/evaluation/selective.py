@@ -1,14 +1,18 @@
 """Selective answering with a guaranteed risk (Geifman and El-Yaniv 2017; Learn then Test, Angelopoulos et al. 2021).
 
 The risk is the share of wrong answers among the answers that are given. A pipeline answers a question if a score is at
-least a threshold, and the threshold is calibrated on labelled questions.
+least a threshold, and the threshold is calibrated on labelled questions. Those of a document are often wrong together,
+and new questions are about other documents, so the bound of the risk counts an effective number of questions.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import REFUSAL
@@ -55,31 +59,65 @@ def risk_upper_bound(wrong: int, answered: int, confidence: float) -> float:
     return high
 
 
+def intraclass_correlation(values: Sequence[float], groups: Sequence[int]) -> float:
+    """Return the correlation of two values of a group, by analysis of variance (Fisher 1925); 0 if it is negative.
+
+    With one group, or only groups of one, it is 0, as it is not known.
+    """
+    each, (_, places) = np.asarray(values, dtype=np.float64), np.unique(groups, return_inverse=True)
+    sizes, n = np.bincount(places), len(each)
+    if not 1 < len(sizes) < n:
+        return 0.0
+    explained = float((sizes * (np.bincount(places, each) / sizes - each.mean()) ** 2).sum())
+    between = explained / (len(sizes) - 1)
+    within = (float(each.var()) * n - explained) / (n - len(sizes))
+    size = (n - float((sizes**2).sum()) / n) / (len(sizes) - 1)
+    total = between + (size - 1) * within
+    return max(0.0, (between - within) / total) if total > 0 else 0.0
+
+
 def calibrate_threshold(
-    scored: Sequence[tuple[float, bool]], risk: float, confidence: float, *, start: float = START
+    scored: Sequence[tuple[float, bool]],
+    risk: float,
+    confidence: float,
+    *,
+    groups: Sequence[int] | None = None,
+    start: float = START,
 ) -> float | None:
     """Return the lowest threshold that is shown to keep ``risk``; None if none is, and -inf if all answers keep it.
 
-    ``scored`` has the score of each answer, and whether it is wrong. Thresholds are tried from the highest down, and
-    the last before the first failure is returned. One fails unless the binomial upper bound of its risk, at
-    ``confidence``, is at most ``risk``. As the order is fixed in advance, no correction for the number of thresholds is
-    needed (fixed sequence testing). The first has a share ``start`` of the answers, or the fewest that can show the
-    risk.
+    ``scored`` has the score of each answer, and whether it is wrong; ``groups`` has the group of each, by default its
+    own. Thresholds are tried from the highest down, and the last before the first failure is returned. One fails unless
+    the binomial upper bound of its risk, at ``confidence``, is at most ``risk``. As the order is fixed in advance, no
+    correction for the number of thresholds is needed (fixed sequence testing). The first has a share ``start`` of the
+    answers, or the fewest that can show the risk.
 
-    The guarantee is for independent questions like those of ``scored``: in a share of at least ``confidence`` of
-    samples, the risk on all such questions is at most ``risk``.
+    The bound counts n / (1 + (m - 1) * r) of n answers, and as large a share of the wrong ones: r is the intraclass
+    correlation of wrong answers, and m the mean size of the group of an answer above the threshold (Kish 1965).
+
+    The guarantee is for questions in other groups like those of ``scored``: in a share of at least ``confidence`` of
+    samples, the risk on all such questions is at most ``risk``. It is exact for independent questions, and for
+    correlated ones it holds in simulations.
     """
-    ordered = sorted(scored, reverse=True)
-    first = min(len(ordered), max(fewest_answers(risk, confidence), start * len(ordered)))
-    lowest, wrong = None, 0
-    for place, (score, is_wrong) in enumerate(ordered, 1):
+    groups = range(len(scored)) if groups is None else groups
+    correlation = intraclass_correlation([is_wrong for _, is_wrong in scored], groups)
+    ordered = sorted(zip(scored, groups, strict=True), key=lambda one: -one[0][0])
+    fewest = fewest_answers(risk, confidence)
+    first = min(len(ordered), max(fewest, start * len(ordered)))
+    lowest, wrong, pairs, sizes = None, 0, 0, Counter[int]()
+    for place, ((score, is_wrong), group) in enumerate(ordered, 1):
         wrong += is_wrong
+        pairs += 2 * sizes[group]  # ordered pairs of answers in a group; over n answers it is m - 1
+        sizes[group] += 1
         is_last = place == len(ordered)
-        if place < first or (not is_last and ordered[place][0] == score):
+        if place < first or (not is_last and ordered[place][0][0] == score):
             continue
-        if binomial_cdf(wrong, place, risk) > 1 - confidence:
+        effective = math.floor(place / (1 + correlation * pairs / place) + 1e-9)
+        if effective < fewest:
+            continue  # no number of wrong answers would show the risk
+        if binomial_cdf(math.ceil(wrong * effective / place - 1e-9), effective, risk) > 1 - confidence:
             break
-        lowest = -math.inf if is_last else (score + ordered[place][0]) / 2
+        lowest = -math.inf if is_last else (score + ordered[place][0][0]) / 2
     return lowest
 
 

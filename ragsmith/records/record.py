@@ -313,7 +313,8 @@ class RiskCalibration:
 
     ``whole`` counts the answers to these without declining, and ``calibrated`` those of the pipeline with the
     evaluation ``key``, which declines below a score of ``least``; ``tested`` counts its answers to the test questions.
-    If no threshold keeps the risk, there is no such pipeline.
+    If no threshold keeps the risk, there is no such pipeline, and ``attainable`` is the least risk, in whole percent,
+    that a threshold keeps.
     """
 
     risk: float
@@ -323,13 +324,16 @@ class RiskCalibration:
     least: float | None = None
     calibrated: AnswerCounts | None = None
     tested: AnswerCounts | None = None
+    attainable: float | None = None
 
     def __str__(self) -> str:
         shares = f"{100 * self.risk:g} % of the answers wrong, with {100 * self.confidence:g} % confidence"
         if not self.key:
+            larger = "" if self.attainable is None else f"--max-risk {self.attainable:g} or more, "
             return (
                 f"no threshold of declining keeps at most {shares}: {self.whole.describe('search')} without one; the "
-                "winner is left as it is: give a larger --max-risk, more questions, or better models"
+                f"winner is left as it is, and declines no more: give {larger}better models, or search questions on "
+                "more documents"
             )
         counts = self.calibrated, self.tested
         found = [one.describe(part) for one, part in zip(counts, ("search", "test"), strict=True) if one]

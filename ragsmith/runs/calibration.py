@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import partial
 
+from ragsmith.comparison.questions import Clusters
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.selective import calibrate_threshold, count_answers, find_wrong
@@ -22,7 +25,7 @@ CALIBRATED = "calibrated"
 
 
 class SupportScorer:
-    """Scores the passages in the prompts, in the processes that run the questions; without passages, None."""
+    """Scores answers and their passages, in the processes that run the questions; without passages, None."""
 
     answers = True
 
@@ -32,7 +35,9 @@ class SupportScorer:
         """Score ``trace`` as `abstain` does."""
         role = "controller" if engine.models.controller else ""
         model = engine.gateway.language_model(engine.models.technique_model, Meter(), role)
-        return score_support(Question(example.question), trace.prompt, model) if trace.prompt.passages else None
+        if not trace.prompt.passages:
+            return None
+        return score_support(Question(example.question), trace.prompt, trace.answer, model)
 
 
 def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | None:
@@ -48,9 +53,12 @@ def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | Non
     wrong = find_wrong(whole, least_good)
     answered = [question for question, is_wrong in wrong.items() if is_wrong is not None]
     scores = {q: score for _, q, score in context.evaluator.observe([(whole.candidate, answered)], SupportScorer())}
-    scored = [(score, wrong[q] is True) for q, score in sorted(scores.items()) if score is not None]
+    known = sorted(question for question, score in scores.items() if score is not None)
+    scored = [(scores[question], wrong[question] is True) for question in known]
+    groups = Clusters.from_examples(setup.dataset, search).group_numbers(known)
     found = RiskCalibration(settings.max_risk, settings.confidence, count_answers(whole, least_good))
-    threshold = calibrate_threshold(scored, settings.max_risk, settings.confidence)
+    calibrate = partial(calibrate_threshold, scored, confidence=settings.confidence, groups=groups)
+    threshold = calibrate(settings.max_risk)
     candidate = None
     if threshold is not None:
         least = max(0.0, round(threshold, 6))
@@ -59,6 +67,9 @@ def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | Non
         counts = count_answers(calibrated, least_good)
         found = replace(found, key=calibrated.key, least=least, calibrated=counts)
         candidate = calibrated.candidate
+    else:
+        larger = (percent / 100 for percent in range(math.floor(100 * settings.max_risk) + 1, 100))
+        found = replace(found, attainable=next((risk for risk in larger if calibrate(risk) is not None), None))
     context.update(declining=found)
     context.report(Step("the risk of an answer", 0, 0 if candidate is None else 1))
     return candidate

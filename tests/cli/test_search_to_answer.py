@@ -83,6 +83,18 @@ def test_a_search_for_programs(home: Path, ragsmith: Command, search_arguments: 
     assert all(Path(path).exists() for path in said["report"])
 
 
+def test_a_stated_risk_is_among_what_programs_read(
+    home: Path, ragsmith: Command, search_arguments: Arguments, tmp_path: Path
+) -> None:
+    options = ("--workers", 1, "--json", "--max-risk", 0.01)
+    said = json.loads(ragsmith(*search_arguments(*options, reports=str(tmp_path))).out)
+    risk = said["risk"]
+    assert (risk["risk"], risk["confidence"], risk["key"], risk["calibrated"]) == (0.01, 0.9, "", None)
+    assert risk["whole"]["answered"] > 0
+    assert risk["said"].startswith("no threshold of declining keeps at most 1 % of the answers wrong")
+    assert "".join(f"risk: {risk['said']}".split()) in "".join("".join(said["summary"]).split())  # lines are wrapped
+
+
 def test_a_time_limit_is_said(
     ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

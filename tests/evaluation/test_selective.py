@@ -1,4 +1,4 @@
-"""Selective answering: the binomial bound against exact sums, and thresholds that keep a stated risk."""
+"""Selective answering: the binomial bound against exact sums, correlated groups, and thresholds that keep a risk."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ragsmith.evaluation.selective import (
     count_answers,
     fewest_answers,
     find_wrong,
+    intraclass_correlation,
     risk_upper_bound,
 )
 from ragsmith.text.declining import NOT_FOUND
@@ -145,6 +146,66 @@ def test_the_true_risk_exceeds_the_stated_one_in_at_most_one_sample_in_ten(slope
         if threshold is not None:  # the error is linear in the score, so its mean is that of the middle
             broken += 0.25 - slope * ((max(0.0, threshold) + 1) / 2 - 0.5) > 0.2
     assert broken <= 0.1 * samples + 2 * math.sqrt(samples * 0.1 * 0.9)
+
+
+def pair_correlation(values: Sequence[float], size: int) -> float:
+    """Fisher's correlation over all ordered pairs of a group, for groups of one ``size``."""
+    mean = sum(values) / len(values)
+    parts = [values[at : at + size] for at in range(0, len(values), size)]
+    pairs = [
+        (a - mean) * (b - mean) for part in parts for i, a in enumerate(part) for j, b in enumerate(part) if i != j
+    ]
+    return sum(pairs) / len(pairs) / (sum((value - mean) ** 2 for value in values) / len(values))
+
+
+def test_the_correlation_within_groups_is_near_that_of_all_pairs() -> None:
+    draw = random.Random(5)
+    for size in (2, 3, 8):
+        lifts = [draw.gauss(0, 1) for _ in range(200)]
+        values = [lift + draw.gauss(0, 1) for lift in lifts for _ in range(size)]
+        groups = [place // size for place in range(len(values))]
+        assert intraclass_correlation(values, groups) == pytest.approx(pair_correlation(values, size), abs=0.01)
+
+
+def test_the_correlation_is_1_of_copies_and_0_where_it_is_not_known_or_negative() -> None:
+    assert intraclass_correlation([0, 0, 1, 1, 1, 1], [7, 7, 3, 3, 5, 5]) == pytest.approx(1.0)
+    assert intraclass_correlation([0, 1, 0, 1], [0, 0, 1, 1]) == 0.0
+    assert intraclass_correlation([0, 1, 1], [0, 1, 2]) == 0.0
+    assert intraclass_correlation([0, 1, 1], [0, 0, 0]) == 0.0
+    assert intraclass_correlation([1, 1, 1, 1], [0, 0, 1, 1]) == 0.0
+    assert intraclass_correlation([], []) == 0.0
+
+
+@pytest.mark.parametrize("copies", [2, 5])
+def test_copies_in_a_group_count_as_one_question(copies: int) -> None:
+    found = set()
+    for seed in range(40):
+        scored = made_up(seed, 120, 0.3, 0.6)
+        copied = [one for one in scored for _ in range(copies)]
+        groups = [place // copies for place in range(len(copied))]
+        alone = calibrate_threshold(scored, 0.3, 0.9, start=0.0)
+        assert calibrate_threshold(copied, 0.3, 0.9, groups=groups, start=0.0) == alone
+        found.add(alone)
+    assert len(found) > 10
+
+
+def test_each_in_a_group_of_its_own_is_independent() -> None:
+    for seed in range(40):
+        scored = made_up(seed, 80, 0.3, 0.6)
+        assert calibrate_threshold(scored, 0.3, 0.9, groups=list(range(80))) == calibrate_threshold(scored, 0.3, 0.9)
+
+
+def test_by_group_the_risk_is_kept_in_new_groups_that_are_wrong_together() -> None:
+    """Half of the documents have a risk of 0, the others of .9, whatever the score: so .45 in new documents."""
+    samples, exceeded = 600, {False: 0, True: 0}
+    groups = [place // 10 for place in range(120)]
+    for seed in range(samples):
+        draw = random.Random(seed)
+        risks = [draw.choice((0.0, 0.9)) for _ in range(12)]
+        scored = [(draw.random(), draw.random() < risks[group]) for group in groups]
+        for grouped in exceeded:
+            exceeded[grouped] += calibrate_threshold(scored, 0.4, 0.9, groups=groups if grouped else None) is not None
+    assert exceeded[True] <= 0.1 * samples < exceeded[False]
 
 
 def test_wrong_are_poor_answers_and_answers_to_what_has_none() -> None:

@@ -67,7 +67,17 @@ def test_a_risk_that_no_threshold_keeps_is_said_and_the_winner_stays(
     found = calibrated(tiny_setup, space, store, 0.01, 0.9)
     assert (found.key, found.least, found.calibrated, found.tested) == ("", None, None, None)
     assert str(found).startswith("no threshold of declining keeps at most 1 % of the answers wrong, with 90 %")
-    assert "the winner is left as it is: give a larger --max-risk" in str(found)
+    assert "the winner is left as it is, and declines no more: give" in str(found)
+    assert str(found).endswith("better models, or search questions on more documents")
+
+
+def test_the_least_risk_that_is_kept_is_named_and_kept(tiny_setup: Experiment, space: Space, store: Store) -> None:
+    found = calibrated(tiny_setup, space, store, 0.01, 0.3)
+    assert found.attainable is not None
+    assert found.attainable > 0.01
+    assert f"give --max-risk {found.attainable:g} or more, better models" in str(found)
+    assert calibrated(tiny_setup, space, store, found.attainable, 0.3).key
+    assert not calibrated(tiny_setup, space, store, round(found.attainable - 0.01, 2), 0.3).key
 
 
 def test_without_a_stated_risk_nothing_is_calibrated_and_the_key_is_that_of_before(

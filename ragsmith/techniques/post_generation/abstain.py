@@ -8,6 +8,7 @@ from ragsmith.techniques.generation import read_sentences
 from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, MAX_SCORE
 from ragsmith.techniques.query_expansion.srr import parse_decision
 from ragsmith.text.declining import NOT_FOUND, declines
+from ragsmith.text.words import terms
 from ragsmith.types import Answer, Prompt, Question
 
 PROMPT = """Decide whether numbered passages hold the answer to a question.
@@ -49,10 +50,17 @@ VERDICT, SCORE = "verdict", "score"
 """What the language model is asked for: a verdict, or a score of the passages."""
 
 
-def score_support(question: Question, prompt: Prompt, language_model: LanguageModel) -> float:
-    """Return how well the passages in the prompt serve to answer the question, from 0.01 to 1 (`JUDGE_EVIDENCE`)."""
+def score_support(question: Question, prompt: Prompt, answer: Answer, language_model: LanguageModel) -> float:
+    """Return how well the passages in the prompt serve to answer the question, and hold the answer: from 0.005 to 1.
+
+    It is the language model's score of the passages (`JUDGE_EVIDENCE`), times the mean of 1 and the share of the
+    answer's terms in the passage with most terms of the question.
+    """
     passages = tuple(passage.text for passage in prompt.passages)
-    return language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages) / MAX_SCORE
+    support = language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages) / MAX_SCORE
+    asked, answered = frozenset(terms(question.text)), frozenset(terms(answer.text))
+    nearest = max((frozenset(terms(passage)) for passage in passages), key=lambda found: len(found & asked))
+    return support * (1 + len(answered & nearest) / max(1, len(answered))) / 2
 
 
 @post_generation(
@@ -72,16 +80,17 @@ def abstain(
     Helps when some questions have no answer in the documents and the search questions include such questions; only then
     is the technique added to the space. Costs 1 call. By ``verdict``, ``least`` is the minimum relevance of the best
     sentence for the embedded model, and chat models, which are asked yes or no, ignore it. By ``score``, any model
-    scores the passages from 1 to 100, and ``least`` is the minimum score, as a share of 100. ``search --max-risk 0.2``
-    calibrates this threshold on the search questions, so that at most 20 % of the answers are wrong, with 90 %
-    confidence (`ragsmith.evaluation.selective`); a fixed threshold guarantees nothing. By ``verdict``, on 100 questions
-    of each of three public data sets, with and without the gold documents, 0.4 declines 15 to 83 % of the unanswerable
-    questions and 2 to 6 % of the others, as near misses share words with the question.
+    scores the passages from 1 to 100; the score is up to halved for an answer whose terms are not in the passage
+    nearest to the question, and ``least`` is the minimum, as a share of 100. ``search --max-risk 0.2`` calibrates this
+    threshold on the search questions, so that at most 20 % of the answers are wrong, with 90 % confidence
+    (`ragsmith.evaluation.selective`); a fixed threshold guarantees nothing. By ``verdict``, on 100 questions of each of
+    three public data sets, with and without the gold documents, 0.4 declines 15 to 83 % of the unanswerable questions
+    and 2 to 6 % of the others, as near misses share words with the question.
     """
     if not prompt.passages or declines(answer.text):
         return answer
     if by == SCORE:
-        is_held = score_support(question, prompt, language_model) >= least
+        is_held = score_support(question, prompt, answer, language_model) >= least
     else:
         is_held = language_model.run(ANSWERABLE, question=question.text, context=prompt.text, least=least)
     return answer if is_held else Answer(NOT_FOUND)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragsmith.techniques.post_generation.abstain import ANSWERABLE, abstain
+from ragsmith.techniques.post_generation.abstain import ANSWERABLE, abstain, score_support
 from ragsmith.testing import ScriptedModel
 from ragsmith.text.blocks import number_blocks
 from ragsmith.text.declining import NOT_FOUND, declines
@@ -72,3 +72,13 @@ def test_by_score_the_best_passage_counts(extractive):
     assert abstain(QUESTION, passages, DRAFT, language_model=extractive, by="score") == DRAFT
     other = Question("Which insurance covers a broken telescope?")
     assert abstain(other, passages, DRAFT, language_model=extractive, by="score") == Answer(NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("answer", "share"),
+    [("The guild of coopers.", 1.0), ("The guild of bakers.", 0.5), ("At night.", 0.0), ("Yes.", 0.0), ("", 0.0)],
+)
+def test_the_score_is_halved_by_an_answer_that_is_not_in_the_passage_nearest_to_the_question(answer, share):
+    passages = prompt("Eels and bakers are about at night.", WALL)
+    model = ScriptedModel({"judge_evidence": [60.0]})
+    assert score_support(QUESTION, passages, Answer(answer), model) == pytest.approx(0.6 * (1 + share) / 2)
