@@ -4,6 +4,9 @@ The gate fails only if a loss is significant and larger than a minimum effect: s
 losses on many questions, and a mean alone would fail by chance. The result has the smallest detectable loss, as a gate
 without power always passes. If a machine drafted any of the questions, only retrieval is compared, as in a search.
 
+Declining is a test of its own. It and that of the answers are one family (Holm 1979), but only where as many questions
+without an answer are declined otherwise as could show it (Tarone 1990): else the answers alone are tested.
+
 The result is also written as JUnit XML, valid by the schemas of Ant and of the Jenkins plugin.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
@@ -26,13 +29,12 @@ from ragsmith.assessment.pairwise import (
 )
 from ragsmith.comparison.difference import Difference, Power, compute_difference
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
-from ragsmith.comparison.verdicts import decide_verdict
+from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
 from ragsmith.errors import NotComparable, UsageError, WrongOption
-from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.statistics import Verdict, paired_differences
+from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, sign_flip_test
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.reference import rounded_scores
+from ragsmith.exported.reference import QuestionScores, rounded_scores
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
@@ -60,12 +62,35 @@ class GroupChange:
 
 
 @dataclass(frozen=True, slots=True)
+class DecliningChange:
+    """How many of ``n`` questions without an answer were declined ``before``, and are ``now``.
+
+    ``p`` is that of McNemar's test, by sign flips. It is adjusted for the test of the answers if ``tested``, which is
+    whether enough questions changed for a significant p; ``lost`` is whether the gate fails for them.
+    """
+
+    n: int
+    before: int
+    now: int
+    p: float
+    tested: bool
+    lost: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"declines {self.now:,} of {self.n:,} questions without an answer, {self.before:,} before "
+            f"(p = {numbers.probability(self.p)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class GateResult:
     """Whether a pipeline passes, and why; ``difference`` is now minus before (``against``).
 
-    ``smallest`` is the loss that the gate detects with power 0.8; None if there is none. ``lost`` are the questions
-    with the largest losses, ``failures`` those that fail now, which have the lowest score. Scores are ``of`` the
-    ``fitness``, or of ``retrieval`` alone if a machine drafted any of the questions.
+    ``adjusted_p`` is its p, adjusted if declining is tested as well; ``declining`` is None if each question has an
+    answer, or if nothing is generated. ``smallest`` is the loss that the gate detects with power 0.8; None if there is
+    none. ``lost`` are the questions with the largest losses, ``failures`` those that fail now, which have the lowest
+    score. Scores are ``of`` the ``fitness``, or of ``retrieval`` alone if a machine drafted any of the questions.
     """
 
     passed: bool
@@ -77,6 +102,7 @@ class GateResult:
     before: float
     now: float
     difference: Difference
+    adjusted_p: float
     verdict: Verdict
     smallest: float | None
     clusters: Clusters
@@ -84,6 +110,12 @@ class GateResult:
     lost: tuple[GroupChange, ...]
     failures: Mapping[str, str]
     of: str = "fitness"
+    declining: DecliningChange | None = None
+
+    @property
+    def worse(self) -> bool:
+        """Whether the answers are worse by more than the minimum effect."""
+        return self.verdict is Verdict.WORSE and -self.difference.mean_difference > self.min_effect
 
 
 def gate(
@@ -108,16 +140,18 @@ def gate(
     if against is None:
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
-        before, terms = _stored_scores(name, current)
+        then, before, terms = _stored_scores(name, current)
         [found] = evaluate_on([current], terms.examples, store, workers)
     else:
         other, base = against
         check_comparable(name, current, other, base)
         check_unseen((pipeline, against), part)
         terms = verdict_terms(select_questions(setup, fitness, part), fitness)
-        found, then = evaluate_on([current, base], terms.examples, store, workers)
-        before = {question: scores[0] or 0.0 for question, scores in rounded_scores(then, terms.fitness).items()}
-    now = _current_scores(found, before, terms.fitness)
+        found, reference = evaluate_on([current, base], terms.examples, store, workers)
+        then = rounded_scores(reference, terms.fitness)
+        before = {question: scores[0] or 0.0 for question, scores in then.items()}
+    scored = rounded_scores(found, terms.fitness)
+    now = _current_scores(scored, before)
     if not before or not found.records:
         why = next((f"{f['stage']}: {f['error']}" for f in found.failures.values()), "the base finished none")
         raise NotComparable(f"there is no question with a score before and now: {why}")
@@ -131,14 +165,15 @@ def gate(
         )
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
     between = compute_difference(ours, theirs, clusters.group_numbers(questions))
-    least = _smallest_detectable(ours, theirs, clusters.group_numbers(questions), min_effect)
-    verdict = _verdict(between, least)
-    shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
+    declining, p = _adjust_together(_compare_declining(asked, then, scored), between.p, min_effect)
+    family = 2 if declining and declining.tested else 1
+    least = _smallest_detectable(ours, theirs, clusters.group_numbers(questions), min_effect, ALPHA / family)
+    verdict = _verdict(between, p, family, least)
     changes = (GroupChange(one.id, 1, before[one.id], now[one.id]) for one in asked)
     lost = sorted((one for one in changes if one.change < 0), key=lambda one: (one.change, one.name))
-    return GateResult(
-        passed=not shut,
-        reason=_describe_result(between, verdict, clusters, min_effect, least, terms, shut=shut),
+    result = GateResult(
+        passed=True,
+        reason="",
         pipeline=name,
         against=against[0] if against else "the scores kept in it",
         dataset=data.name,
@@ -146,6 +181,7 @@ def gate(
         before=fmean(theirs),
         now=fmean(ours),
         difference=between,
+        adjusted_p=p,
         verdict=verdict,
         smallest=least,
         clusters=clusters,
@@ -153,11 +189,16 @@ def gate(
         lost=tuple(lost[:MAX_LISTED]),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
+        declining=declining,
     )
+    passed = not result.worse and not (declining and declining.lost)
+    return replace(result, passed=passed, reason=_describe_result(result, terms.drafted, passed=passed))
 
 
-def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
-    """Return the scores in the file of a pipeline, and the terms of the verdict on them."""
+def _stored_scores(
+    name: str, pipeline: Pipeline
+) -> tuple[Mapping[str, QuestionScores], dict[str, float], VerdictTerms]:
+    """Return the scores in the file of a pipeline, those that the verdict is on, and its terms."""
     stored = pipeline.reference
     if stored is None:
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
@@ -178,14 +219,42 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
     terms = verdict_terms([pipeline.setup.examples[question] for question in stored.scores], pipeline.fitness)
     place = list(HEADLINE).index(terms.of)
     scores = {example.id: stored.scores[example.id][place] or 0.0 for example in terms.examples}
-    return scores, terms
+    return stored.scores, scores, terms
 
 
-def _current_scores(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
-    """Return the current ``fitness`` of the questions with scores before; failures get the lowest score."""
-    scores = {question: values[0] or 0.0 for question, values in rounded_scores(found, fitness).items()}
+def _current_scores(scored: Mapping[str, QuestionScores], before: Mapping[str, float]) -> dict[str, float]:
+    """Return the current fitness of the questions with scores before; failures get the lowest score."""
+    scores = {question: values[0] or 0.0 for question, values in scored.items()}
     lowest = min([0.0, *before.values(), *scores.values()])
     return {question: scores.get(question, lowest) for question in before}
+
+
+def _compare_declining(
+    asked: Sequence[Example], before: Mapping[str, QuestionScores], now: Mapping[str, QuestionScores]
+) -> DecliningChange | None:
+    """Compare which questions without an answer, whose G is 1 if declined, were and are declined; a failure is not."""
+    pairs = [
+        (then, now.get(example.id, (None, None, None))[2] or 0.0)
+        for example in asked
+        if not example.answerable and (then := before[example.id][2]) is not None
+    ]
+    if not pairs:
+        return None
+    theirs, ours = zip(*pairs, strict=True)
+    tested = can_be_significant(sum(one != other for one, other in pairs), family=2)
+    p = sign_flip_test(ours, theirs)
+    return DecliningChange(len(pairs), round(sum(theirs)), round(sum(ours)), p, tested)
+
+
+def _adjust_together(
+    declining: DecliningChange | None, p: float, min_effect: float
+) -> tuple[DecliningChange | None, float]:
+    """Return declining and the ``p`` of the answers, both adjusted if both are tested."""
+    if declining is None or not declining.tested:
+        return declining, p
+    adjusted, p = holm([declining.p, p])
+    lost = adjusted <= ALPHA and declining.before - declining.now > min_effect * declining.n
+    return replace(declining, p=adjusted, lost=lost), p
 
 
 def _by_type(
@@ -203,68 +272,74 @@ def _mean(scores: Mapping[str, float]) -> float:
     return math.fsum(scores.values()) / len(scores)
 
 
-def _verdict(found: Difference, least: float | None) -> Verdict:
-    """Return the verdict: too few questions if some scores changed and no loss is detectable."""
-    verdict = decide_verdict(found, found.p)
+def _verdict(found: Difference, p: float, family: int, least: float | None) -> Verdict:
+    """Return the verdict by an adjusted ``p``: too few questions if some scores changed and no loss is detectable."""
+    verdict = decide_verdict(found, p, family)
     if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
         return verdict
     return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
 
 
 def _smallest_detectable(
-    now: Sequence[float], before: Sequence[float], groups: Sequence[int], min_effect: float
+    now: Sequence[float], before: Sequence[float], groups: Sequence[int], min_effect: float, level: float
 ) -> float | None:
-    """Return the smallest loss that fails the gate with power 0.8; None if there is none."""
+    """Return the smallest loss that fails the gate at ``level`` with power 0.8; None if there is none."""
     if len(set(groups)) < MIN_GROUPS:
         return None
-    return Power(paired_differences(before, now, "gate"), groups, ALPHA).smallest(above=min_effect)
+    return Power(paired_differences(before, now, "gate"), groups, level).smallest(above=min_effect)
 
 
-def _describe_result(
-    found: Difference,
-    verdict: Verdict,
-    clusters: Clusters,
-    min_effect: float,
-    least: float | None,
-    terms: VerdictTerms,
-    *,
-    shut: bool,
-) -> str:
+def _describe_result(result: GateResult, drafted: int, *, passed: bool) -> str:
     """Describe why the gate passes, or fails."""
-    drafted = f"; in retrieval alone, as a machine drafted {terms.drafted:,} of the questions" if terms.drafted else ""
+    declining = result.declining
+    said = _describe_answers(result)
+    if declining and declining.now != declining.before:
+        said = f"{declining}; {said}" if declining.lost and not result.worse else f"{said}; {declining}"
+    alone = f"; in retrieval alone, as a machine drafted {drafted:,} of the questions" if drafted else ""
+    return f"{'passes' if passed else 'fails'}: {said}{alone}"
+
+
+def _describe_answers(result: GateResult) -> str:
+    """Describe the difference on questions with gold."""
+    found, verdict = result.difference, result.verdict
     if not found.nonzero:
-        return f"passes: the same score on each of {clusters}{drafted}"
+        return f"the same score on each of {result.clusters}"
     size = (
-        f"{numbers.signed(found.mean_difference)} {terms.of} {numbers.interval(found.low, found.high, sign=True)} on "
-        f"{clusters}, p = {numbers.probability(found.p)}"
+        f"{numbers.signed(found.mean_difference)} {result.of} {numbers.interval(found.low, found.high, sign=True)} on "
+        f"{result.clusters}, p = {numbers.probability(result.adjusted_p)}"
     )
-    limit = numbers.plain(min_effect)
-    if shut:
-        return f"fails: worse, {size}, and by more than {limit}{drafted}"
+    limit = numbers.plain(result.min_effect)
+    if result.worse:
+        return f"worse, {size}, and by more than {limit}"
     if verdict is Verdict.WORSE:
         why = f"worse, {size}, but not by more than {limit}"
     elif verdict is Verdict.BETTER:
         why = f"higher, {size}"
-    elif -found.mean_difference > min_effect:
+    elif -found.mean_difference > result.min_effect:
         why = f"behind, but that may be chance: {size}"
     else:
         why = f"no loss shown: {size}"
-    power = "with so few groups no loss could be shown, and this gate always passes: use more questions"
-    if least is not None:
-        power = f"a loss of {numbers.plain(least)} would be shown with 80 % power"
-    return f"passes: {why}; {power}{drafted}"
+    power = "with so few groups no loss could be shown, and answers always pass this gate: use more questions"
+    if result.smallest is not None:
+        power = f"a loss of {numbers.plain(result.smallest)} would be shown with 80 % power"
+    return f"{why}; {power}"
 
 
 SUITE_NAME = "ragsmith.gate"
 VERDICT_CASE = "verdict"
 """The name of the case that fails if the gate fails."""
 
+DECLINING_CASE = "questions without an answer"
+"""The name of the case that fails if fewer of them are declined."""
+
 
 def to_junit(found: GateResult, *, seconds: float, now: float) -> str:
     """Return the result as JUnit XML; the gate took ``seconds`` and began at the POSIX timestamp ``now``."""
     cases = [(VERDICT_CASE, "" if found.passed else found.reason, "failure")]
+    if found.declining:
+        cases.append((DECLINING_CASE, str(found.declining) if found.declining.lost else "", "failure"))
     for moved in found.types:
-        lost = not found.passed and -moved.change > found.min_effect
+        lost = found.worse and -moved.change > found.min_effect
         cases.append((f"questions of type {moved.name}", _describe(moved, found.of) if lost else "", "failure"))
     lines = [found.reason, *(f"{moved.name}: {_describe(moved, found.of)}" for moved in found.types)]
     lines += [f"lost {moved.name}: {_describe(moved, found.of)}" for moved in found.lost]

@@ -17,6 +17,7 @@ from facts_folder import facts_folder
 
 from ragsmith.techniques.families import passage_filter, post_generation
 from ragsmith.techniques.registry import Technique
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Hits, Prompt, Question
 
 Command = Callable[..., Any]
@@ -328,6 +329,87 @@ def test_the_means_of_a_gate_are_on_the_questions_of_its_verdict(
     assert "none of the questions has an answer in the documents" in refused["message"]
 
 
+@pytest.fixture
+def declining(registered: Callable[..., Technique]) -> None:
+    """A last step that declines the first of the questions without an answer, and may spoil the other answers."""
+
+    def declines(question: Question, prompt: Prompt, answer: Answer, *, below: int = 0, spoils: int = 0) -> Answer:
+        if painted := re.fullmatch(r"Who painted bridge (\d+)\?", question.text):
+            return Answer(NOT_FOUND) if int(painted[1]) < below else answer
+        return Answer("Who knows.") if spoils else answer
+
+    registered(post_generation, declines)
+
+
+def painted(home: Path, count: int) -> None:
+    """Add test questions without an answer."""
+    row = {"answerable": False, "evidence": [], "type": "painted", "split": "test"}
+    added = [{**row, "id": f"u{number}", "question": f"Who painted bridge {number}?"} for number in range(count)]
+    with (home / "facts" / "questions.jsonl").open("a") as file:
+        file.writelines(json.dumps(one) + "\n" for one in added)
+
+
+def write_declining(path: Path, declined: int, spoils: int = 0) -> Path:
+    """Write a pipeline that declines so many of the added questions."""
+    told = json.loads(write(path).read_text())
+    told["pipeline"]["post_generation"] = {
+        "technique": "declines",
+        "parameters": {"below": declined, "spoils": spoils},
+    }
+    path.write_text(json.dumps(told))
+    return path
+
+
+@pytest.mark.parametrize(("declined", "p", "lost"), [(0, 2**-7, True), (2, 2**-5, False), (8, 1.0, False)])
+def test_a_pipeline_that_declines_fewer_questions_without_an_answer_fails(
+    home: Path, ragsmith: Command, declining: None, declined: int, p: float, lost: bool
+) -> None:
+    painted(home, 8)
+    base, now = write_declining(home / "base.yaml", 8), write_declining(home / "now.yaml", declined)
+    asked = ("gate", now, "--against", base, "--workers", 1, "--junit", "gate.xml")
+    shown = ragsmith(*asked, "--json")
+    told = json.loads(shown.out)
+    assert (shown.code, told["passed"]) == (int(lost), not lost)
+    tested = 8 - declined >= 7  # of 6 that changed, the least p, doubled, is above .05
+    expected = {"n": 8, "before": 8, "now": declined, "p": p * (1 + tested), "tested": tested, "lost": lost}
+    assert told["declining"] == expected
+    assert ("declines" in told["reason"]) is (declined < 8)
+    assert told["reason"].startswith("fails: declines 0 of 8" if lost else "passes: the same score")
+    suite = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    failed = [case.name for case in suite if case.result]
+    assert failed == ["verdict", "questions without an answer"] * lost
+    lax = ragsmith(*asked, "--min-effect", 1)
+    assert lax.code == 0
+
+
+def test_both_tests_of_a_gate_are_one_family(home: Path, ragsmith: Command, declining: None) -> None:
+    painted(home, 8)
+    base = write_declining(home / "base.yaml", 8)
+    for declined in (0, 8):
+        now = write_declining(home / "now.yaml", declined, spoils=1)
+        told = json.loads(ragsmith("gate", now, "--against", base, "--workers", 1, "--json").out)
+        raw, others = told["difference"]["p"], 2**-7
+        adjusted = 2 * raw if raw <= others else max(raw, 2 * others)  # Holm's steps
+        assert told["adjusted_p"] == (raw if declined else adjusted)
+        assert told["declining"]["lost"] is not bool(declined)
+        assert told["reason"].startswith("fails: worse")
+
+
+def test_declining_is_compared_with_the_scores_in_the_file_too(home: Path, ragsmith: Command) -> None:
+    painted(home, 8)
+    winner = search(ragsmith)
+    kept = winner.read_text()
+    told = yaml.safe_load(kept)
+    answered, declined = '0.000000 - 0.000000 "u', '1.000000 - 1.000000 "u'
+    assert told["reference"]["test"].count(answered) == 8
+    told["reference"]["test"] = told["reference"]["test"].replace(answered, declined)
+    for text, code in ((kept, 0), (yaml.safe_dump(told), 1)):
+        winner.write_text(text)
+        shown = ragsmith("gate", winner, "--workers", 1)
+        assert shown.code == code
+        assert ("fails: declines 0 of 8 questions without an answer, 8 before" in unfolded(shown.out)) is bool(code)
+
+
 def test_a_new_failure_counts_as_the_lowest_score(
     home: Path, ragsmith: Command, registered: Callable[..., Technique]
 ) -> None:
@@ -450,7 +532,7 @@ def test_the_gate_reports_comparisons_without_power(home: Path, ragsmith: Comman
     write(home / "base.yaml", below=0), write(home / "now.yaml", below=10)
     shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
     assert shown.code == 0
-    assert "no loss could be shown, and this gate always passes" in unfolded(shown.out)
+    assert "no loss could be shown, and answers always pass this gate" in unfolded(shown.out)
     told = json.loads(ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1, "--json").out)
     assert (told["verdict"], told["smallest"]) == ("too few questions", None)
 
