@@ -105,7 +105,7 @@ class PairwiseComparison:
 
     ``questions`` are sorted by gain, largest first. ``measures`` begin with those of the headline. ``comparison`` is of
     the fitness, or of retrieval alone if a machine drafted some of the questions. ``look`` is None on search questions,
-    and without a verdict.
+    if nothing is tested, and without a verdict.
     """
 
     dataset: str
@@ -164,7 +164,8 @@ def compare(
     terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
     used = _identify_use((ours, theirs), fitness, examples)
-    if part != "search" and on_look:
+    tests = part != "search" and len(set(_configurations(ours, theirs))) > 1  # equal pipelines need no test
+    if tests and on_look:
         use, recorded = peek_look(store, *used)
         on_look(describe_cost(use, recorded=recorded))
     found = evaluate_on([ours, theirs], examples, store, workers)
@@ -176,7 +177,7 @@ def compare(
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.from_examples(ours.setup.dataset, asked)
     look = None
-    if part != "search" and all(map(Terms.from_evaluations(found, fitness).admits, found)):  # else there is no verdict
+    if tests and all(map(Terms.from_evaluations(found, fitness).admits, found)):  # else there is no verdict
         look = count_look(store, *used, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
@@ -279,10 +280,14 @@ def _identify_use(
 ) -> tuple[str, list[str]]:
     """Return the digest of a comparison of two pipelines, in either order, and those of its questions."""
     contents = digest_questions(pipelines[0].setup.dataset, examples)
-    compared = sorted(
+    return digest("look of two", _configurations(*pipelines), fitness.identity), list(contents.values())
+
+
+def _configurations(*pipelines: Pipeline) -> list[str]:
+    """Return the sorted digests of everything that pipelines answer with, besides the data set."""
+    return sorted(
         digest(configuration(one.candidate), one.setup.chunking_key, one.setup.model_ids) for one in pipelines
     )
-    return digest("look of two", compared, fitness.identity), list(contents.values())
 
 
 def _measure_differences(

@@ -186,6 +186,15 @@ def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: 
     assert any("looked at once before" in note for note in more["notes"])
 
 
+def test_equal_pipelines_are_not_tested_and_use_nothing(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml")
+    for equal in (("a.yaml", "b.yaml"), ("naive", "naive_rag", "--dataset", "facts")):
+        shown = ragsmith("compare", *equal, "--split", "test", "--workers", 1, "--json")
+        assert (shown.code, shown.err, json.loads(shown.out)["look"]) == (0, "", None)
+    more = json.loads(ragsmith("compare", "a.yaml", "naive", "--split", "test", "--workers", 1, "--json").out)
+    assert more["look"]["number"] == 1
+
+
 def sections_folder(folder: Path, unanswerable: int) -> None:
     """Three documents with ten sections each, a question on each section, and questions that have no answer."""
     documents = folder / "documents"
