@@ -164,7 +164,8 @@ def compare(
     terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
     used = _identify_use((ours, theirs), fitness, examples)
-    tests = part != "search" and len(set(_configurations(ours, theirs))) > 1  # equal pipelines need no test
+    located = Clusters.from_examples(ours.setup.dataset, examples).groups  # without any gold no answer is tested
+    tests = part != "search" and located and len(set(_configurations(ours, theirs))) > 1  # nor are equal pipelines
     if tests and on_look:
         use, recorded = peek_look(store, *used)
         on_look(describe_cost(use, recorded=recorded))
@@ -177,7 +178,9 @@ def compare(
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.from_examples(ours.setup.dataset, asked)
     look = None
-    if tests and all(map(Terms.from_evaluations(found, fitness).admits, found)):  # else there is no verdict
+    if (
+        tests and clusters.groups and all(map(Terms.from_evaluations(found, fitness).admits, found))
+    ):  # else there is no verdict
         look = count_look(store, *used, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)

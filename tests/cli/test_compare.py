@@ -195,6 +195,19 @@ def test_equal_pipelines_are_not_tested_and_use_nothing(home: Path, ragsmith: Co
     assert more["look"]["number"] == 1
 
 
+def test_questions_without_any_gold_are_not_tested_and_use_nothing(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
+    rows = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
+    (home / "facts" / "questions.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows if row["split"] == "search")
+    )
+    painted(home, 8)
+    shown = ragsmith("compare", "a.yaml", "b.yaml", "--split", "test", "--workers", 1, "--json")
+    told = json.loads(shown.out)
+    assert (shown.code, shown.err, told["look"], told["verdict"]) == (0, "", None, None)
+    assert told["comparison"]["declining"]["unanswerable"] == 8
+
+
 def sections_folder(folder: Path, unanswerable: int) -> None:
     """Three documents with ten sections each, a question on each section, and questions that have no answer."""
     documents = folder / "documents"
