@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,16 @@ def shuffle(
     And more about it.
     """
     return hits
+
+
+def test_techniques_of_a_paper_without_a_link_name_that_paper() -> None:
+    load_techniques()
+    title = "Beyond the Reranker"
+    everything = [one for family in FAMILIES for one in family.techniques.values()]
+    headings = {one.name: (sys.modules[one.fn.__module__].__doc__ or "").splitlines()[0] for one in everything}
+    named = {one.name for one in everything if title in headings[one.name]}
+    assert named
+    assert {one.name for one in everything if one.name in named and title in one.paper} == named
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ _BLOCK_ROWS = 1024
 
 
 @pre_embedding(
-    paper="https://arxiv.org/abs/2401.18059",
+    paper="Singh et al., Beyond the Reranker",
     choices={"partition": ("anchors", "mixture"), "size": (4, 8, 16), "min_cosine": (0.3, 0.4, 0.5)},
 )
 def cross_document(
