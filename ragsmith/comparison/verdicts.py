@@ -92,7 +92,8 @@ class Declining:
 
     ``declined`` counts the ``unanswerable`` questions that each declined, which is right, and ``refused`` the
     ``answerable`` ones that each declined, which is wrong; the first pipeline comes first. ``p`` is of the difference
-    on unanswerable questions (exact, McNemar 1947), for this comparison and look alone.
+    on unanswerable questions (McNemar 1947, by sign flips: exact if up to 20 differ), adjusted neither for other
+    comparisons nor for earlier looks.
     """
 
     unanswerable: int

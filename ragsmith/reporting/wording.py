@@ -169,7 +169,7 @@ def _describe_declining(comparison: Comparison) -> str:
     ours, theirs = found.declined
     said = (
         f" Of {found.unanswerable:,} questions without an answer it declines {ours:,}, {comparison.against} "
-        f"{theirs:,} ({_equals('p', numbers.probability(found.p))})"
+        f"{theirs:,} ({_equals('p', numbers.probability(found.p))}, unadjusted)"
     )
     wrong, other = found.refused
     if wrong or other:

@@ -167,7 +167,7 @@ def test_without_any_gold_declining_is_compared_and_no_failure_is_claimed() -> N
     assert found.declining == Declining(8, (6, 0), 0, (0, 0), 2.0**-5)
     assert describe_comparison(found) == (
         "Compared with naive RAG by declining alone: none of the test questions has gold. Of 8 questions without an "
-        "answer it declines 6, naive RAG 0 (p = 0.031)."
+        "answer it declines 6, naive RAG 0 (p = 0.031, unadjusted)."
     )
 
 

@@ -135,7 +135,7 @@ def test_declining_is_told_where_the_two_differ_in_it() -> None:
     one = Comparison("naive", "naive RAG", "", found, 0.01, Verdict.BETTER)
     apart = replace(one, declining=Declining(16, (9, 2), 84, (3, 1), 0.016))
     assert describe_comparison(apart).removeprefix(describe_comparison(one)) == (
-        " Of 16 questions without an answer it declines 9, naive RAG 2 (p = 0.016); wrongly, of 84 with an "
+        " Of 16 questions without an answer it declines 9, naive RAG 2 (p = 0.016, unadjusted); wrongly, of 84 with an "
         "answer, 3 and 1."
     )
     assert describe_comparison(replace(one, declining=Declining(16, (2, 2), 84, (0, 1), 1.0))) == describe_comparison(
