@@ -238,7 +238,7 @@ def _ablation_step(
     numbers = clusters.group_numbers(tested)
     found = compute_difference([ours[one] for one in tested], [theirs[one] for one in tested], numbers)
     error, degrees = found.corrected_error
-    enough = clusters.count(tested) >= MIN_GROUPS
+    enough = clusters.count(both) >= MIN_GROUPS  # of questions with gold, unlike those of ``found`` if none has it
     bound = found.mean_difference + student_quantile(level, degrees) * error if enough else None
     calls = _mean_calls(current.restrict(both)) - _mean_calls(simpler.restrict(both))
     gene, now = current.candidate[place], simpler.candidate[place]
