@@ -135,7 +135,7 @@ def final_test(
 ) -> FinalTest:
     """Test a pipeline on test questions against naive RAG, BM25 and the recommended pipeline, as one family.
 
-    >>> print(ragsmith.final_test("winner.yaml", on_look=print).words)  # doctest: +SKIP
+    >>> print(ragsmith.final_test("winner.yaml", on_look=print).decision.verdict)  # doctest: +SKIP
     This is look 2 at these questions (ledger: ~/.local/share/ragsmith/looks.sqlite): tested at 0.025, later at half.
     Better than naive RAG and BM25. No difference from the recommended pipeline shown.
 

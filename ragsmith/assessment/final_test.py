@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
 
 from ragsmith.assessment.pairwise import check_unseen, evaluate_on, select_questions, verdict_terms
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
+from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common_questions
+from ragsmith.evaluation.statistics import Verdict
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import configuration, label
+from ragsmith.reporting.decision import MIN_TOLD_GROUPS, Contender, Decision
 from ragsmith.reporting.facts import describe_rival
-from ragsmith.reporting.wording import describe_comparison, describe_cost, describe_verdicts
+from ragsmith.reporting.results import count_good_answers
+from ragsmith.reporting.values import TITLES, GoodAnswerCounts
+from ragsmith.reporting.wording import (
+    NAIVE,
+    describe_comparison,
+    describe_cost,
+    describe_verdicts,
+    explain_few_groups,
+    sort_rivals,
+)
 from ragsmith.runs.final_comparison import count_test_use, peek_test_use
 from ragsmith.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class FinalTest:
-    """The verdicts on a pipeline on test questions: one ``comparison`` for each rival, tested as one family.
+    """The decision by a test of a pipeline, and its basis: one comparison with each rival, tested as one family.
 
     ``look`` is None if the pipeline failed on more questions than it may: then nothing is compared, and no look counts.
     """
 
+    decision: Decision
     dataset: str
     pipeline: str
-    label: str
     comparisons: tuple[Comparison, ...]
     clusters: Clusters
     look: HoldoutUse | None
 
-    @property
-    def words(self) -> str:
-        """The verdicts in one or two sentences."""
-        return describe_verdicts(self.comparisons) if self.comparisons else "No verdict: it is its only rival."
-
     def __str__(self) -> str:
-        return "\n".join([self.words, *map(describe_comparison, self.comparisons)])
+        decided = self.decision
+        verdict = f"verdict: {decided.verdict}"
+        found = (f"  {said}" for said in (*map(describe_comparison, self.comparisons), decided.limits) if said)
+        return "\n".join([*decided.lines(), verdict, *found])
 
 
 def final_test(
@@ -74,5 +87,47 @@ def final_test(
     number = taken.number if taken else 1
     by_role = dict(zip(rivals, others, strict=True))
     found = compare_pipelines(first, by_role, admitted, clusters, look=number, of=terms.of)
+    able = {role: one for role, one in {name: first, **by_role}.items() if admitted.admits(one)}
+    least = None if fitness.ranking_only else good_score_threshold(setup)
     titled = tuple(replace(one, against=describe_rival(one.name, 0)) for one in found)
-    return FinalTest(setup.dataset.name, name, label(pipeline.candidate) or "naive RAG", titled, clusters, taken)
+    return FinalTest(
+        _decide(name, {name: first, **by_role}, titled, count_good_answers(able, least, fitness, clusters)),
+        setup.dataset.name,
+        name,
+        titled,
+        clusters,
+        taken,
+    )
+
+
+def _decide(
+    name: str,
+    evaluations: Mapping[str, Evaluation],
+    comparisons: Sequence[Comparison],
+    counts: Mapping[str, GoodAnswerCounts],
+) -> Decision:
+    """Decide for the pipeline ``name``, or for a rival that is shown to be better."""
+    take = next((one.name for one in sort_rivals(comparisons) if one.verdict is Verdict.WORSE), name)
+    contenders = (
+        Contender(
+            role,
+            TITLES.get(role, Path(role).name),
+            label(one.candidate) or NAIVE,
+            fmean(one.values("calls")) if one.records else None,
+            None,
+            None,
+            counts.get(role),
+        )
+        for role, one in sorted(evaluations.items(), key=lambda item: item[0] != take)
+    )
+    return Decision(
+        take,
+        "",
+        "test",
+        tuple(contenders),
+        tuple(sort_rivals(comparisons)),
+        describe_verdicts(comparisons) if comparisons else "No verdict: it is its only rival.",
+        "",
+        "",
+        explain_few_groups(comparisons, MIN_TOLD_GROUPS),
+    )

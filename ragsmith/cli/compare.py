@@ -16,7 +16,6 @@ from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
-    from ragsmith.assessment.final_test import FinalTest
     from ragsmith.assessment.gate import GateResult
     from ragsmith.assessment.pairwise import ComparedAnswer, PairwiseComparison, QuestionPair
 
@@ -95,7 +94,9 @@ def final_test(
     found = ragsmith.final_test(
         pipeline, dataset=dataset, on_look=print_stderr, **models.arguments(), workers=workers, cache=cache
     )
-    show_result(as_json, {**asdict(found), "words": found.words}, lambda: _print_test(found))
+    head = f"{found.dataset}, test questions: {found.clusters}"
+    shown = {**asdict(found), "decision": found.decision.to_dict()}
+    show_result(as_json, shown, lambda: print_wrapped(head, *str(found).splitlines()))
 
 
 @app.command()
@@ -135,13 +136,6 @@ def gate(
     show_result(as_json, asdict(result), lambda: _print_gate_result(result))
     if not result.passed:
         raise typer.Exit(GATE_FAILED)
-
-
-def _print_test(found: FinalTest) -> None:
-    from ragsmith.reporting.wording import describe_comparison
-
-    print_wrapped(f"{found.dataset}, test questions: {found.clusters}", f"{found.pipeline}: {found.label}")
-    print_wrapped(f"verdict: {found.words}", *(f"  {describe_comparison(one)}" for one in found.comparisons))
 
 
 def _print_comparison(comparison: PairwiseComparison, top: int, csv: Path | None) -> None:

@@ -47,7 +47,7 @@ class Comparison:
     ``detectable`` is the smallest true difference that would have been shown with power 0.8, given the observed spread;
     None if none would. ``more_questions`` in ``more_groups`` would show the observed difference, if it is true; None
     without a difference, or if it takes more than `MAX_QUESTION_FACTOR` times the questions. ``declining`` is None if
-    each question has an answer.
+    each question has an answer. ``imputed`` is whether failures of the pipeline that is ahead had the lowest score.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Comparison:
     look: int = 1
     family: int = 1
     declining: Declining | None = None
+    imputed: bool = False
 
     @property
     def dissenting(self) -> int | None:
@@ -164,6 +165,7 @@ def compare_pipelines(
                     difference=one,
                     adjusted_p=final,
                     verdict=decide_verdict(one, final, family, look, within=within),
+                    imputed=pair.imputes(one),
                 ),
                 pair,
             )
@@ -267,6 +269,11 @@ class _Pair:
         other = compute_difference(*scores, groups)
         p = max(found.p, other.p) if other.mean_difference > 0 else 1.0
         return replace(found, p=p)
+
+    def imputes(self, found: Difference) -> bool:
+        """Return whether the pipeline that is ahead failed on a question with gold that the other finished."""
+        ahead, behind = (self.first, self.other) if found.mean_difference > 0 else (self.other, self.first)
+        return not ahead.records.keys() >= set(self.clusters.tested(behind.records))
 
     def power(self, level: float, count: int | None = None) -> Power:
         """Return the power at a ``level`` with ``count`` groups, by default as many as there are."""

@@ -377,7 +377,7 @@ class RunRecord:
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     - ``declining``: the calibration of the winner to a stated risk
-    - ``threshold``: the judge's least score of a good answer (`least_good`)
+    - ``threshold``: the judge's least score of a good answer; records without it have that of the judge's id
     """
 
     space: SearchedSpace
@@ -413,7 +413,7 @@ class RunRecord:
     within: str = ""
     untested: HoldoutUse | None = None
     declining: RiskCalibration | None = None
-    threshold: float | None = None
+    threshold: float = MIN_GOOD_JUDGE_SCORE
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -445,13 +445,6 @@ class RunRecord:
             program=program_digest(),
             threshold=good_score_threshold(setup),
         )
-
-    @property
-    def least_good(self) -> float:
-        """The judge's least score of a good answer; that of its id for records that did not store it."""
-        if self.threshold is not None:
-            return self.threshold
-        return MIN_GOOD_AGREEMENT if self.models.get("judge", "").startswith("extractive:") else MIN_GOOD_JUDGE_SCORE
 
     @property
     def tested(self) -> tuple[str, ...]:
@@ -496,7 +489,9 @@ class RunRecord:
             UsageError: ``stored`` is no record of a run.
         """
         with stored_by_other_code("the record of a search"):
-            return restore(cls, {"threshold": None, **stored}, {Fitness: Fitness.from_dict})  # older ones lack it
+            embedded = str(stored["models"].get("judge")).startswith("extractive:")
+            former = {"threshold": MIN_GOOD_AGREEMENT if embedded else MIN_GOOD_JUDGE_SCORE}
+            return restore(cls, {**former, **stored}, {Fitness: Fitness.from_dict})
 
     def state(self, stored: RunState) -> RunState:
         """Return the state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""

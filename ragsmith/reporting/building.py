@@ -246,7 +246,7 @@ def _answer_counts(
     run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
 ) -> dict[str, dict[str, GoodAnswerCounts]]:
     """Return the counts of answers of the complete pipelines, by split and role."""
-    least = None if run.fitness.ranking_only or "judge" not in run.record.models else run.record.least_good
+    least = None if run.fitness.ranking_only or "judge" not in run.record.models else run.record.threshold
     found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}
     able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
     parts = {

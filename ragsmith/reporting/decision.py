@@ -6,7 +6,7 @@ The page, the Markdown file, the terminal and ``--json`` show the same `Decision
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,12 +16,14 @@ from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, Run
 from ragsmith.reporting.wording import (
     NAIVE,
     explain_few_groups,
+    name_role,
     name_verdict,
     sort_rivals,
     summarize_verdicts,
 )
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, figures, texts
+from ragsmith.text.terminal import aligned
 
 MIN_TOLD_GROUPS = 12
 """With fewer groups than these, it is said how many of them have to agree for a difference to be shown."""
@@ -48,10 +50,10 @@ class Contender:
 class Decision:
     """The pipeline to take and the evidence for it.
 
-    ``take`` is its role, ``command`` exports it, ``contenders`` has it first, then the winner and the baselines, and
-    ``part`` says which questions their counts are on. ``differences`` are those between the winner and its rivals.
-    ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few groups cannot
-    show; "" if there is nothing to explain.
+    ``take`` is its role, ``command`` exports it ("" if nothing does), ``contenders`` has it first, then the winner and
+    the baselines, and ``part`` says which questions their counts are on. ``differences`` are those between the winner
+    and its rivals. ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few
+    groups cannot show; "" if there is nothing to explain.
     """
 
     take: str
@@ -76,14 +78,13 @@ class Decision:
         if found is None:
             return ""
         well = f"answers {found.well.right:,} well" if found.judged else f"finds all gold of {found.well.right:,}"
-        said = [f"Of {found.well.of:,} {self.part} questions with an answer it {well}"]
-        if found.cited is not None:
-            said.append(f"{numbers.share(found.cited)} of what it cites is right")
-        if found.declined.of:
-            said.append(f"of {found.declined.of:,} without an answer it declines {found.declined.right:,}")
-        if found.refused.right:
-            said.append(f"it declines {found.refused.right:,} that have an answer")
-        return f"{'; '.join(said)}."
+        parts = (
+            (True, f"Of {found.well.of:,} {self.part} questions with an answer it {well}"),
+            (found.cited is not None, f"{numbers.share(found.cited)} of what it cites is right"),
+            (found.declined.of, f"of {found.declined.of:,} without an answer it declines {found.declined.right:,}"),
+            (found.refused.right, f"it declines {found.refused.right:,} that have an answer"),
+        )
+        return f"{'; '.join(said for is_known, said in parts if is_known)}."
 
     @property
     def table(self) -> Table:
@@ -112,6 +113,20 @@ class Decision:
         caption += ", on which the winner was chosen" * (self.part == "search")
         return Table(caption, (*texts("Pipeline"), *heads), rows, ["winner"])
 
+    def lines(self) -> Iterator[str]:
+        """Yield the pipeline to take with its costs, how well it answers, and the others beside it."""
+        taken, table = self.taken, self.table
+        seconds = "" if taken.seconds is None else f", {numbers.plain(taken.seconds)} s"
+        money = "" if taken.money is None else f", {numbers.plain(taken.money)} for 1,000 questions"
+        yield f"take: {name_role(self.take)}: {taken.name}"
+        yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
+        yield from (f"  {self.command}",) if self.command else ()
+        yield from (f"answers: {self.answers}",) if self.answers else ()
+        head = ["", *(column.name for column in table.columns[1:])]
+        turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
+        yield from (f"    {line}" for line in aligned(turned, set(range(1, len(turned[0])))))
+        yield f"  ({table.caption[:1].lower()}{table.caption[1:]})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-compatible data: the pipeline to take with its counts, then the others."""
         first, *others = (_contender_dict(one) for one in self.contenders)
@@ -134,9 +149,8 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
     """
     if report.winner is None:
         return None
-    take = report.next_step.take if report.next_step else "winner"
     rows = _rows_by_role(report)
-    take = take if take in rows else "winner"
+    take = report.next_step.take if report.next_step and report.next_step.take in rows else "winner"
     roles = [role for role in (take, "calibrated", "winner", "naive", "bm25") if role in rows]
     own: dict[str, str] = {}
     for role in roles:
@@ -158,8 +172,7 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
 def _rows_by_role(report: RunReport) -> dict[str, PipelineRow]:
     """Return the pipelines by role, with their costs on the search questions if they are known."""
     found = {one.name: one.search or one.test for one in report.finalists}
-    found |= report.baselines
-    return found | ({"winner": report.winner} if report.winner else {})
+    return {**found, **report.baselines, **({"winner": report.winner} if report.winner else {})}
 
 
 def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:

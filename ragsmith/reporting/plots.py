@@ -126,7 +126,7 @@ def plot_types(report: RunReport) -> DotPlot:
         if marks:
             rows.append((f"{group or '(none)'}, {n} questions", marks))
     keys = tuple((MARK_CLASSES[name], TITLES[name]) for name in shown)
-    return DotPlot("Fitness F by question type", tuple(rows), keys)
+    return DotPlot(f"Fitness F by question type, on {report.groups_split} questions", tuple(rows), keys)
 
 
 def plot_fronts(report: RunReport) -> list[ScatterPlot]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import fsum
 from typing import Any, Literal
 
@@ -127,13 +128,11 @@ def paired_gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitne
 
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
     """Return the running maximum of ``scores``; None before the first score."""
-    curve: list[float | None] = []
-    highest: float | None = None
-    for value in scores:
-        if value is not None and (highest is None or value > highest):
-            highest = value
-        curve.append(highest)
-    return tuple(curve)
+
+    def better(highest: float | None, value: float | None) -> float | None:
+        return value if highest is None or (value is not None and value > highest) else highest
+
+    return tuple(accumulate(scores, better))
 
 
 def scores_by_group(
@@ -176,8 +175,8 @@ def count_good_answers(
     def count(evaluation: Evaluation) -> GoodAnswerCounts:
         rows = {question: evaluation.records[question]["measures"] for question in questions}
         if least_good is None:
-            recalls = {question: row.get("recall") for question, row in rows.items()}
-            wrong: dict[str, bool | None] = {q: recall < 1 for q, recall in recalls.items() if recall is not None}
+            known = ((question, row.get("recall")) for question, row in rows.items())
+            wrong: dict[str, bool | None] = {question: recall < 1 for question, recall in known if recall is not None}
         else:
             wrong = find_wrong(evaluation.restrict(questions), least_good)
         asked, apart = ([wrong[q] for q in wrong if (rows[q].get(REFUSAL) is None) == has] for has in (True, False))

@@ -23,7 +23,6 @@ from ragsmith.reporting.wording import (
     describe_questions,
     explain_first_place,
     join_names,
-    name_role,
     name_verdict,
     sort_rivals,
     summarize_verdicts,
@@ -89,19 +88,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS, decision: Decision 
 def _decision_lines(report: RunReport, decision: Decision | None) -> Iterator[str]:
     """Yield the pipeline to take, how well it answers, the verdict with its comparisons, and the next step."""
     if decision:
-        taken = decision.taken
-        seconds = "" if taken.seconds is None else f", {numbers.plain(taken.seconds)} s"
-        money = "" if taken.money is None else f", {numbers.plain(taken.money)} for 1,000 questions"
-        yield f"take: {name_role(decision.take)}: {taken.name}"
-        yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
-        yield f"  {decision.command}"
-        table = decision.table
-        if decision.answers:
-            yield f"answers: {decision.answers}"
-        head = ["", *(column.name for column in table.columns[1:])]
-        turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
-        yield from (f"    {line}" for line in aligned(turned, set(range(1, len(turned[0])))))
-        yield f"  ({table.caption[:1].lower()}{table.caption[1:]})"
+        yield from decision.lines()
     if declining := report.about.record.declining:
         yield f"risk: {declining}"
     yield f"verdict: {summarize_verdicts(report)}"
@@ -153,9 +140,7 @@ def _fine_print(report: RunReport) -> str:
     counted = join_names([*family, *([count_earlier_looks(look)] if look > 1 else [])], "and")
     decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
     said = f"{decides}; each interval is an unadjusted 95 % interval"
-    record = report.about.record
-    tested = len(record.tested_groups.tested(record.tested) if record.tested_groups else record.tested)
-    if any(one.difference and one.difference.n < tested for one in report.comparisons):
+    if any(one.imputed for one in report.comparisons):
         said += "; p also has to hold if failures of the leader are scored as the lowest score"
     if any(one.difference is None for one in report.comparisons):
         said += "; not compared: one of the two failed on more questions than allowed"

@@ -224,9 +224,8 @@ def describe_search_cost(look: HoldoutUse) -> str:
 def describe_untested(look: HoldoutUse) -> str:
     """Describe that a search did not take this look, and what it would cost."""
     return (
-        f"Not tested: the test questions were looked at {format_times(look.earlier)} before "
-        f"({_describe_counting(look)}), so this search ends with estimates on search questions; --test would test "
-        f"at level {look.level:.4g}."
+        f"Not tested: the test questions were looked at {format_times(look.earlier)} before, so this search ends with "
+        f"estimates on search questions. --test would test at level {look.level:.4g} ({_describe_counting(look)})."
     )
 
 
@@ -317,8 +316,8 @@ def describe_cheapest(report: RunReport) -> str:
 
 
 def name_role(name: str) -> str:
-    """Return the name of a role in a sentence, such as ``the winner`` or ``BM25``."""
-    return TITLES[name] if name in PROPER_NAMES else f"the {TITLES[name]}"
+    """Return the name of a role in a sentence, such as ``the winner`` or ``BM25``; that of a file is its own."""
+    return TITLES.get(name, name) if name in PROPER_NAMES or name not in TITLES else f"the {TITLES[name]}"
 
 
 def summarize_verdicts(report: RunReport) -> str:

@@ -48,7 +48,7 @@ def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | Non
     settings, setup = context.settings, context.setup
     if settings.max_risk is None:
         return None
-    least_good, search = context.record.least_good, setup.split.search
+    least_good, search = context.record.threshold, setup.split.search
     [whole] = context.evaluator.evaluate([_with_gene(winner.candidate, NONE)], search)
     wrong = find_wrong(whole, least_good)
     answered = [question for question, is_wrong in wrong.items() if is_wrong is not None]
@@ -79,7 +79,7 @@ def count_tested_answers(context: RunContext) -> None:
     """Record the answers to the test questions of the calibrated pipeline."""
     found = context.record.declining
     if found is not None and (tested := [one for one in context.tested if one.key == found.key]):
-        context.update(declining=replace(found, tested=count_answers(tested[0], context.record.least_good)))
+        context.update(declining=replace(found, tested=count_answers(tested[0], context.record.threshold)))
 
 
 def _with_gene(candidate: Candidate, name: str, **parameters: float | str) -> Candidate:

@@ -313,7 +313,7 @@ class Run:
             context.settings.fitness,
             roles,
             list(seen.values()),
-            least_good=record.least_good,
+            least_good=record.threshold,
         )
 
     def _differs_from(self, before: RunRow | None) -> bool:

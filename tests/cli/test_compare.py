@@ -150,8 +150,8 @@ def test_a_further_search_says_that_it_is_not_tested_and_what_a_test_would_cost(
     winner = search(ragsmith, *further)
     options = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--no-warm-start", "--workers", 1, *further)
     said = json.loads(ragsmith("search", "--dataset", "facts", *options, "--json").out)
-    assert said["not_tested"].startswith("Not tested: the test questions were looked at once before (ledger: ")
-    assert said["not_tested"].endswith("--test would test at level 0.025.")
+    assert said["not_tested"].startswith("Not tested: the test questions were looked at once before, so this search ")
+    assert "questions. --test would test at level 0.025 (ledger: " in said["not_tested"]
     assert said["not_tested"] in unfolded("\n".join(said["summary"]))
     assert {one["name"] for one in said["estimates"]} <= {"naive", "bm25", "recommended"}
     assert said["estimates"]

@@ -61,7 +61,7 @@ def test_every_form_of_a_result_agrees_on_what_a_good_answer_is(
         record = load_record(store, found.key)
         report = load_report(store, tiny_folder.name)
     assert record is not None
-    assert record.least_good == least
+    assert record.threshold == least
     decision = decide(report)
     assert decision is not None
     counts = decision.taken.counts
@@ -85,4 +85,4 @@ def test_every_form_of_a_result_agrees_on_what_a_good_answer_is(
 def test_a_record_without_the_least_score_has_that_of_its_judge(report: RunReport, judge: str, least: float) -> None:
     stored = replace(report.about.record, models={"judge": judge}).to_dict()
     del stored["threshold"]
-    assert RunRecord.from_dict(stored).least_good == least
+    assert RunRecord.from_dict(stored).threshold == least

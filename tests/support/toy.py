@@ -146,6 +146,7 @@ def _described(test: bool) -> RunRecord:
         {},
         900,
         Division(rule, tuple(SEARCH), tuple(TEST if test else ())),
+        threshold=0.25,
     )
 
 

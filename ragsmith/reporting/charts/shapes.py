@@ -102,7 +102,7 @@ def text_anchor(x: float) -> str:
 def axis(bottom: float, scale: XScale, *, signed: bool = False) -> Iterator[Markup]:
     """Yield the x axis with its tick labels; ``signed`` labels have a sign."""
     yield line_segment(EDGE_WIDTH, bottom, 100 - EDGE_WIDTH, bottom, "axis")
-    marked = ticks(scale.low, scale.high, 4) if scale.low else (0.0, scale.high / 2, scale.high)
+    marked = ticks(scale.low, scale.high, 5) if scale.low else (0.0, scale.high / 2, scale.high)
     for value in marked:
         here = scale(value)
         at = "start" if here < EDGE_WIDTH + 2 else "end" if here > 98 - EDGE_WIDTH else "middle"
