@@ -157,7 +157,7 @@ def test_a_further_search_says_that_it_is_not_tested_and_what_a_test_would_cost(
     assert said["estimates"]
     assert all(one["verdict"] is None and one["adjusted_p"] is None for one in said["estimates"])
     page = winner.with_name("index.html").read_text(encoding="utf-8")
-    assert "--test would test at level 0.025" in page
+    assert "<code>--test</code> would test at level 0.025" in page
     assert "Estimate against" in page
     assert set(yaml.safe_load(winner.read_text(encoding="utf-8"))["expected"]) == {"search"}
     assert ragsmith("gate", winner, "--cache", "further.sqlite", "--workers", 1).code == 2
