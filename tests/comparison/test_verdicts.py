@@ -171,6 +171,18 @@ def test_without_any_gold_declining_is_compared_and_no_failure_is_claimed() -> N
     )
 
 
+@pytest.mark.parametrize(("failed", "imputed"), [("q000", True), ("u0", False), (None, False)])
+def test_only_a_failure_of_the_leader_on_a_question_with_gold_has_the_lowest_score(
+    failed: str | None, imputed: bool
+) -> None:
+    ours, theirs = (
+        with_unanswerable(evaluation(*one), 2, 0) for one in (("first", [0.7] * 16), ("second", [0.5] * 16))
+    )
+    kept = {question: record for question, record in ours.records.items() if question != failed}
+    clusters = replace(grouped([2] * 8), without_gold=("u0", "u1"))
+    assert compare_two(replace(ours, records=kept), theirs, clusters).imputed is imputed
+
+
 def test_groups_of_different_sizes_tell_less_than_as_many_of_one_size() -> None:
     draw = random.Random("sizes")
     scores = [draw.gauss(0, 0.2) for _ in range(40)]
