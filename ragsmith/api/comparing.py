@@ -173,6 +173,8 @@ def gate(
 ) -> GateResult:
     """Test a pipeline for a regression: it fails if it is significantly worse, by more than ``min_effect``.
 
+    It also fails if the share of questions without an answer that it declines fell as significantly, and by as much.
+
     >>> ragsmith.gate("winner.yaml", dataset="law", min_effect=0.02).passed
     True
 
