@@ -83,6 +83,7 @@ def build_report(run: RunData) -> RunReport:
         look=record.look.number if record.look else 1,
         margin=record.settings.margin,
     )
+    next_step = recommend_next_step(run, comparisons, tested)
     pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
@@ -115,7 +116,10 @@ def build_report(run: RunData) -> RunReport:
         ablation=run.ablation,
         questions=question_results(run),
         cheapest=find_cheapest(tested, run.terms_of_test, comparisons),
-        next_step=recommend_next_step(run, comparisons, tested),
+        next_step=next_step,
+        taken_leads=facts.estimate_leads(next_step.take, tested, run.terms_of_test, record.tested_groups)
+        if next_step
+        else (),
         timed=_timed_pipelines(run, roles),
         besides=_extra_evaluations(run),
         effects=_option_effects(run),

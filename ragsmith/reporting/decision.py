@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
     explain_few_groups,
+    join_names,
     name_role,
     name_verdict,
     sort_rivals,
@@ -53,7 +55,8 @@ class Decision:
     ``take`` is its role, ``command`` exports it ("" if nothing does), ``contenders`` has it first, then the winner and
     the baselines, and ``part`` says which questions their counts are on. ``differences`` are those between the winner
     and its rivals. ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few
-    groups cannot show; "" if there is nothing to explain.
+    groups cannot show; "" if there is nothing to explain. ``leads`` are estimates, without a test, of the leads of the
+    pipeline to take over the baselines, if it is not the winner.
     """
 
     take: str
@@ -65,6 +68,7 @@ class Decision:
     advice: str
     levels: str
     limits: str
+    leads: tuple[Comparison, ...] = ()
 
     @property
     def taken(self) -> Contender:
@@ -85,6 +89,22 @@ class Decision:
             (found.refused.right, f"it declines {found.refused.right:,} that have an answer"),
         )
         return f"{'; '.join(said for is_known, said in parts if is_known)}."
+
+    @property
+    def evidence(self) -> str:
+        """What is known of a pipeline to take that is not the winner, and what is given up with it; else ""."""
+        if not self.leads:
+            return ""
+        each = [(one.against, one.difference) for one in self.leads if one.difference]
+        said = join_names([f"{_describe_lead(found)} over {against}" for against, found in each], "and")
+        ours, winners = (
+            next((one.counts.cited for one in self.contenders if one.role == role and one.counts), None)
+            for role in (self.take, "winner")
+        )
+        lost = ""
+        if ours is not None and winners is not None and winners > ours:
+            lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}."
+        return f"Estimated lead of {name_role(self.take)}: {said} (95 %); only the winner was tested.{lost}"
 
     @property
     def table(self) -> Table:
@@ -126,6 +146,7 @@ class Decision:
         turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
         yield from (f"    {line}" for line in aligned(turned, set(range(1, len(turned[0])))))
         yield f"  ({table.caption[:1].lower()}{table.caption[1:]})"
+        yield from (f"  {self.evidence}",) if self.evidence else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-compatible data: the pipeline to take with its counts, then the others."""
@@ -137,6 +158,7 @@ class Decision:
             "part": self.part,
             "beside": others,
             "differences": list(map(_difference_dict, self.differences)),
+            "leads": list(map(_difference_dict, self.leads)),
             **{name: getattr(self, name) for name in ("verdict", "advice", "levels", "limits")},
         }
 
@@ -166,6 +188,7 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
         report.next_step.sentence if report.next_step else "",
         explain_levels(report),
         explain_few_groups(report.comparisons, MIN_TOLD_GROUPS),
+        report.taken_leads,
     )
 
 
@@ -196,6 +219,10 @@ def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:
     )
 
 
+def _describe_lead(found: Difference) -> str:
+    return f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
+
+
 def _difference_dict(one: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON-compatible data; one without p is an estimate without a test."""
     its = one.difference
@@ -222,8 +249,8 @@ def explain_levels(report: RunReport) -> str:
         return ""
     searched, tested = both
     said = (
-        f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions, which "
-        "are other ones"
+        f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions with "
+        "gold, which are other ones"
     )
     unchosen = _levels(report, "naive")
     if unchosen is None:

@@ -18,6 +18,7 @@ from ragsmith.comparison.questions import Clusters, HoldoutUse, format_times
 from ragsmith.comparison.selection import cross_validate_choice
 from ragsmith.comparison.verdicts import MARGIN, Comparison, compare_pipelines
 from ragsmith.datasets.splits import MIN_TEST
+from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions
@@ -219,6 +220,21 @@ def compare_finalists(
         of=RETRIEVAL if drafted else "fitness",
     )
     return tuple(replace(one, against=describe_rival(one.name, budget)) for one in found)
+
+
+def estimate_leads(
+    taken: str, tested: Mapping[str, Evaluation], terms: Terms, clusters: Clusters | None
+) -> tuple[Comparison, ...]:
+    """Estimate the leads of the pipeline to take over the baselines, if it is not the winner, which alone is tested.
+
+    The comparisons have neither p nor verdict.
+    """
+    rivals = {name: tested[name] for name in BASELINES if name in tested and name != taken}
+    if taken == "winner" or taken not in tested or not rivals:
+        return ()
+    found = compare_pipelines(tested[taken], rivals, terms, clusters or Clusters())
+    able = [one for one in found if one.difference]
+    return tuple(replace(one, against=describe_rival(one.name, 0), adjusted_p=None, verdict=None) for one in able)
 
 
 ESTIMATED_RIVALS = ("naive", "bm25", "recommended")

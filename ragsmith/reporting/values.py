@@ -486,7 +486,8 @@ class RunReport:
     ``winner`` if no pipeline within the margin is cheaper. ``besides`` counts the evaluations in addition to the
     ``proposed`` ones. ``estimates`` are differences without a test, if the test questions were looked at before.
     ``simplified`` is the winner minus the pipeline that it was simplified from, on the test questions, if it was.
-    ``counted`` has the counts of answers by split and role.
+    ``taken_leads`` are estimates on the test questions of the leads over the baselines of the pipeline to take, if it
+    is not the winner. ``counted`` has the counts of answers by split and role.
     """
 
     about: RunHeader
@@ -522,6 +523,7 @@ class RunReport:
     same: Mapping[str, str] = field(default_factory=dict)
     besides: ExtraEvaluations = ExtraEvaluations()
     estimates: tuple[Comparison, ...] = ()
+    taken_leads: tuple[Comparison, ...] = ()
     simplified: Difference | None = None
     counted: Mapping[str, Mapping[str, GoodAnswerCounts]] = field(default_factory=dict)
 

@@ -15,11 +15,13 @@ from ragsmith.comparison.verdicts import Comparison, Declining
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.records.front import pick_pipeline
 from ragsmith.reporting import RunReport, report_json, summary_lines
 from ragsmith.reporting.decision import decide, explain_levels
+from ragsmith.reporting.facts import estimate_leads
 from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_good_answers
@@ -72,6 +74,36 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
     assert first[1]["answered_well"] == {"right": 8, "of": 8}
     assert [one["verdict"] for one in first[1]["differences"]] == ["better", "not worse by 0.020", "always the same"]
     json.dumps(first[1])
+
+
+def test_what_is_known_of_a_pipeline_that_is_taken_in_place_of_the_winner_is_an_estimate() -> None:
+    questions = [f"q{at}" for at in range(18)]
+    clusters = Clusters(tuple((one,) for one in questions), "document", 18)
+    taken, naive = (replace(evaluation([x] * 18, [None] * 18, [0.0] * 18), key=str(x)) for x in (0.6, 0.5))
+    tested = {"winner": taken, "recommended": taken, "naive": naive}
+    terms = Terms.from_evaluations([taken, naive], Fitness())
+    [lead] = estimate_leads("recommended", tested, terms, clusters)
+    assert (lead.name, lead.adjusted_p, lead.verdict) == ("naive", None, None)
+    assert lead.difference is not None
+    assert lead.difference.mean_difference == pytest.approx(0.1)
+    assert estimate_leads("winner", tested, terms, clusters) == ()
+
+
+@pytest.mark.parametrize(("winners", "lost"), [(0.56, " The winner cites 56 % rightly, this one 38 %."), (0.3, "")])
+def test_it_is_said_what_is_given_up_with_the_winner(report: RunReport, winners: float, lost: str) -> None:
+    difference = Difference(9, 0.1, 0.05, 0.15, 0.01, 9, 9, 9, 0.02)
+    lead = Comparison("naive", "naive RAG", "", difference, None, None)
+
+    def counts(cited: float) -> GoodAnswerCounts:
+        return GoodAnswerCounts(9, 0.25, Share(1, 9), Share(0, 9), Share(0, 0), cited=cited)
+
+    counted = {report.groups_split: {"bm25": counts(0.38), "winner": counts(winners)}}
+    step = NextStep("keep", "Use BM25.", "bm25")
+    decision = decide(replace(report, next_step=step, taken_leads=(lead,), counted=counted))
+    assert decision is not None
+    assert decision.evidence == (
+        f"Estimated lead of BM25: +0.100 [+0.050, +0.150] over naive RAG (95 %); only the winner was tested.{lost}"
+    )
 
 
 def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_was_given(report: RunReport) -> None:
