@@ -47,18 +47,6 @@ def binomial_cdf(count: int, n: int, probability: float) -> float:
     return min(1.0, math.fsum(terms))
 
 
-def risk_upper_bound(wrong: int, answered: int, confidence: float) -> float:
-    """Return the upper confidence bound of the risk (Clopper and Pearson 1934); 1 without an answer.
-
-    It is the largest risk with a probability above ``1 - confidence`` of at most ``wrong`` of ``answered`` answers.
-    """
-    low, high = 0.0, 1.0
-    for _ in range(60):  # beyond the precision of a float
-        middle = (low + high) / 2
-        low, high = (middle, high) if binomial_cdf(wrong, answered, middle) > 1 - confidence else (low, middle)
-    return high
-
-
 def intraclass_correlation(values: Sequence[float], groups: Sequence[int]) -> float:
     """Return the correlation of two values of a group, by analysis of variance (Fisher 1925); 0 if it is negative.
 

@@ -12,7 +12,7 @@ from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, count_leaks, make_folds, stratify
-from ragsmith.diagnosis.causes import MIN_GOOD_AGREEMENT, MIN_GOOD_JUDGE_SCORE, good_score_threshold
+from ragsmith.diagnosis.causes import MIN_GOOD_JUDGE_SCORE, good_score_threshold
 from ragsmith.digest import program_digest
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import FITTING_FOLDS, Experiment
@@ -489,9 +489,7 @@ class RunRecord:
             UsageError: ``stored`` is no record of a run.
         """
         with stored_by_other_code("the record of a search"):
-            embedded = str(stored["models"].get("judge")).startswith("extractive:")
-            former = {"threshold": MIN_GOOD_AGREEMENT if embedded else MIN_GOOD_JUDGE_SCORE}
-            return restore(cls, {**former, **stored}, {Fitness: Fitness.from_dict})
+            return restore(cls, stored, {Fitness: Fitness.from_dict})
 
     def state(self, stored: RunState) -> RunState:
         """Return the state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
@@ -95,16 +94,21 @@ class Decision:
         """What is known of a pipeline to take that is not the winner, and what is given up with it; else ""."""
         if not self.leads:
             return ""
-        each = [(one.against, one.difference) for one in self.leads if one.difference]
-        said = join_names([f"{_describe_lead(found)} over {against}" for against, found in each], "and")
+        said = [
+            f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)} over {title}"
+            for title, found in ((one.against, one.difference) for one in self.leads)
+            if found
+        ]
         ours, winners = (
             next((one.counts.cited for one in self.contenders if one.role == role and one.counts), None)
             for role in (self.take, "winner")
         )
-        lost = ""
-        if ours is not None and winners is not None and winners > ours:
-            lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}."
-        return f"Estimated lead of {name_role(self.take)}: {said} (95 %); only the winner was tested.{lost}"
+        loses = ours is not None and winners is not None and winners > ours
+        lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
+        return (
+            f"Estimated lead of {name_role(self.take)}: {join_names(said, 'and')} (95 %); only the winner was "
+            f"tested.{lost}"
+        )
 
     @property
     def table(self) -> Table:
@@ -217,10 +221,6 @@ def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:
         1000 * price.cost(*(usage[name] for name in PRICED_COUNTS)) if price and known else None,
         report.counted.get(report.groups_split, {}).get(role),
     )
-
-
-def _describe_lead(found: Difference) -> str:
-    return f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
 
 
 def _difference_dict(one: Comparison) -> dict[str, Any]:

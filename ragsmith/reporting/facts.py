@@ -233,8 +233,11 @@ def estimate_leads(
     if taken == "winner" or taken not in tested or not rivals:
         return ()
     found = compare_pipelines(tested[taken], rivals, terms, clusters or Clusters())
-    able = [one for one in found if one.difference]
-    return tuple(replace(one, against=describe_rival(one.name, 0), adjusted_p=None, verdict=None) for one in able)
+    return tuple(
+        replace(one, against=describe_rival(one.name, 0), adjusted_p=None, verdict=None)
+        for one in found
+        if one.difference
+    )
 
 
 ESTIMATED_RIVALS = ("naive", "bm25", "recommended")

@@ -202,10 +202,6 @@ class Store(SpendLedger):
 
     # Model calls
 
-    def get_call(self, key: str) -> StoredCall | None:
-        """Return the call with this key, or None."""
-        return self.get_calls([key]).get(key)
-
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Return the stored calls by key; a vector whose length differs from most vectors of its model is damaged."""
         with self._database.reading() as connection:

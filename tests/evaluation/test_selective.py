@@ -18,7 +18,6 @@ from ragsmith.evaluation.selective import (
     fewest_answers,
     find_wrong,
     intraclass_correlation,
-    risk_upper_bound,
 )
 from ragsmith.text.declining import NOT_FOUND
 
@@ -54,32 +53,13 @@ def test_binomial_tails_are_those_of_exact_fractions() -> None:
     assert binomial_cdf(2_500, 5_001, 0.5) == pytest.approx(0.5, rel=1e-9)  # C(5001, 2500) exceeds a float
 
 
-def test_upper_bounds_without_errors_and_without_right_answers_are_closed_forms() -> None:
-    for n in (1, 5, 22, 300):
-        assert risk_upper_bound(0, n, 0.9) == pytest.approx(1 - 0.1 ** (1 / n))
-        assert risk_upper_bound(n, n, 0.9) == 1.0
-    assert risk_upper_bound(0, 0, 0.9) == 1.0
-    assert risk_upper_bound(1, 10, 0.9) == pytest.approx(0.33685, abs=1e-5)  # 0.9 in tables of Clopper and Pearson
-
-
-def test_upper_bounds_rise_with_errors_and_confidence_and_fall_with_answers() -> None:
-    for n in (7, 20):
-        bounds = [risk_upper_bound(wrong, n, 0.9) for wrong in range(n + 1)]
-        assert bounds == sorted(set(bounds))
-        assert all(bound > wrong / n or wrong == n for wrong, bound in enumerate(bounds))
-    sizes = [risk_upper_bound(3, n, 0.9) for n in range(4, 60)]
-    assert sizes == sorted(sizes, reverse=True)
-    levels = [risk_upper_bound(3, 20, level) for level in (0.5, 0.8, 0.9, 0.99)]
-    assert levels == sorted(levels)
-
-
 def test_fewest_answers_are_the_first_whose_bound_is_low_enough() -> None:
     assert fewest_answers(0.2, 0.9) == 11  # 0.8 ** 10 is 0.107, and 0.8 ** 11 is 0.086
     assert fewest_answers(0.1, 0.9) == 22
     assert fewest_answers(0.5, 0.5) == 1
     for risk in (0.05, 0.3, 0.6):
         fewest = fewest_answers(risk, 0.9)
-        assert risk_upper_bound(0, fewest, 0.9) <= risk < risk_upper_bound(0, fewest - 1, 0.9)
+        assert binomial_cdf(0, fewest, risk) <= 0.1 + 1e-12 < binomial_cdf(0, fewest - 1, risk)
 
 
 def steps(*runs: tuple[int, bool]) -> Scored:
@@ -134,7 +114,7 @@ def test_answers_above_a_threshold_have_an_upper_bound_within_the_risk() -> None
         if threshold is not None:
             found += 1
             kept = [wrong for score, wrong in scored if score >= threshold]
-            assert risk_upper_bound(sum(kept), len(kept), 0.9) <= 0.3 + 1e-9
+            assert binomial_cdf(sum(kept), len(kept), 0.3) <= 0.1 + 1e-9
     assert found > 50
 
 

@@ -336,7 +336,7 @@ def test_a_dashboard_that_closes_last_has_taken_nothing_away(cache: Path) -> Non
     with pytest.warns(Notice, match="the rows in it, if any, are lost"):
         store = Store.open(path)
     with store:
-        assert store.get_call("call") is not None
+        assert store.get_calls(["call"])
 
 
 def test_a_database_of_optuna_alone_is_not_taken_for_a_cache(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 import ragsmith
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
-from ragsmith.records.record import RunRecord, load_record
-from ragsmith.reporting import RunReport, load_report, report_json, summary_lines
+from ragsmith.records.record import load_record
+from ragsmith.reporting import load_report, report_json, summary_lines
 from ragsmith.reporting.decision import decide
 from ragsmith.reporting.rendering import report_page
 from ragsmith.store.store import Store
@@ -79,10 +78,3 @@ def test_every_form_of_a_result_agrees_on_what_a_good_answer_is(
     explained = ragsmith.explain(winner, test[0].question, dataset=tiny_folder, models={"judge": judge}, cache=cache)
     assert not declines(explained.answer)
     assert (explained.cause == "answered well") == good
-
-
-@pytest.mark.parametrize(("judge", "least"), [("extractive:0a", 0.25), ("openai:gpt", 0.75)])
-def test_a_record_without_the_least_score_has_that_of_its_judge(report: RunReport, judge: str, least: float) -> None:
-    stored = replace(report.about.record, models={"judge": judge}).to_dict()
-    del stored["threshold"]
-    assert RunRecord.from_dict(stored).threshold == least
