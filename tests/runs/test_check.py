@@ -74,7 +74,9 @@ def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:
         chat.learner.learn(ModelCapabilities(thinking_tokens=128))
         assert store.capabilities(chat.id) == ModelCapabilities(frozenset({"seed"}), 128)
         for prompt, limit in chat.asked:
-            kept = store.get_call(completion_key(chat.id, prompt, limit, 0))
+            kept = store.get_calls([completion_key(chat.id, prompt, limit, 0)]).get(
+                completion_key(chat.id, prompt, limit, 0)
+            )
             assert kept is not None
             assert (kept.value, kept.input_tokens, kept.output_tokens) == (chat_reply(prompt), 7, 5)
 

@@ -105,7 +105,7 @@ def test_a_connection_is_waited_for(crowded: str) -> None:
     timer.start()
     with Store.open(crowded) as store:
         put_call(store, "k", "m", "t", 1)
-        assert store.get_call("k") is not None
+        assert store.get_calls(["k"]).get("k") is not None
     timer.join()
 
 
@@ -155,7 +155,7 @@ def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None
 def test_numbers_beyond_32_bits_are_stored(url: str) -> None:
     with Store.open(url) as store:
         put_call(store, "k", "m", "t", "reply", calls=3_000_000_000, input_tokens=10**12, output_tokens=6 * 10**9)
-        call = store.get_call("k")
+        call = store.get_calls(["k"]).get("k")
         assert call is not None
         assert (call.calls, call.input_tokens, call.output_tokens) == (3_000_000_000, 10**12, 6 * 10**9)
 

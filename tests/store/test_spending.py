@@ -158,7 +158,7 @@ def test_a_kill_between_sending_and_replying_forgets_nothing(path: Path, tmp_pat
         with Store.open(copy) as store:
             found = store.spending("run")
             assert (found.damage, found.spent.tokens, found.spent.calls >= 1) == ("", tokens, True)
-            assert (store.get_call("k") is not None) == (copy is after)
+            assert (store.get_calls(["k"]).get("k") is not None) == (copy is after)
     with Store.open(path) as store:
         assert store.spending("run").spent == Spent(1, 4, 4e-6)
 
@@ -240,7 +240,7 @@ def test_replies_are_kept_though_the_record_of_what_was_spent_is_damaged(path: P
             used.append(Usage(1, 0, 0, 5, 10))
         execute(path, "UPDATE spending SET tokens = 7")
         keep_reply(batched, "first")
-        assert store.get_call("first") is not None
+        assert store.get_calls(["first"]).get("first") is not None
         with pytest.raises(SpendingDamaged, match="during the run"):
             budget.before_attempt()
 

@@ -42,9 +42,9 @@ def edit(path: Path, statement: str, *parameters: Any) -> None:
 
 def test_a_call_comes_back_with_its_cost(store: Store) -> None:
     put_call(store, "k", "m", "answer", VALUE, calls=2, input_tokens=30, output_tokens=4, seconds=1)
-    call = store.get_call("k")
+    call = store.get_calls(["k"]).get("k")
     assert call == StoredCall("k", "m", "answer", VALUE, 2, 30, 4, 1.0)
-    assert store.get_call("other") is None
+    assert store.get_calls(["other"]).get("other") is None
 
 
 def test_capabilities_of_a_model_add_up(store: Store) -> None:
@@ -65,7 +65,7 @@ def test_many_calls_are_looked_up_at_once(store: Store) -> None:
 def test_the_first_reply_under_a_key_stays(store: Store) -> None:
     put_call(store, "k", "m", "t", "first")
     put_call(store, "k", "m", "t", "second")
-    call = store.get_call("k")
+    call = store.get_calls(["k"]).get("k")
     assert call is not None
     assert call.value == "first"
 
@@ -195,11 +195,11 @@ def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, dam
         assert [row.row for row in store.verify()] == ["model_call:k"]
     with Store.open(path) as store:
         assert list(store.get_calls(["k", "good"])) == ["good"]
-        assert store.get_call("k") is None
+        assert store.get_calls(["k"]).get("k") is None
         assert store.damaged == ["model_call:k"]
         assert store.statistics()["damaged"] == ["model_call:k"]
         put_call(store, "k", "m", "t", "again")
-        call = store.get_call("k")
+        call = store.get_calls(["k"]).get("k")
         assert call is not None
         assert call.value == "again"
         assert store.verify() == []
@@ -266,7 +266,7 @@ def test_many_threads_share_a_store(store: Store) -> None:
         for i in range(40):
             put_call(store, f"{n}-{i}", "m", "t", i)
             store.put_results([ResultRow("e", f"shared{i}", "failed", n)])
-            assert store.get_call(f"{n}-{i}") is not None
+            assert store.get_calls([f"{n}-{i}"]).get(f"{n}-{i}") is not None
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
@@ -287,7 +287,7 @@ def test_a_closed_store_is_one_private_file(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
     store.close()
     with pytest.raises(StoreError, match="is closed"):
-        store.get_call("k")
+        store.get_calls(["k"])
     with pytest.raises(StoreError, match="is closed"):
         put_call(store, "k", "m", "t", 1)
 
