@@ -84,8 +84,10 @@ def test_a_search_for_programs(home: Path, ragsmith: Command, search_arguments: 
 
 
 def test_a_stated_risk_is_among_what_programs_read(
-    home: Path, ragsmith: Command, search_arguments: Arguments, tmp_path: Path
+    home: Path, ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copyfile(home / "cache.sqlite", tmp_path / "cache.sqlite")
+    monkeypatch.chdir(tmp_path)  # a further run in the cache of all tests of this file would be listed by them
     options = ("--workers", 1, "--json", "--max-risk", 0.01)
     said = json.loads(ragsmith(*search_arguments(*options, reports=str(tmp_path))).out)
     risk = said["risk"]
