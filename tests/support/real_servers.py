@@ -8,10 +8,8 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import pytest
 
 STARTING = 180.0
 """Seconds; on two idle cores ``transformers serve`` takes five, and LiteLLM's proxy ten."""
@@ -48,7 +46,7 @@ def running(command: Sequence[str], port: int, path: str, home: Path, **environm
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it answers; fails with what it said if it ends, or takes too long."""
+    """Until it answers; raises with what it said if it ends, or takes too long."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     until = time.monotonic() + STARTING
     while time.monotonic() < until and process.poll() is None:
@@ -57,7 +55,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
                 return
         except OSError:
             time.sleep(0.1)
-    pytest.fail(f"{process.args!r} did not start: {log.read_text(errors='replace')[-2000:]}")
+    raise RuntimeError(f"{process.args!r} did not start: {log.read_text(errors='replace')[-2000:]}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -71,7 +69,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _assert_gone(process: subprocess.Popen[bytes], port: int) -> None:
     """Neither it nor a child of it is left, and nobody listens."""
-    with pytest.raises(ProcessLookupError):
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, 0)
+        raise RuntimeError(f"processes of {process.args!r} are left in the group {process.pid}")
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0

@@ -1,0 +1,94 @@
+"""A real language model: SmolLM2 with 135 million parameters behind llama.cpp's server, with one slot.
+
+Needs ``RAGSMITH_REAL=1``, and what ``python benchmarks/real_models.py install`` makes; without either it is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from llama_server import LlamaServer, Missing, find_server
+from recording_proxy import ANSWERED, RecordingProxy
+from role_replies import FAILED, RoleTasks, ask_all
+
+import ragsmith as library
+from ragsmith.models.served.json_endpoint import JsonEndpoint
+from ragsmith.models.served.openai_chat import OpenAIChat
+from ragsmith.models.served.policy import Policy
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def llama() -> LlamaServer:
+    if not os.environ.get("RAGSMITH_REAL"):
+        pytest.skip("RAGSMITH_REAL is not set: a real model takes minutes")
+    try:
+        return find_server(None, None, os.cpu_count() or 1)
+    except Missing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def url(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama.running(tmp_path_factory.mktemp("llama")) as url:
+        yield url
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[RecordingProxy]:
+    with RecordingProxy(url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def test_a_reply_has_its_tokens_and_its_limit(llama: LlamaServer, proxy: RecordingProxy) -> None:
+    chat = OpenAIChat(llama.model, endpoint=JsonEndpoint(proxy.url, policy=Policy(attempts=1, deadline=300)))
+    try:
+        cut = chat.complete("Tell a long story about a river.", max_tokens=12, sample=0)
+        again = chat.complete("Tell a long story about a river.", max_tokens=12, sample=0)
+        whole = chat.complete("What is the capital of France?", max_tokens=200, sample=0)
+    finally:
+        chat.provider.close()
+    assert (cut.cut_at, cut.usage.output_tokens, cut.text) == (12, 12, again.text)
+    assert cut.text.strip()
+    assert (whole.cut_at, "Paris" in whole.text) == (0, True)
+    assert [one.tokens for one in proxy.chats] == [12, 12, whole.usage.output_tokens]
+    assert [one.finish_reason for one in proxy.chats] == ["length", "length", "stop"]
+
+
+def test_every_first_reply_arrives_and_is_counted(llama: LlamaServer, proxy: RecordingProxy) -> None:
+    roles = RoleTasks("law", "quick")
+    roles.tasks = [task for task in roles.tasks if task.max_tokens <= 256]
+    replies = list(ask_all(proxy.url, llama.model, roles, roles.draw(1, 0), again=False, until=time.monotonic() + 1200))
+    assert [one.task for one in replies] == [task.name for task in roles.tasks] != []
+    assert not any(one.became == FAILED for one in replies)
+    assert sum(one.output_tokens for one in replies) == sum(one.tokens for one in proxy.chats) > 0
+    assert len(proxy.chats) == len(replies)
+
+
+def test_a_small_search_counts_what_the_server_was_sent(
+    llama: LlamaServer, proxy: RecordingProxy, tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    found = library.search(
+        tiny_folder,
+        space=tiny_space,
+        models={"language_model": f"openai:{llama.model}", "controller": "extractive", "judge": "extractive"},
+        base_url=proxy.url,
+        cache=tmp_path / "cache.sqlite",
+        chunk_size=100,
+        max_evaluations=4,
+        probes=False,
+    )
+    assert found.state == "finished"
+    assert found.spent.calls == len(proxy.chats) > 0
+    assert {one.ended for one in proxy.chats} == {ANSWERED}
