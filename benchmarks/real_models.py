@@ -53,7 +53,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/support"))
 
 from recording_proxy import ANSWERED, LEFT, RecordingProxy  # noqa: E402
-from role_replies import RoleTasks, ask_all, table, write  # noqa: E402
+from role_replies import FirstReply, RoleTasks, ask_all, table, write  # noqa: E402
 
 SEARCH_QUESTIONS, PIPELINES = 20, 12
 CLIENTS = 4
@@ -208,7 +208,8 @@ def check(setting: Setting) -> list[str]:
     )
     shown_verdict = any(task["task"] == "judge" and not task["problem"] for task in tasks)
     counted = sum(task["requests"] for task in tasks) + verdicts - shown_verdict
-    return [*ended(ran, 0, 1), *account(setting.proxy, counted, "replies")]
+    problems = [one["problem"] for one in found if one["problem"]]
+    return [*ended(ran, 0, 1), *problems, *account(setting.proxy, counted, "replies")]
 
 
 def ask(setting: Setting) -> list[str]:
@@ -229,10 +230,17 @@ def roles(setting: Setting) -> list[str]:
     tasks = RoleTasks(given.domain, "default")
     examples = tasks.draw(given.questions, given.seed)
     until = time.monotonic() + given.limit
-    replies = list(ask_all(setting.proxy.url, setting.model, tasks, examples, again=given.again, until=until))
-    print("\n".join(table(replies)))
-    if given.output:
-        write(replies, given.output)
+    replies: list[FirstReply] = []
+    try:
+        for reply in ask_all(setting.proxy.url, setting.model, tasks, examples, again=given.again, until=until):
+            replies.append(reply)
+            print(
+                f"{len(replies)}: {reply.task} {reply.question} {reply.became} {reply.seconds:.1f} s", file=sys.stderr
+            )
+    finally:  # also when it is interrupted
+        print("\n".join(table(replies)))
+        if given.output:
+            write(replies, given.output)
     missing = len(tasks.tasks) * len(examples) - len(replies)
     wrong = [f"{missing:,} replies are missing, as the time was over"] if missing else []
     counted = sum(reply.requests for reply in replies)
@@ -342,6 +350,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="ask tasks as often as ragsmith does")
     parser.add_argument("-o", "--output", type=Path, help="file for the replies of roles, a line of JSON each")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that servers are stopped
     if given.url and not given.model:
         parser.error("--url needs --model, the name of the model that the server has")
     given.winner = given.winner.resolve()

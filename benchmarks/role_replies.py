@@ -140,14 +140,18 @@ def _first_sentence(text: str) -> str:
 def ask_all(
     url: str, model: str, roles: RoleTasks, examples: Sequence[Example], *, again: bool, until: float
 ) -> Iterator[FirstReply]:
-    """Yield the first reply to each task for each question in turn, until the time ``until`` of ``time.monotonic``."""
+    """Yield the first reply to each task for each question in turn, until the time ``until`` of ``time.monotonic``.
+
+    Short prompts come first, so that few tasks are without a reply when the time is over.
+    """
     chat = OpenAIChat(model, endpoint=JsonEndpoint(url, policy=Policy(in_flight=1, attempts=1, deadline=DEADLINE)))
     try:
         for example in examples:
-            for task in roles.tasks:
+            inputs = {task: roles.inputs(task, example) for task in roles.tasks}
+            for task in sorted(roles.tasks, key=lambda task: len(task.render(inputs[task]))):
                 if time.monotonic() >= until:
                     return
-                yield _ask(chat, task, example, roles.inputs(task, example), again)
+                yield _ask(chat, task, example, inputs[task], again)
     finally:
         chat.provider.close()
 
