@@ -157,6 +157,7 @@ def account(proxy: RecordingProxy, counted: int, what: str, *, with_given_up: bo
 
     ``counted`` are the calls that ragsmith counts: replies, or all requests ``with_given_up``.
     """
+    proxy.settle()
     sent = proxy.chats
     ended = Counter(one.ended for one in sent)
     answered = [one for one in sent if one.ended == ANSWERED]

@@ -53,9 +53,7 @@ def post(proxy: RecordingProxy, prompt: str, timeout: float = 20.0) -> Any:
 
 
 def wait_for(proxy: RecordingProxy, n: int) -> None:
-    until = time.monotonic() + 20
-    while len(proxy.log) < n and time.monotonic() < until:
-        time.sleep(0.01)
+    proxy.settle()
     assert len(proxy.log) == n
 
 
@@ -125,6 +123,7 @@ def test_each_first_reply_is_read_unreadable_cut_or_failed(
     became = {one.task: one.became for one in replies}
     assert became == {"answer": READ, "judge": UNREADABLE, "rewrite_query": CUT, "rank_passages": FAILED}
     assert [one.task for one in replies if one.marks] == ["answer"]
+    proxy.settle()
     assert len(proxy.chats) == 4  # nothing is sent again
     assert table(replies)[-1].startswith("| all | 4 | 1 | 1 | 1 | 1 | 1 |")
 
@@ -137,6 +136,7 @@ def test_a_task_is_done_in_the_end_when_it_is_asked_again(server: FaultServer, p
     server.answer = lambda path, body: completion(next(said))
     [reply] = ask_all(proxy.url, "tiny", roles, [example], again=True, until=time.monotonic() + 60)
     assert (reply.became, reply.usable, reply.requests, reply.text) == (UNREADABLE, True, 2, "Good.")
+    proxy.settle()
     assert len(proxy.chats) == 2
 
 

@@ -62,6 +62,7 @@ def test_a_reply_has_its_tokens_and_its_limit(llama: LlamaServer, proxy: Recordi
     assert (cut.cut_at, cut.usage.output_tokens, cut.text) == (12, 12, again.text)
     assert cut.text.strip()
     assert (whole.cut_at, "Paris" in whole.text) == (0, True)
+    proxy.settle()
     assert [one.tokens for one in proxy.chats] == [12, 12, whole.usage.output_tokens]
     assert [one.finish_reason for one in proxy.chats] == ["length", "length", "stop"]
 
@@ -72,6 +73,7 @@ def test_every_first_reply_arrives_and_is_counted(llama: LlamaServer, proxy: Rec
     replies = list(ask_all(proxy.url, llama.model, roles, roles.draw(1, 0), again=False, until=time.monotonic() + 1200))
     assert [one.task for one in replies] == [task.name for task in roles.tasks] != []
     assert not any(one.became == FAILED for one in replies)
+    proxy.settle()
     assert sum(one.output_tokens for one in replies) == sum(one.tokens for one in proxy.chats) > 0
     assert len(proxy.chats) == len(replies)
 
@@ -90,5 +92,6 @@ def test_a_small_search_counts_what_the_server_was_sent(
         probes=False,
     )
     assert found.state == "finished"
+    proxy.settle()
     assert found.spent.calls == len(proxy.chats) > 0
     assert {one.ended for one in proxy.chats} == {ANSWERED}

@@ -21,6 +21,9 @@ from urllib.parse import urlsplit
 ANSWERED, REFUSED, LEFT, BROKEN = "answered", "refused", "left", "broken"
 """How a request ended: with a reply of status 200, another status, a client that left before, or no whole reply."""
 
+SETTLING = 20.0
+"""Seconds in which a request is recorded after its end."""
+
 
 @dataclass(frozen=True)
 class Forwarded:
@@ -86,6 +89,12 @@ class RecordingProxy:
         """The requests for completions of chats."""
         return [one for one in self.log if one.path.endswith("/chat/completions")]
 
+    def settle(self) -> None:
+        """Wait until the log has the requests that clients have seen the end of."""
+        until = time.monotonic() + SETTLING
+        while self.in_flight and time.monotonic() < until:
+            time.sleep(0.01)
+
     def __enter__(self) -> RecordingProxy:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
@@ -143,13 +152,13 @@ class RecordingProxy:
             for task in (leaving, passing):
                 task.cancel()
             await asyncio.gather(leaving, passing, return_exceptions=True)
-            self.in_flight -= 1
             sent = None
             with contextlib.suppress(ValueError):
                 sent = json.loads(body) if body else None
             method, path, _ = head[0].split(" ", 2)
             took = time.monotonic() - began
             self.log.append(Forwarded(method, path, sent, began, took, ended, reply.status, bytes(reply.body)))
+            self.in_flight -= 1
 
     async def _pass(self, head: list[str], body: bytes, reply: _Reply, writer: asyncio.StreamWriter) -> None:
         """Send the request on, and its reply back as it comes."""
