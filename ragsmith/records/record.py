@@ -76,7 +76,9 @@ class RunSettings:
     warm_start: bool = True
     """Whether to begin with the pipeline recommended by effects on other data sets, and to compare with it."""
     probes: bool = True
-    """Whether to evaluate every option alone in naive RAG first."""
+    """Whether to evaluate every option alone in naive RAG first; not if ``rankings_first``."""
+    rankings_first: bool | None = None
+    """Whether rankings are searched first, and few pipelines answered; None if answers cost money."""
     choose: str = "mean"
     """Whether the winner has the highest ``mean``, or the highest ``estimate``."""
     simplify: bool = True
@@ -373,6 +375,7 @@ class RunRecord:
     - ``leader``, ``estimated``: the highest mean, and the highest estimate if there is a prior
     - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
     - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
+    - ``rankings``: the number of rankings that were searched before the answers
     - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
@@ -414,6 +417,7 @@ class RunRecord:
     untested: HoldoutUse | None = None
     declining: RiskCalibration | None = None
     threshold: float = MIN_GOOD_JUDGE_SCORE
+    rankings: int = 0
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

@@ -349,11 +349,14 @@ def describe_extra_evaluations(report: RunReport) -> str:
         (found.simplify, "to simplify the winner"),
         (found.apart, "for its ablation"),
     )
-    if not found.total:
+    ranked = report.about.record.rankings
+    if not (found.total or ranked):
         return ""
     more = f"; and a search in each of {folds} folds" if folds else ""
+    first = f"{ranked:,} rankings were searched first, without an answer; " if ranked else ""
     return (
-        f"{found.total:,} pipelines were evaluated in addition to the {report.proposed:,} that the search proposed: "
+        f"{first}{found.total:,} pipelines were evaluated in addition to the {report.proposed:,} that the search "
+        f"proposed: "
         f"{join_names([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
     )
 

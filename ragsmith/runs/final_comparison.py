@@ -29,6 +29,7 @@ from ragsmith.records.front import find_cheapest, rank_points, single_option_eva
 from ragsmith.records.record import WINNER_SOURCES
 from ragsmith.runs.calibration import CALIBRATED, calibrate_winner, count_tested_answers
 from ragsmith.runs.choice import WinnerChoice, simplify
+from ragsmith.runs.rankings import keep_free_genes
 from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import DiagnosisRow, Store
 
@@ -58,7 +59,7 @@ def run_final_comparison(
         )
         _evaluate_on_test(context, {**finalists, **({CALIBRATED: calibrated} if calibrated else {})})
         count_tested_answers(context)
-        if not context.within:
+        if not context.within and not context.settings.rankings_first:  # it would cost more than the search
             _ablate(context, winner)
     except BudgetExhausted as stop:
         context.stopped = str(stop)
@@ -69,9 +70,10 @@ def _simplify_winner(context: RunContext, chosen: Evaluation) -> Evaluation:
     """Return the chosen pipeline without the genes that do not pay for their cost."""
     if not context.settings.simplify:
         return chosen
+    dear = context.settings.rankings_first
     winner, removals = simplify(
         chosen,
-        context.space,
+        keep_free_genes(context.space, chosen.candidate, context.setup) if dear else context.space,
         context.evaluate,
         partial(_evaluate_if_equal, context),
         lambda: context.seen.terms,

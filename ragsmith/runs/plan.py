@@ -38,6 +38,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, load_record
+from ragsmith.runs.rankings import count_answered, resolve_rankings_first
 from ragsmith.runs.run import Execution, Run
 from ragsmith.runs.stub_models import (
     SCORE_PASSAGES,
@@ -225,6 +226,7 @@ def plan(
         return one.for_searches(settings.folds + 1)
     setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
     space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
+    settings = resolve_rankings_first(settings, setup)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     about, proposed = estimate_pipeline_count(space, settings), _max_proposals(space, settings)
     if not any(map(is_costly, models.values())):
@@ -311,14 +313,15 @@ def _build_plan(
 
 def estimate_pipeline_count(space: Space, settings: RunSettings) -> int:
     """Return the approximate number of pipelines of a search that uses up its budget; see `SearchPlan`."""
-    probed = len(list_probes(space)) if settings.probes else 0
+    probed = len(list_probes(space)) if settings.probes and not settings.rankings_first else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _max_proposals(space, settings)
 
 
 def _max_proposals(space: Space, settings: RunSettings) -> int:
     """Return the maximum number of pipelines that the strategy proposes."""
     unless_given = space.feasible_size if settings.strategy_name == "exhaustive" else settings.genetic.evaluations
-    return min(space.feasible_size, settings.max_evaluations or unless_given)
+    most = min(space.feasible_size, settings.max_evaluations or unless_given)
+    return count_answered(most) if settings.rankings_first else most
 
 
 def _draw_samples(setup: Experiment, sample: int, simulations: int) -> list[list[Example]]:

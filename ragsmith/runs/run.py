@@ -38,6 +38,7 @@ from ragsmith.records.record import (
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
 from ragsmith.runs.final_comparison import diagnose, peek_test_use, run_final_comparison
+from ragsmith.runs.rankings import resolve_rankings_first
 from ragsmith.runs.run_context import (
     TIME_LIMIT_REACHED,
     Callbacks,
@@ -136,7 +137,7 @@ class Run:
         settings = settings or RunSettings()
         execution, allowance, callbacks = execution or Execution(), allowance or Allowance(), callbacks or Callbacks()
         setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
-        settings = with_machine(settings, setup.variants)
+        settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
         space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
         self.key = run_key(setup, space, settings)
         self._store = store

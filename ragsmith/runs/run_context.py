@@ -167,12 +167,16 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
         del decided["verdict"], decided["folds"]
     if settings.max_risk is None:
         del decided["max_risk"], decided["confidence"]
+    if not settings.rankings_first:
+        del decided["rankings_first"]
     fixed_split = setup.fixed_split
     parts = [sorted(e.id for e in part) for part in (fixed_split.search, fixed_split.test)] if fixed_split else []
     chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
     code = [*(fingerprint(*part) for part in DECIDING_CODE), *(STRATEGIES.parse(name).code for name in chosen)]
     if settings.max_risk is not None:
         code.append(fingerprint("ragsmith.runs.calibration", "calibrate_winner"))
+    if settings.rankings_first:
+        code.append(fingerprint("ragsmith.runs.rankings", "build_answer_search"))
     code.append(str(settings.genetic.evaluations))  # a property, which asdict omits
     knowledge = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
     models = [(variant.chunking_key, variant.loaded_models.ids()) for variant in setup.variants]

@@ -13,6 +13,7 @@ from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.records.objectives import compute_evaluation_costs
 from ragsmith.records.record import load_record
+from ragsmith.runs.rankings import build_answer_search
 from ragsmith.runs.recommended import prior_for_search, recommend_candidate
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
 from ragsmith.runs.search_loop import ProposalBatch, run_batches, warm_start
@@ -41,9 +42,11 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
     settings = context.settings
     known = _warm_start(context)
     prior = _make_prior(context)
-    strategy = _build_strategy(
-        context, settings.strategy, settings.max_evaluations, prior if settings.warm_start else None
-    )
+    learned = prior if settings.warm_start else None
+    if settings.rankings_first:
+        strategy: SteppedSearch = build_answer_search(context, learned)
+    else:
+        strategy = _build_strategy(context, settings.strategy, settings.max_evaluations, learned)
     proposed = _race(context, strategy, known)
     random = _race_control(context, len({one.behaviour for one in proposed}))
     terms = context.seen.terms
@@ -62,7 +65,7 @@ def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
         context.setup.split.search,
         context.space,
         _find_recommended(context),
-        probes=context.settings.probes,
+        probes=context.settings.probes and not context.settings.rankings_first,
     )
     context.seen.add([raced for _, raced in start.raced])
     known = start.within(context.space)

@@ -1,0 +1,121 @@
+"""Search rankings first, without an answer, where answers cost money: then only what decides is answered.
+
+Rankings that ask no costly model are free, so a search of them costs nothing. The best of them start the search of
+answers, which changes one option at a time and tries those first from which most is expected per call
+(`ragsmith.strategies.priced`): by what was learned on other data sets, and by what was seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragsmith.effects import Prior, read_effects
+from ragsmith.effects.terms import option_labels
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.fitness import RETRIEVAL
+from ragsmith.evaluation.racing import list_costly_tools
+from ragsmith.evaluation.ranking import Terms, rank_evaluations
+from ragsmith.models.calls import is_chat_model, is_costly
+from ragsmith.pipelines.genes import Candidate, Gene
+from ragsmith.pipelines.space import Space
+from ragsmith.records.record import RunSettings
+from ragsmith.runs.run_context import RunContext, Step
+from ragsmith.strategies import Genome, make_strategy
+from ragsmith.strategies.priced import PricedSearch
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
+
+STARTS = 3
+"""Number of best rankings that are answered."""
+
+ANSWERED_SHARE = 0.2
+"""Pipelines that are answered, as a share of the rankings that are searched."""
+
+
+def count_answered(rankings: int) -> int:
+    """Return the maximum number of pipelines that are answered after a search of so many rankings."""
+    return max(1, round(ANSWERED_SHARE * rankings))
+
+
+def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSettings:
+    """Return ``settings`` with ``rankings_first`` decided: by default, if answers are written by a costly chat model.
+
+    Presets without races, several objectives, a fitness that is no sum of R and G, and strategies other than the
+    default one search whole pipelines.
+    """
+    if settings.rankings_first is not None:
+        return settings
+    model, fitness = setup.loaded_models.technique_model, settings.fitness
+    whole = settings.racing is None or settings.is_multiobjective or settings.strategy_name != "genetic"
+    able = fitness.is_additive and not fitness.ranking_only and not whole
+    return replace(settings, rankings_first=able and is_chat_model(getattr(model, "real", model)) and is_costly(model))
+
+
+def build_answer_search(context: RunContext, prior: Prior | None) -> PricedSearch:
+    """Search the rankings, and return the search of answers that begins with the best of them."""
+    settings, space = context.settings, context.space
+    knowledge = read_effects()
+    limit = settings.max_evaluations or settings.genetic.evaluations
+    return PricedSearch(
+        space.sizes,
+        _search_rankings(context, limit),
+        lambda genome: 1.0 + knowledge.calls(option_labels(space.candidate(genome))),  # the judge is a call, too
+        seed=settings.seed,
+        prior=prior.predict_genomes if prior else None,
+        feasible=space.is_feasible,
+        max_evaluations=count_answered(limit),
+    )
+
+
+def keep_free_genes(space: Space, candidate: Candidate, setup: Experiment) -> Space:
+    """Return ``space`` with a single option for each gene of ``candidate`` that asks no costly model.
+
+    To leave such a gene out saves nothing, so it is not worth the answers that would show its effect.
+    """
+    costly = list_costly_tools(setup.loaded_models)
+
+    def options_of(gene: Gene, options: tuple[Gene, ...]) -> tuple[Gene, ...]:
+        return (gene,) if costly and costly.isdisjoint(gene.technique.tools.values()) else options
+
+    return replace(space, options=tuple(map(options_of, candidate, space.options)))
+
+
+def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
+    """Return the best distinct rankings of at most ``limit``, as genomes with the least options behind the filter."""
+    settings, questions = context.settings, [one for one in context.setup.split.search if one.evidence]
+    space = context.space.restricted_to_rankings()
+    costly = list_costly_tools(context.setup.loaded_models)
+    space = space.without(lambda gene: not costly.isdisjoint(gene.technique.tools.values()))
+    strategy = make_strategy(
+        settings.strategy,
+        space.sizes,
+        settings.genetic,
+        seed=settings.seed,
+        feasible=space.is_feasible,
+        max_evaluations=limit,
+    )
+    fitness = settings.fitness.with_objective(RETRIEVAL)
+    found: dict[Genome, Evaluation] = {}
+    terms = Terms.from_evaluations((), fitness, settings.max_failure_rate)
+    while genomes := strategy.propose():
+        found |= zip(genomes, context.evaluator.rank([space.candidate(one) for one in genomes], questions), strict=True)
+        terms = Terms.from_evaluations(list(found.values()), fitness, settings.max_failure_rate)
+        strategy.tell({genome: terms.score(found[genome]) for genome in genomes})
+        best = strategy.best()
+        shown = (best[1], space.candidate(best[0])) if best else (None, None)
+        context.report(Step("rankings", len(strategy.history), len(found), *shown))
+    context.update(rankings=len(found))
+    ranked = rank_evaluations(list(found.values()), terms)  # one of those with equal rankings
+    starts = [_with_least_answer(one.candidate, context.space) for one in ranked]
+    return [context.space.genome(one) for one in starts if context.space.allows(one)][:STARTS]
+
+
+def _with_least_answer(ranking: Candidate, space: Space) -> Candidate:
+    """Return a ranking with the first options of ``space`` behind the filter that are none, or else its first ones."""
+    least = {family.name for family in FAMILIES[FILTER_INDEX + 1 :]}
+    return tuple(
+        next((one for one in options if one.technique.name in ("none", "listing")), options[0])
+        if gene.technique.family in least
+        else replace(gene, fit=None)
+        for gene, options in zip(ranking, space.options, strict=True)
+    )

@@ -1,0 +1,75 @@
+"""Search by expected improvement per call, from given genomes on, for pipelines whose answers cost money.
+
+The improvement is that of Bayesian optimisation (`ragsmith.strategies.model_search`), divided by the price of a genome
+(Snoek, Larochelle and Adams 2012, "expected improvement per second"). Candidates differ in one gene from the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from ragsmith.strategies.genomes import iterate_neighbours, sort_by_score
+from ragsmith.strategies.model_search import fit_observations
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, always_feasible
+from ragsmith.strategies.surrogate import expected_improvement
+
+BATCH_SIZE = 3
+"""Number of genomes in a batch; each changes another gene of the best."""
+
+MIN_IMPROVEMENT = 0.001
+"""Expected improvement in fitness below which no further genome is tried."""
+
+
+class PricedSearch(SteppedSearch):
+    """Search of the neighbours of the best genome by expected improvement per unit of ``price_of``.
+
+    It begins with ``starts``, and ends when no neighbour has an expected improvement of `MIN_IMPROVEMENT`.
+    """
+
+    name = "priced"
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        starts: Sequence[Genome],
+        price_of: Callable[[Genome], float],
+        *,
+        seed: int = 42,
+        prior: Prior | None = None,
+        feasible: Feasible = always_feasible,
+        max_evaluations: int | None = None,
+    ) -> None:
+        super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
+        self._starts = tuple(starts)
+        self._price_of = price_of
+        self._prior = prior
+
+    def steps(self) -> Iterator[Population]:
+        """Yield the starts, and then the best changes of the best genome until none is expected to pay."""
+        if self._starts:
+            yield Population(self._starts, by="rankings")
+        while batch := self._changes():
+            yield Population(batch)
+
+    def _changes(self) -> tuple[Genome, ...]:
+        """Return the changes of highest expected improvement per price, one for each of a few genes."""
+        surrogate = fit_observations(self.observations, self._prior)
+        best = next(islice(sort_by_score(self.observations), 1), None)
+        if surrogate is None or best is None:
+            return ()
+        near = [one for one in iterate_neighbours(best, self.sizes, self.feasible) if one not in self.observations]
+        if not near:
+            return ()
+        mean, sd = surrogate.posterior(near)
+        level = float(surrogate.posterior([best])[0][0])
+        gain = np.round(expected_improvement(mean, sd, level), 12)
+        worth = gain / np.array([self._price_of(one) for one in near])
+        chosen: dict[int, Genome] = {}
+        for place in np.argsort(-worth, kind="stable"):
+            changed = next(gene for gene, (a, b) in enumerate(zip(near[place], best, strict=True)) if a != b)
+            if gain[place] >= MIN_IMPROVEMENT:
+                chosen.setdefault(changed, near[place])
+        return tuple(islice(chosen.values(), BATCH_SIZE))
