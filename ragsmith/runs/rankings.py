@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragsmith.effects import Prior, read_effects
+from ragsmith.effects import Knowledge, Prior, read_effects
 from ragsmith.effects.terms import option_labels
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -55,11 +55,12 @@ def build_answer_search(context: RunContext, prior: Prior | None) -> PricedSearc
     """Search the rankings, and return the search of answers that begins with the best of them."""
     settings, space = context.settings, context.space
     knowledge = read_effects()
+    chunks = len(context.setup.corpus.chunks) / len(context.setup.split.search)
     limit = settings.max_evaluations or settings.genetic.evaluations
     return PricedSearch(
         space.sizes,
         _search_rankings(context, limit),
-        lambda genome: 1.0 + knowledge.calls(option_labels(space.candidate(genome))),  # the judge is a call, too
+        lambda genome: _estimate_calls(space.candidate(genome), knowledge, chunks),
         seed=settings.seed,
         prior=prior.predict_genomes if prior else None,
         feasible=space.is_feasible,
@@ -67,12 +68,32 @@ def build_answer_search(context: RunContext, prior: Prior | None) -> PricedSearc
     )
 
 
+def _estimate_calls(candidate: Candidate, knowledge: Knowledge, chunks: float) -> float:
+    """Return the expected calls per question: of the judge, as learned on other data sets, and once for each chunk.
+
+    There are so many ``chunks`` for each question.
+    """
+    used = [
+        (family.tier, set(gene.technique.tools.values())) for family, gene in zip(FAMILIES, candidate, strict=False)
+    ]
+    made_once = sum(
+        "entity_graph" in tools or ("language_model" in tools and tier == "collection") for tier, tools in used
+    )
+    return 1.0 + knowledge.calls(option_labels(candidate)) + made_once * chunks
+
+
+def _list_costly_tools(setup: Experiment) -> frozenset[str]:
+    """Return the kinds of tools that cost money or time; the entity graph is made by the language model."""
+    costly = list_costly_tools(setup.loaded_models)
+    return costly | {"entity_graph"} if "language_model" in costly else costly
+
+
 def keep_free_genes(space: Space, candidate: Candidate, setup: Experiment) -> Space:
     """Return ``space`` with a single option for each gene of ``candidate`` that asks no costly model.
 
     To leave such a gene out saves nothing, so it is not worth the answers that would show its effect.
     """
-    costly = list_costly_tools(setup.loaded_models)
+    costly = _list_costly_tools(setup)
 
     def options_of(gene: Gene, options: tuple[Gene, ...]) -> tuple[Gene, ...]:
         return (gene,) if costly and costly.isdisjoint(gene.technique.tools.values()) else options
@@ -84,7 +105,7 @@ def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
     """Return the best distinct rankings of at most ``limit``, as genomes with the least options behind the filter."""
     settings, questions = context.settings, [one for one in context.setup.split.search if one.evidence]
     space = context.space.restricted_to_rankings()
-    costly = list_costly_tools(context.setup.loaded_models)
+    costly = _list_costly_tools(context.setup)
     space = space.without(lambda gene: not costly.isdisjoint(gene.technique.tools.values()))
     strategy = make_strategy(
         settings.strategy,
@@ -94,6 +115,8 @@ def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
         feasible=space.is_feasible,
         max_evaluations=limit,
     )
+    if not questions:
+        return []
     fitness = settings.fitness.with_objective(RETRIEVAL)
     found: dict[Genome, Evaluation] = {}
     terms = Terms.from_evaluations((), fitness, settings.max_failure_rate)
