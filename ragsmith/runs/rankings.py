@@ -43,12 +43,12 @@ def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSetti
     Presets without races, several objectives, a fitness that is no sum of R and G, and strategies other than the
     default one search whole pipelines.
     """
-    if settings.rankings_first is not None:
-        return settings
     model, fitness = setup.loaded_models.technique_model, settings.fitness
     whole = settings.racing is None or settings.is_multiobjective or settings.strategy_name != "genetic"
-    able = fitness.is_additive and not fitness.ranking_only and not whole
-    return replace(settings, rankings_first=able and is_chat_model(getattr(model, "real", model)) and is_costly(model))
+    if settings.rankings_first is not None or whole or fitness.ranking_only or not fitness.is_additive:
+        return settings
+    costs = is_costly(model) and is_chat_model(getattr(model, "real", model))
+    return replace(settings, rankings_first=True) if costs else settings
 
 
 def build_answer_search(context: RunContext, prior: Prior | None) -> PricedSearch:
