@@ -134,6 +134,12 @@ class Gene:
         """Whether the technique is fitted on questions."""
         return self.technique.learns(self.parameters)
 
+    @cached_property
+    def tools(self) -> frozenset[str]:
+        """The kinds of tools that it uses; one that is a choice of a parameter, only if it is chosen."""
+        choices = {value for values in self.technique.choices.values() for value in values}
+        return frozenset(self.technique.tools.values()) - (choices - set(self.parameters.values()))
+
     @property
     def unfitted(self) -> bool:
         """Whether the gene requires fitted or general numbers that it does not have."""

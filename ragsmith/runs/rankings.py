@@ -73,9 +73,7 @@ def _estimate_calls(candidate: Candidate, knowledge: Knowledge, chunks: float) -
 
     There are so many ``chunks`` for each question.
     """
-    used = [
-        (family.tier, set(gene.technique.tools.values())) for family, gene in zip(FAMILIES, candidate, strict=False)
-    ]
+    used = [(family.tier, gene.tools) for family, gene in zip(FAMILIES, candidate, strict=False)]
     made_once = sum(
         "entity_graph" in tools or ("language_model" in tools and tier == "collection") for tier, tools in used
     )
@@ -96,7 +94,7 @@ def keep_free_genes(space: Space, candidate: Candidate, setup: Experiment) -> Sp
     costly = _list_costly_tools(setup)
 
     def options_of(gene: Gene, options: tuple[Gene, ...]) -> tuple[Gene, ...]:
-        return (gene,) if costly and costly.isdisjoint(gene.technique.tools.values()) else options
+        return (gene,) if costly and costly.isdisjoint(gene.tools) else options
 
     return replace(space, options=tuple(map(options_of, candidate, space.options)))
 
@@ -106,7 +104,7 @@ def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
     settings, questions = context.settings, [one for one in context.setup.split.search if one.evidence]
     space = context.space.restricted_to_rankings()
     costly = _list_costly_tools(context.setup)
-    space = space.without(lambda gene: not costly.isdisjoint(gene.technique.tools.values()))
+    space = space.without(lambda gene: not costly.isdisjoint(gene.tools))
     strategy = make_strategy(
         settings.strategy,
         space.sizes,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.pipelines.genes import Candidate, Fit, describe_changes
+from ragsmith.pipelines.genes import Candidate, Fit, describe_changes, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Build = Callable[..., Candidate]
@@ -59,3 +59,10 @@ def test_what_was_fitted_differently_is_a_difference(pipeline: Build) -> None:
     place = [family.name for family in FAMILIES].index("passage_filter")
     fitted = tuple(replace(g, fit=Fit({"a": 1})) if i == place else g for i, g in enumerate(plain))
     assert describe_changes(fitted, plain) == "changes top_k: the fitted numbers"
+
+
+def test_a_tool_that_is_a_choice_of_a_parameter_is_used_only_if_it_is_chosen() -> None:
+    assert make_gene("pre_embedding", "contextual_chunk_headers").tools == frozenset()
+    written = make_gene("pre_embedding", "contextual_chunk_headers", {"source": "language_model"})
+    assert written.tools == {"language_model"}
+    assert make_gene("query_expansion", "hyde").tools == {"language_model"}

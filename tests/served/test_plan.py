@@ -77,7 +77,7 @@ def test_nothing_is_sent_to_work_out_a_plan(
 def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat(
     server: FaultServer, setup: Experiment, space: Space, store: Store
 ) -> None:
-    settings = RunSettings(max_evaluations=12)
+    settings = RunSettings(max_evaluations=12, rankings_first=False)
     server.answer = answer
     found = plan(setup, space, store, settings, sample=1000)
     Run(setup, space, store, settings, execution=Execution(workers=8)).go()
@@ -247,7 +247,7 @@ def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
     strict = load_space(tmp_path / "dear.yaml")
-    settings = RunSettings(max_evaluations=6, probes=False)
+    settings = RunSettings(max_evaluations=6, probes=False, rankings_first=False)
     server.answer = lambda path, body: finding_fault(answer(path, body))
     Run(setup, strict, store, replace(settings, max_evaluations=1), execution=Execution(workers=8)).go()
     found = plan(setup, strict, store, settings)
