@@ -21,12 +21,19 @@ on one part, of half of them, of 25 or of 10, a pipeline is chosen and simplifie
 simplified and not. One row a rule: the losses that simplification may accept, and the rule of one standard error, which
 was the default before. Differences of a question are averaged over divisions. Means and their intervals (95 %, by
 group) are over questions with gold; those without are shown apart.
+
+    python benchmarks/bench_strategies.py law finance --rankings-first
+
+``--rankings-first`` searches data sets twice, as whole pipelines and with rankings first, and shows the fitness of both
+winners on the test questions, and the answers that were computed. Embedded models answer, and options that ask a
+language model count as costly, as they are with a chat model.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import statistics
 import tempfile
@@ -42,6 +49,7 @@ import numpy as np
 from landscapes import Landscape
 from published import read as read_data
 
+import ragsmith
 from ragsmith.comparison.difference import cluster_interval
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import bundled_names
@@ -61,7 +69,7 @@ from ragsmith.evaluation.statistics import holm, paired_test
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.runs import choice
+from ragsmith.runs import choice, rankings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import PRESETS, Genome, Observation, Prior, SteppedSearch, make_strategy
@@ -433,6 +441,26 @@ def compare_simplified(names: Sequence[str]) -> None:
             print(f"{size or 'half':>5} {rule:<20}{statistics.fmean(values):+.4f}  {min(values):+.4f}")
 
 
+def compare_rankings_first(names: Sequence[str]) -> None:
+    """Print what a search of rankings first loses on the test questions, and how many answers it needs."""
+    rankings.list_costly_tools = lambda models: frozenset({"language_model"})  # type: ignore[assignment]
+    losses = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            found = {}
+            for first in (False, True):
+                result = ragsmith.search(
+                    name, cache=Path(folder) / f"{first}.sqlite", rankings_first=first, test=True, seed=1, workers=1
+                )
+                report = result.run_report
+                [won] = [one.test.scores["fitness"].mean for one in report.finalists if one.name == "winner"]
+                found[first] = won, report.about.record.account.computed
+            losses.append(found[True][0] - found[False][0])
+            said = (f"{won:.4f} ({answers:,} answers)" for won, answers in found.values())
+            print(f"{name:<22}whole {next(said)}, rankings first {next(said)}: {losses[-1]:+.4f}", flush=True)
+    print(f"mean {statistics.fmean(losses):+.4f}")
+
+
 def compare(world: World, seeds: int) -> None:
     """Print the table of one landscape, and the tests at the default's budget."""
     pipelines, behaviours = len(world.scores), len(set(world.behaviour.values()))
@@ -471,8 +499,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--front", action="store_true", help="NSGA-II against random search, by hypervolume")
+    parser.add_argument("--rankings-first", action="store_true", help="what a search of rankings first loses")
     parser.add_argument("--simplify", action="store_true", help="what simplification costs on unseen questions")
     asked = parser.parse_args()
+    if asked.rankings_first:
+        os.environ["RAGSMITH_LEDGER"] = "off"
+        return compare_rankings_first([str(path) for path in asked.landscapes])
     if asked.simplify:
         compare_simplified([str(path) for path in asked.landscapes])
         return
