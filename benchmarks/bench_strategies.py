@@ -504,7 +504,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.rankings_first:
         os.environ["RAGSMITH_LEDGER"] = "off"
-        return compare_rankings_first([str(path) for path in asked.landscapes])
+        compare_rankings_first([str(path) for path in asked.landscapes])
+        return
     if asked.simplify:
         compare_simplified([str(path) for path in asked.landscapes])
         return
