@@ -27,6 +27,8 @@ declining  how often a pipeline that was calibrated by `search --max-risk` keeps
         random divisions of each bundled domain and of each published data set with answers in the folder --data: by the
         score of the passages alone and questions as independent, by that score and groups, and as `search` does (cache:
         declining.sqlite)
+wordings  20 searches on law over two prompts of a simulated model: how often the better one wins and is called better
+        than the same pipeline with the built-in prompt, and how often either is where both are equally good
 
 The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
 test, ledger and verdict are those of `ragsmith search`.
@@ -39,6 +41,7 @@ import itertools
 import math
 import os
 import random
+import sys
 import tempfile
 import time
 import warnings
@@ -85,6 +88,10 @@ from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Answer, Dataset, Document, Example, Span
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests/support")]
+
+from wordings import claimed, race, winning_wording  # noqa: E402
 
 RANKED = ("recall", "map", "ndcg", "mrr")
 ANSWERED = ("judge", "similarity")
@@ -915,6 +922,25 @@ def declining(worlds: int = 40, cache: str = "declining.sqlite", data: Path = Pa
         print(f"| all | {rule} | {' | '.join(str(sums[at]) for at in range(4))} | | |", flush=True)
 
 
+def wordings(runs: int = 20) -> None:
+    """How often the better of two prompts wins, and how often one of two equal ones is called better."""
+    law = load_dataset("law")
+    for default, other in ((0.4, 0.9), (0.6, 0.6)):
+        won = called = 0
+        with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
+            for seed in range(runs):
+                place = Path(folder) / str(seed)
+                os.environ["RAGSMITH_LEDGER"] = str(place / "ledger.sqlite")
+                result = race(law, default, other, seed, place)
+                won += winning_wording(result) == "other"
+                called += claimed(result)
+        print(
+            f"wordings: right answers {default} and {other}: the second won {won} and was called better {called} "
+            f"times in {runs}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Run the parts that are named."""
     known: dict[str, Callable[[], None]] = {
@@ -924,6 +950,7 @@ def main() -> None:
         "looks": looks,
         "detectable": detectable,
         "declining": declining,
+        "wordings": wordings,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))

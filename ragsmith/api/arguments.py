@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 if TYPE_CHECKING:
     from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec
+    from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.pipelines.space import Space
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
@@ -193,7 +194,8 @@ class RunArguments(SettingChanges, total=False):
     """The search space, the preset and its settings.
 
     ``preset`` is ``default``, ``paper`` or ``quick``. ``space`` defaults to that of the preset; ``without`` lists
-    options to exclude from it, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``faithfulness`` checks answers
+    options to exclude from it, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``prompts`` are files with one's
+    own prompts, by role, or lists of files among which the search chooses. ``faithfulness`` checks answers
     claim by claim, by default if the judge is embedded. ``chunk_size`` is the maximum number of characters of a chunk.
     """
 
@@ -206,6 +208,15 @@ class RunArguments(SettingChanges, total=False):
         Flag(
             "Exclude from the space: FAMILY (all but none) or FAMILY.OPTION; may be repeated.",
             kind=list[str],
+        ),
+    ]
+    prompts: Annotated[
+        PromptFiles | None,
+        Flag(
+            "Own prompt of a task, as ROLE=FILE; repeated for a role, the search chooses, and default is the built-in "
+            "one. Roles and placeholders: docs/search_spaces.md.",
+            ("--prompt",),
+            list[str],
         ),
     ]
     preset: Annotated[str | None, Flag("Preset of settings: default, paper or quick. [default: default]")]
@@ -233,7 +244,7 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
 
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
     """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
-    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "RunSettings", "Space", "Store")
+    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "Space", "Store")
     hints = get_type_hints(arguments, localns=dict.fromkeys(not_imported, Any), include_extras=True)
     flags: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():

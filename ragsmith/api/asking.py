@@ -27,6 +27,7 @@ from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
     from ragsmith.deploying.kit import Kit
+    from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.serving.answering import PipelineService
     from ragsmith.serving.app import ServingApp
     from ragsmith.store.store import Store
@@ -43,6 +44,7 @@ def ask(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
+    prompts: PromptFiles | None = None,
     **given: Unpack[CacheArguments],
 ) -> Reply:
     """Answer a question with an exported pipeline; paid replies are stored in ``cache``.
@@ -52,7 +54,8 @@ def ask(
 
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` override those of the file; ``imports`` are its extension
     files, if they have moved. ``documents`` is a folder of other documents; ``changes`` of the reply are their
-    differences from the documents of the search. With ``indexed``, the index of `ragsmith.build_index` is used. The
+    differences from the documents of the search. ``prompts`` are files with one's own prompts, by role, in place of
+    those of the pipeline. With ``indexed``, the index of `ragsmith.build_index` is used. The
     index of a large collection is stored next to the cache, and reused.
 
     Raises:
@@ -62,6 +65,8 @@ def ask(
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)
+    if prompts:
+        loaded = loaded.with_prompts(prompts)
     with resources.caching_replies(loaded) as cached:
         if indexed or is_large(cached):
             open_index(cached, resources)

@@ -29,6 +29,7 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
 from ragsmith.gateway.memory import parse_size
 from ragsmith.models.loading import without_requests
+from ragsmith.models.own_prompts import read_prompts
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import with_price
 from ragsmith.records.record import CROSSFIT, SEARCH_OBJECTIVES, RunSettings, check_objective
@@ -283,6 +284,8 @@ def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prep
     resources, found, chosen, known, chunk_size, faithfulness = _read_arguments(arguments)
     setup = resources.setup(dataset, chunk_size, faithfulness).with_searched_settings(found.settings)
     warn_unsupported_languages(setup)
+    if found.own_prompts and not any(variant.loaded_models.reads_prompts for variant in setup.variants):
+        raise UsageError("the embedded model reads no prompts: name a chat model with --llm")
     return resources, found, _set_prices(chosen, setup, known), setup, known
 
 
@@ -296,6 +299,7 @@ def _read_arguments(
     found = resolve_space(
         given.pop("space", None), preset, given.pop("without", None)
     )  # loading a space may register measures of a fitness
+    found = found.with_prompts(read_prompts(given.pop("prompts", None) or {}))
     prices, chunk_size, faithfulness = (given.pop(name, None) for name in ("prices", "chunk_size", "faithfulness"))
     chosen = resolve_settings(given.pop("settings", None), preset, given)
     reject_fixed_dimensions(found, chunk_size, resources.models)

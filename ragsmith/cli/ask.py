@@ -43,6 +43,9 @@ def ask(
     indexed: Annotated[
         bool, typer.Option("--indexed", help="Answer from the index that `ragsmith index` built for it.")
     ] = False,
+    prompts: Annotated[
+        list[str] | None, typer.Option("--prompt", help="Own prompt of a task, as ROLE=FILE; may be repeated.")
+    ] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
@@ -50,7 +53,14 @@ def ask(
     """Answer a question, with the passages that the answer cites."""
     with interrupt_message(NO_RESULT):
         reply = ragsmith.ask(
-            pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.arguments(), cache=cache
+            pipeline,
+            question,
+            dataset=dataset,
+            documents=documents,
+            indexed=indexed,
+            prompts=prompts,
+            **models.arguments(),
+            cache=cache,
         )
     if documents is not None or indexed:
         _note_changes(reply.changes)

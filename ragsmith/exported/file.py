@@ -69,8 +69,8 @@ class ExportedFile:
         pipeline = self._tree.mapping(("pipeline",))
         for family, gene in pipeline.items():
             has_technique = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
-            is_valid = has_technique and not set(gene) - {"technique", "parameters", "fitted"}
-            if not is_valid or not isinstance(gene.get("parameters", {}), dict):
+            is_valid = has_technique and not set(gene) - {"technique", "parameters", "fitted", "prompts"}
+            if not is_valid or not all(isinstance(gene.get(part, {}), dict) for part in ("parameters", "prompts")):
                 raise self._tree.error(
                     ("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'"
                 )
@@ -267,7 +267,10 @@ class ExportedFile:
             for kind, value in section.items()
         }
         genes = [self._tree.mapping(("pipeline", family), optional=True) for family in ("pre_embedding", "retrieval")]
-        techniques = [[gene.get("technique"), gene.get("parameters") or {}] for gene in genes]
+        techniques = [
+            [gene.get("technique"), gene.get("parameters") or {}, *([gene["prompts"]] if "prompts" in gene else [])]
+            for gene in genes
+        ]
         return digest("index", documents, self._size(()), self._overlap(()), techniques)
 
     def dataset_digest(self) -> str:

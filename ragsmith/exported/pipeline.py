@@ -26,9 +26,11 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference, ScoreDifference, find_unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
 from ragsmith.models.names import ModelNames, check_objects, model_name_from, partition_models
+from ragsmith.models.own_prompts import PromptFiles, read_prompts
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, out_of_fold, read_configuration
+from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, Clock, StageTimes, TimedEngine
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
@@ -155,6 +157,22 @@ class Pipeline:
             found_on=exported.dataset_digest(),
             stated_risk=exported.stated_risk(),
         )
+
+    def with_prompts(self, prompts: PromptFiles) -> Pipeline:
+        """Return the pipeline with one's own prompts, by role, in place of those that it has; without expected scores.
+
+        Raises:
+            UsageError: a file cannot be used, or a role has several; or no technique or model reads a prompt.
+        """
+        wordings = read_prompts(prompts)
+        if several := next((role for role, listed in wordings.items() if len(listed) > 1), ""):
+            raise UsageError(f"{several} has several prompts, and a pipeline has one: give one, or search over them")
+        if not self.setup.loaded_models.reads_prompts:
+            raise UsageError("the embedded model reads no prompts: name a chat model with --llm")
+        space = Space("this pipeline", "", tuple((gene,) for gene in self.candidate)).with_prompts(wordings)
+        pipeline = copy(self)
+        pipeline.candidate, pipeline.expected, pipeline._engine = space.candidate((0,) * len(space.sizes)), {}, None
+        return pipeline
 
     @classmethod
     def of(

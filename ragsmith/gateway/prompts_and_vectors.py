@@ -63,7 +63,7 @@ def complete_until_parsed(task: Task[Any], prompt: str, complete: Callable[[str]
 def parse_problem(task: Task[Any], reply: str) -> str | None:
     """Return the error of parsing a reply to ``task``, or None if it can be parsed."""
     try:
-        task.parse(reply)
+        task.read(reply)
     except ValueError as error:
         return str(error)
     return None
@@ -76,7 +76,7 @@ def parse_reply(task: Task[T], reply: str) -> T:
         ModelError: the reply cannot be parsed, which may happen if another task with the same prompt accepted it.
     """
     try:
-        return task.parse(reply)
+        return task.read(reply)
     except ValueError as error:
         raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
 

@@ -11,7 +11,6 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import WrongOption
 from ragsmith.measures.judge import collect_scores
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.text.blocks import quote_lines
 from ragsmith.types import Dataset
 
 RIGHT_THRESHOLD = 0.5
@@ -121,8 +120,7 @@ class Calibration:
             ModelUnavailable: the server rejects the model or is down. Other failures count as failed verdicts.
         """
         requests = [
-            (0, {"question": case.question, "reference": case.reference, "answer": quote_lines(case.answer)})
-            for case in self.cases
+            (0, {"question": case.question, "reference": case.reference, "answer": case.answer}) for case in self.cases
         ]
         return summarize_scores(self.dataset.name, self.cases, collect_scores(model, requests))
 

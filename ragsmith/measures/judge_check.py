@@ -12,7 +12,6 @@ from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input
-from ragsmith.text.blocks import quote_lines
 from ragsmith.text.data_files import read_data
 from ragsmith.text.words import sentences
 
@@ -148,7 +147,7 @@ def _case_requests(number: int) -> Iterator[JudgeRequest]:
 
 
 def _make_inputs(case: JudgeCase, reference: str, answer: str) -> dict[str, Input]:
-    return {"question": case.question, "reference": reference, "answer": quote_lines(answer)}
+    return {"question": case.question, "reference": reference, "answer": answer}
 
 
 def _reverse_sentences(text: str) -> str:

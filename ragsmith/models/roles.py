@@ -40,6 +40,11 @@ class Models:
         chats = any(is_chat_model(model) for model in (self.language_model, self.technique_model, self.judge))
         return chats or is_stored(self.embedder) or is_stored(self.cross_encoder)
 
+    @property
+    def reads_prompts(self) -> bool:
+        """Whether a model of a pipeline reads prompts; the embedded one does not."""
+        return is_chat_model(self.language_model) or is_chat_model(self.technique_model)
+
     def all(self) -> tuple[Any, ...]:
         """Return every model once."""
         models = (self.language_model, self.technique_model, self.judge, self.embedder, self.cross_encoder)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.text.blocks import number_blocks, quote_lines
+from ragsmith.text.blocks import enclose, number_blocks
+from ragsmith.text.suggest import did_you_mean
 
 T = TypeVar("T")
 Input = str | int | float | tuple[str, ...]
@@ -63,10 +66,10 @@ class Task(Generic[T]):
     """One kind of request to a language model.
 
     ``prompt`` has ``{placeholders}`` for inputs; a tuple of texts is rendered as numbered blocks. ``{>placeholder}``
-    puts ``> `` before every line of an input, such as a document or draft, so that it cannot be mistaken for the
-    prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`; an unreadable reply is a
-    failure, without a default. ``offline`` is the classical method; it gets the embedded model, ``sample`` (number of a
-    repeated request) and the unquoted inputs by keyword. ``max_tokens`` limits a reply without thoughts.
+    encloses an input, such as a document or draft, in ``<placeholder>`` and ``</placeholder>``, so that it cannot be
+    mistaken for the prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`; an unreadable
+    reply is a failure, without a default. ``offline`` is the classical method; it gets the embedded model, ``sample``
+    (number of a repeated request) and the inputs by keyword. ``max_tokens`` limits a reply without thoughts.
     ``usable_cut`` is whether a truncated reply is usable, if the run accepts that.
     """
 
@@ -89,7 +92,42 @@ class Task(Generic[T]):
         """Fill the prompt; placeholders within inputs are text."""
         if missing := set(self.inputs) - inputs.keys():
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
-        return _PLACEHOLDER.sub(lambda match: _render_value(inputs[match[2]], match[1] == ">"), self.prompt)
+        enclosed = [name for mark, name in _PLACEHOLDER.findall(self.prompt) if mark]
+
+        def fill(match: re.Match[str]) -> str:
+            value, name = inputs[match[2]], match[2]
+            shown = number_blocks(value) if isinstance(value, tuple) else str(value)
+            return enclose(shown, name, enclosed) if match[1] else shown
+
+        return _PLACEHOLDER.sub(fill, self.prompt)
+
+    def reword(self, prompt: str) -> Task[T]:
+        """Return the task with another prompt; its inputs are enclosed as in the prompt of this task.
+
+        Raises:
+            ValueError: a placeholder is unknown, or one is missing.
+        """
+        marks = {name: mark for mark, name in _PLACEHOLDER.findall(self.prompt)}
+        placed = [name for _, name in _PLACEHOLDER.findall(prompt)]
+        if unknown := next((name for name in placed if name not in marks), ""):
+            raise ValueError(
+                f"the prompt of {self.name} has no placeholder {{{unknown}}}: {did_you_mean(unknown, marks)}"
+            )
+        if missing := [f"{{{name}}}" for name in marks if name not in placed]:
+            raise ValueError(f"the prompt of {self.name} lacks {', '.join(missing)}: put it where the input belongs")
+        return replace(self, prompt=_PLACEHOLDER.sub(lambda match: f"{{{marks[match[2]]}{match[2]}}}", prompt))
+
+    def read(self, reply: str) -> T:
+        """Parse ``reply``.
+
+        Raises:
+            ValueError: it cannot be parsed, or its text repeats the instructions of the prompt.
+        """
+        result = self.parse(reply)
+        texts = " ".join(" ".join(_texts_of(result)).split())
+        if repeated := next((rule for rule in _rules(self.prompt) if rule in texts), ""):
+            raise ValueError(f"the reply repeats the instructions ({repeated[:60]!r})")
+        return result
 
     def truncate_inputs(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
         """Truncate the longest of ``inputs``, repeatedly, until the prompt has at most ``most`` characters.
@@ -109,6 +147,26 @@ class Task(Generic[T]):
         return fitted
 
 
+MIN_RULE_WORDS = 6
+"""Minimum number of words of a sentence of a prompt that no reply has by chance."""
+
+
+@cache
+def _rules(prompt: str) -> tuple[str, ...]:
+    """Return the sentences of a prompt that are longer than phrases, without its inputs and forms after a colon."""
+    sentences = re.split(r"(?<=[.?])\s+|\n", _PLACEHOLDER.sub("\n", prompt))
+    rules = (" ".join(after.split()) for before, after in pairwise(["", *sentences]) if not before.endswith(":"))
+    return tuple(rule for rule in rules if len(rule.split()) >= MIN_RULE_WORDS)
+
+
+def _texts_of(result: object) -> Iterator[str]:
+    if isinstance(result, str):
+        yield result
+    elif isinstance(result, tuple):
+        for item in result:
+            yield from _texts_of(item)
+
+
 TRUNCATION_MARK = " [...]"
 """Marks where a text was truncated."""
 
@@ -126,13 +184,10 @@ def _shorten(value: Input, excess: int) -> Input:
     return text[: max(0, len(text) - excess - len(TRUNCATION_MARK))] + TRUNCATION_MARK
 
 
-def _render_value(value: Input, quote: bool) -> str:
-    shown = number_blocks(value) if isinstance(value, tuple) else str(value)
-    return quote_lines(shown) if quote else shown
-
-
 # --- cleaning of replies --------------------------------------------------------------------------------------------
 
+_QUOTED = re.compile(r"^[ \t]*>(?:[ \t]|$)[ \t]*", re.MULTILINE)  # as prompts and documents quote
+_ENCLOSED = re.compile(r"<(answer|claims|context|passages?|question|summary|texts?)>\s*(.*\S)\s*</\1>", re.DOTALL)
 _THOUGHT = r"(?:(?:seed:)?think(?:ing)?|thoughts?|reasoning)"
 _OPENED, _CLOSED = (rf"(?:<{slash}{_THOUGHT}>|(?-i:\[{slash}THINK\]))" for slash in ("", "/"))  # Mistral's has brackets
 _THOUGHTS = re.compile(rf"<({_THOUGHT})>.*?</\1>|(?-i:\[THINK\].*?\[/THINK\])", re.DOTALL | re.IGNORECASE)
@@ -158,7 +213,7 @@ def ends_thoughts_alone(reply: str) -> bool:
 
 
 def clean_reply(reply: str, label: str = "") -> str:
-    """Remove additions of chat models to a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
+    """Remove additions of chat models to a reply: thoughts, a code fence, marks of quotation, bold, ``Sure!``.
 
     With a ``label``, such as ``answer`` or ``query|question``, a leading ``Answer:`` is removed as well.
     """
@@ -167,7 +222,9 @@ def clean_reply(reply: str, label: str = "") -> str:
         before = rest
         if (fenced := _FENCED.fullmatch(rest)) and not _FENCE.search(fenced[1]):
             rest = fenced[1].strip()
-        rest = strip_marks(_PREAMBLE.sub("", rest, count=1))
+        if enclosed := _ENCLOSED.fullmatch(rest):
+            rest = enclosed[2]
+        rest = strip_marks(_PREAMBLE.sub("", _QUOTED.sub("", rest), count=1))
         rest = _without_label(rest, label) if label else rest
     return rest
 
@@ -239,13 +296,13 @@ def parse_query(reply: str) -> str:
     """Parse a reply that is one query or question on one line; remarks around a question are ignored.
 
     Raises:
-        ValueError: the reply is blank, a refusal, or says more than a query.
+        ValueError: the reply is blank, a refusal, a statement, or says more than a query.
     """
     rows = _FENCE.sub("", parse_search_text(reply, "query|question")).splitlines()
     rows = [strip_marks(_BULLET.sub("", row)) for row in rows if row.strip()]
     queries = rows if len(rows) == 1 else [row for row in rows if row.endswith(_QUESTION_MARKS)]
-    if len(queries) != 1 or queries[0].endswith(":") or _REMARK.match(queries[0]):
-        raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
+    if len(queries) != 1 or not _is_query(queries[0], listed=False):
+        raise ValueError(f"not a query or question on one line: {reply.strip()[:100]!r}")
     return queries[0]
 
 

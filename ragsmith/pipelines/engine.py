@@ -23,6 +23,7 @@ from ragsmith.index.entity_graph import EntityGraph, build_graph
 from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
 from ragsmith.index.vector_stores.exact import ExactVectors
+from ragsmith.models.own_prompts import with_prompts
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import StageOutput, Trace
@@ -277,7 +278,7 @@ class Engine:
             output, trace.usage[family.name] = self._technique(gene, reads, gold)
             outputs[family.writes] = trace.outputs[family.name] = output
             if family.writes == "prompt":
-                outputs["answer"], trace.usage["generation"] = self._generation([outputs["question"], output])
+                outputs["answer"], trace.usage["generation"] = self._generation(gene, [outputs["question"], output])
                 trace.outputs["generation"] = outputs["answer"]
         return trace, []
 
@@ -319,15 +320,17 @@ class Engine:
     def _arguments(self, reads: Sequence[StageOutput]) -> list[Any]:
         return [_Search(self, read.value) if isinstance(read.value, _Binding) else read.value for read in reads]
 
-    def _generation(self, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
+    def _generation(self, prompt_maker: Gene, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
+        own = prompt_maker.prompts
+
         def run() -> tuple[StageOutput, Usage]:
             meter = Meter()
-            model = self.gateway.language_model(self.models.language_model, meter, "language_model")
+            model = with_prompts(self.gateway.language_model(self.models.language_model, meter, "language_model"), own)
             with stage_errors("generation", "generate"):
                 answer = generate(*(read.value for read in reads), language_model=model)
             return self._intern(answer), meter.total()
 
-        return self._remember("generation", reads, run)
+        return self._remember(f"generation {prompt_maker.identity}" if own else "generation", reads, run)
 
     def _remember(
         self, identity: str, reads: Sequence[StageOutput], run: Callable[[], tuple[StageOutput, Usage]]
@@ -345,9 +348,9 @@ class Engine:
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
-            return self.gateway.language_model(
-                self.models.technique_model, meter, "controller" if self.models.controller else ""
-            )
+            role = "controller" if self.models.controller else ""
+            model = self.gateway.language_model(self.models.technique_model, meter, role)
+            return with_prompts(model, gene.prompts)
         if kind == "embedder":
             return self.gateway.embedder(self.models.embedder, meter)
         if kind == "cross_encoder":

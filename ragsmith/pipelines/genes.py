@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.errors import SpaceError
+from ragsmith.models.own_prompts import BUILT_IN, OwnPrompt, Wordings
+from ragsmith.models.tasks import Task
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Parameter, Technique
+from ragsmith.techniques.task_lookup import tasks_by_role
 from ragsmith.text.suggest import did_you_mean
 
 CHUNK_SETTINGS = ("chunk_size", "chunk_overlap")
@@ -107,11 +111,15 @@ def question_digest(question: str) -> str:
 
 @dataclass(frozen=True)
 class Gene:
-    """A technique with all its parameters; ``fit`` is None if it is not fitted."""
+    """A technique with all its parameters; ``fit`` is None if it is not fitted.
+
+    ``prompts`` are one's own prompts of the tasks of the technique, by role.
+    """
 
     technique: Technique
     parameters: Mapping[str, Parameter]
     fit: Fit | None = None
+    prompts: Mapping[str, OwnPrompt] = field(default_factory=dict)
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value}" for name, value in self.changed.items())
@@ -119,15 +127,17 @@ class Gene:
 
     @property
     def changed(self) -> dict[str, Parameter]:
-        """The parameters that differ from their defaults."""
-        return {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
+        """The parameters that differ from their defaults, and the names of one's own prompts."""
+        parameters = {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
+        return parameters | {f"{role}_prompt": own.name for role, own in self.prompts.items()}
 
     @cached_property
     def identity(self) -> str:
-        """The digest of technique, code, parameters and fitted numbers."""
-        fitted = [self.fit.to_dict()] if self.fit else []
+        """The digest of technique, code, parameters, fitted numbers and the texts of one's own prompts."""
+        further = [self.fit.to_dict()] if self.fit else []
+        further += [{"prompts": self.prompts}] if self.prompts else []
         technique = self.technique
-        return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *fitted)
+        return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *further)
 
     @cached_property
     def learns(self) -> bool:
@@ -170,7 +180,8 @@ class Gene:
 
     @cached_property
     def _pickled(self) -> bytes:
-        return pickle.dumps((self.technique.family, self.technique.name, dict(self.parameters), "", self.fit))
+        options = dict(self.parameters), "", self.fit, dict(self.prompts)
+        return pickle.dumps((self.technique.family, self.technique.name, *options))
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -191,12 +202,13 @@ def out_of_fold(candidate: Candidate, question: str) -> Candidate:
 
 
 def configuration(candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate as a dict: technique, parameters and fitted numbers by family."""
+    """Return a candidate as a dict: technique, parameters, fitted numbers and one's own prompts by family."""
     return {
         gene.technique.family: {
             "technique": gene.technique.name,
             "parameters": dict(gene.parameters),
             **({"fitted": gene.fit.to_dict()} if gene.fit else {}),
+            **({"prompts": {role: asdict(own) for role, own in gene.prompts.items()}} if gene.prompts else {}),
         }
         for gene in candidate
     }
@@ -227,8 +239,13 @@ def make_gene(
     parameters: Mapping[str, Any] | None = None,
     where: str = "",
     fit: Fit | None = None,
+    prompts: Mapping[str, OwnPrompt] | None = None,
 ) -> Gene:
-    """Create a gene by name with validated parameters and defaults; a setting has the parameter ``value``."""
+    """Create a gene by name with validated parameters and defaults; a setting has the parameter ``value``.
+
+    Raises:
+        SpaceError: the technique, a parameter, or the role or a placeholder of a prompt is unknown, or one is missing.
+    """
     if family_name in SETTINGS:
         setting = HyperparameterGene.from_value(family_name, (parameters or {})["value"])
         return Gene(setting, setting.defaults)
@@ -237,7 +254,40 @@ def make_gene(
         found = family[technique]
     except SpaceError as error:
         raise SpaceError(f"{where}: {error}" if where else str(error)) from None
-    return Gene(found, found.resolve_parameters(parameters or {}, where), fit)
+    gene = Gene(found, found.resolve_parameters(parameters or {}, where), fit, prompts or {})
+    tasks = tasks_by_role(found) if prompts else {}
+    for role, own in gene.prompts.items():
+        if role not in tasks:
+            raise SpaceError(f"{where}: {found.identity} asks for no {role!r}: {did_you_mean(role, tasks)}")
+        check_prompt(tasks[role], own, where)
+    return gene
+
+
+def check_prompt(task: Task[Any], own: OwnPrompt, where: str = "") -> None:
+    """Raise SpaceError if the placeholders of one's own prompt are not those of ``task``."""
+    try:
+        task.reword(own.text)
+    except ValueError as error:
+        raise SpaceError(f"{where + ': ' if where else ''}prompt {own.name!r}: {error}") from None
+
+
+def reword(genes: Iterable[Gene], wordings: Wordings) -> tuple[Gene, ...]:
+    """Return each of ``genes`` with every combination of the ``wordings`` of its tasks, in place of those it has.
+
+    Raises:
+        SpaceError: a placeholder of a prompt is unknown or missing.
+    """
+    found: dict[Gene, None] = {}
+    for gene in genes:
+        tasks = {role: task for role, task in tasks_by_role(gene.technique).items() if role in wordings}
+        for role, task in tasks.items():
+            for own in filter(None, wordings[role]):
+                check_prompt(task, own)
+        rest = {role: own for role, own in gene.prompts.items() if role not in tasks}
+        for chosen in product(*(wordings[role] for role in tasks)):
+            own_prompts = {role: own for role, own in zip(tasks, chosen, strict=True) if own is not None}
+            found[replace(gene, prompts=rest | own_prompts)] = None
+    return tuple(found)
 
 
 @bounded_cache(1 << 14, key="a pickled gene")
@@ -281,9 +331,10 @@ def _weights_problem(numbers: Mapping[str, Any], gene: Gene) -> str:
 def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     try:
         fit = Fit.from_dict(gene["fitted"]) if "fitted" in gene else None
+        prompts = {role: OwnPrompt.from_dict(own) for role, own in dict(gene.get("prompts", {})).items()}
     except ValueError as error:
         raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
-    read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
+    read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit, prompts)
     if read.technique.analysis_only:
         raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: remove it")
     if fit and read.technique.signals:
@@ -325,10 +376,11 @@ def _describe_change(gene: Gene, before: Gene) -> str:
 
 
 def _changed_parameters(gene: Gene, before: Gene) -> str:
+    now, then = ({**one.parameters, **one.changed} for one in (gene, before))
     changed = [
-        f"{key} {before.parameters[key]} → {value}"
-        for key, value in gene.parameters.items()
-        if value != before.parameters[key]
+        f"{key} {then.get(key, BUILT_IN)} → {now.get(key, BUILT_IN)}"
+        for key in dict.fromkeys([*now, *then])
+        if now.get(key) != then.get(key)
     ]
     return ", ".join(changed) or "the fitted numbers"
 

@@ -17,6 +17,10 @@ and models, whose genes follow those of the families:
 
     corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
     models: {embedder: [wordllama, "openai:text-embedding-3-small"]}
+
+One's own prompts of tasks, by role, are files relative to that of the space; several are options, ``default`` is ours:
+
+    prompts: {answer: [default, brief.txt], rewrite_query: terse.txt}
 """
 
 from __future__ import annotations
@@ -29,8 +33,10 @@ from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_gene
+from ragsmith.models.own_prompts import Wordings
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_gene, reword
 from ragsmith.techniques.families import FAMILIES, FILTER_INDEX, get_family
+from ragsmith.techniques.task_lookup import tasks_by_role
 from ragsmith.text.suggest import did_you_mean
 
 Genome = tuple[int, ...]
@@ -147,6 +153,27 @@ class Space:
         more = {name: [gene for gene in self.for_unanswerable if gene.technique.family == name] for name in self.names}
         options = tuple((*genes, *more[name]) for name, genes in zip(self.names, self.options, strict=True))
         return replace(self, options=options, for_unanswerable=())
+
+    def with_prompts(self, wordings: Wordings) -> Space:
+        """Return the space with every wording of the tasks of its options, by role.
+
+        Raises:
+            SpaceError: no option asks for a role, or a placeholder of a prompt is unknown or missing.
+        """
+        if not wordings:
+            return self
+        genes = [*itertools.chain.from_iterable(self.options), *self.for_unanswerable]
+        known = {role for gene in genes for role in tasks_by_role(gene.technique)}
+        for role in wordings:
+            if role not in known:
+                raise SpaceError(f"no option of the space {self.name!r} asks for {role!r}: {did_you_mean(role, known)}")
+        options = tuple(reword(listed, wordings) for listed in self.options)
+        return replace(self, options=options, for_unanswerable=reword(self.for_unanswerable, wordings))
+
+    @property
+    def own_prompts(self) -> bool:
+        """Whether an option has one's own prompt."""
+        return any(gene.prompts for genes in (*self.options, self.for_unanswerable) for gene in genes)
 
     def without_options(self, names: Sequence[str]) -> Space:
         """Return the space without ``names``: ``FAMILY``, which leaves ``none``, or ``FAMILY.OPTION``.

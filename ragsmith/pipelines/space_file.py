@@ -11,6 +11,7 @@ from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import parse_models
 from ragsmith.models.names import NONE
+from ragsmith.models.own_prompts import read_prompts
 from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
@@ -56,7 +57,7 @@ class _SpaceReader:
             raise self._tree.error(path, problem)
 
     def space(self) -> Space:
-        keys = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "constraints")
+        keys = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "prompts", "constraints")
         root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
@@ -75,7 +76,10 @@ class _SpaceReader:
         self._refuse_long_overlaps()
         space = Space(name, description, (*options, *settings), tuple(constraints), self._conditional(names, options))
         self._refuse_if(space.feasible_size == 0, ("constraints",), "the constraints forbid every candidate")
-        return space
+        try:
+            return space.with_prompts(read_prompts(self._tree.mapping(("prompts",), optional=True), self._path.parent))
+        except UsageError as error:
+            raise self._tree.error(("prompts",), str(error)) from None
 
     def _conditional(self, names: Sequence[str], options: Sequence[tuple[Gene, ...]]) -> tuple[Gene, ...]:
         """Return the options that are added if some search questions have no answer."""

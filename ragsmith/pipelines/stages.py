@@ -74,8 +74,8 @@ class TimedEngine(Engine):
         self.seconds[gene.technique.family] += self._clock() - started - retrieval
         return result
 
-    def _generation(self, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
+    def _generation(self, prompt_maker: Gene, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
         started = self._clock()
-        result = super()._generation(reads)
+        result = super()._generation(prompt_maker, reads)
         self.seconds["generation"] += self._clock() - started
         return result

@@ -18,6 +18,7 @@ from ragsmith.records.record import RiskCalibration
 from ragsmith.runs.run_context import RunContext, Step
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.post_generation.abstain import SCORE, abstain, score_support
+from ragsmith.techniques.task_lookup import tasks_by_role
 from ragsmith.types import Example, Question
 
 CALIBRATED = "calibrated"
@@ -86,7 +87,10 @@ def _with_gene(candidate: Candidate, name: str, **parameters: float | str) -> Ca
     """Return ``candidate`` with another technique of post-generation."""
 
     def replaced(gene: Gene) -> Gene:
-        is_last = gene.technique.family == post_generation.name
-        return make_gene(post_generation.name, name, parameters) if is_last else gene
+        if gene.technique.family != post_generation.name:
+            return gene
+        roles = tasks_by_role(post_generation[name])
+        prompts = {role: own for role, own in gene.prompts.items() if role in roles}
+        return make_gene(post_generation.name, name, parameters, prompts=prompts)
 
     return tuple(map(replaced, candidate))

@@ -38,7 +38,7 @@ from ragsmith.pipelines.engine import stage_errors
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
 from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
-from ragsmith.text.blocks import number_blocks, quote_lines
+from ragsmith.text.blocks import number_blocks
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Chunks
 
@@ -380,9 +380,7 @@ class _ModelChecker:
         passages = self._task_inputs["passages"]
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
-        found = self._task_inputs.get(name, unknown)
-        # techniques quote the answer if the prompt does not
-        return quote_lines(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
+        return self._task_inputs.get(name, unknown)
 
 
 def _format_error(error: RagsmithError) -> str:

@@ -6,6 +6,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from ragsmith.models.tasks import Task
+from ragsmith.techniques.families import prompt_maker
+from ragsmith.techniques.generation import generate
 from ragsmith.techniques.registry import Technique
 
 N_PASSAGES = 10
@@ -16,6 +18,15 @@ def find_tasks(technique: Technique) -> tuple[Task[Any], ...]:
     """Return the language tasks that a technique uses directly or through other techniques, in order."""
     fitting = technique.fitting
     return find_tasks_of(technique.fn, *((fitting.observe, fitting.solve) if fitting else ()))
+
+
+def tasks_by_role(technique: Technique) -> dict[str, Task[Any]]:
+    """Return the tasks whose prompts an option with this technique may replace, by role.
+
+    The passages of a prompt maker are those of the answer, which is generated next.
+    """
+    answering = find_tasks_of(generate) if technique.family == prompt_maker.name else ()
+    return {task.name: task for task in (*find_tasks(technique), *answering)}
 
 
 def find_tasks_of(*functions: Callable[..., Any]) -> tuple[Task[Any], ...]:

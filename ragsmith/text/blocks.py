@@ -1,4 +1,4 @@
-"""Numbered blocks and quotations of documents in prompts, which a document can neither forge nor end."""
+"""Numbered and enclosed blocks of documents in prompts, which a document can neither forge nor end."""
 
 import re
 from collections.abc import Iterable
@@ -29,6 +29,12 @@ def split_blocks(context: str) -> tuple[str, ...]:
     return tuple(text.strip() for text in _MARKER.split(context)[1:])
 
 
-def quote_lines(text: str) -> str:
-    """Prefix each line of ``text`` with ``> ``, so that no line in it can end the quotation."""
-    return "\n".join(f"> {line}" for line in text.splitlines())
+def enclose(text: str, tag: str, tags: Iterable[str]) -> str:
+    """Return ``text`` between ``<tag>`` and ``</tag>``.
+
+    In the text, ``<`` before one of the ``tags`` is replaced by ``(``, so that it can neither end its block nor begin
+    another one.
+    """
+    names = "|".join(sorted({name.removesuffix("s") for name in (tag, *tags)}))
+    forged = re.compile(rf"<(?=[\W_]{{0,9}}(?:{names})s?\b)", re.IGNORECASE)
+    return f"<{tag}>\n{forged.sub('(', text)}\n</{tag}>"

@@ -125,7 +125,7 @@ def test_a_server_that_fails_is_one_sentence_and_one_request(
 
 def test_a_task_that_is_not_done_is_named(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
     def answer(path: str, body: Any) -> Any:
-        is_judge = path.endswith("/completions") and "Score: 3" in body["messages"][-1]["content"]
+        is_judge = path.endswith("/completions") and "the word Score" in body["messages"][-1]["content"]
         return completion("I would rather not say.") if is_judge else reply_to("POST", path, body)
 
     server.answer = answer

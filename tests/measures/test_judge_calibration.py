@@ -18,7 +18,6 @@ from ragsmith.measures.judge_calibration import (
     pool_results,
     summarize_scores,
 )
-from ragsmith.text.blocks import quote_lines
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -117,7 +116,7 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
         ("ferry-2", RIGHT, "50 minutes."),
         ("ferry-2", "number", "An hour."),
     ]
-    judge = Marks({quote_lines(one.answer): float(one.kind == RIGHT) for one in found.cases})
+    judge = Marks({one.answer: float(one.kind == RIGHT) for one in found.cases})
     marked = found.evaluate(judge)
     assert marked == CalibrationResult(
         "island",
@@ -137,10 +136,10 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
 
 def test_a_verdict_that_cannot_be_had_is_counted_and_a_judge_that_is_down_is_said(folder):
     found = Calibration.read(folder)
-    known = {quote_lines(one.answer): 1.0 for one in found.cases}
-    assert found.evaluate(Marks({**known, quote_lines("At nine."): Unreadable("?")})).unread == 1
+    known = {one.answer: 1.0 for one in found.cases}
+    assert found.evaluate(Marks({**known, "At nine.": Unreadable("?")})).unread == 1
     with pytest.raises(ModelUnavailable):
-        found.evaluate(Marks({**known, quote_lines("At nine."): ModelUnavailable("down")}))
+        found.evaluate(Marks({**known, "At nine.": ModelUnavailable("down")}))
 
 
 def test_a_data_set_without_annotations_is_refused(tiny_folder):

@@ -14,7 +14,6 @@ from ragsmith.measures.judge_check import (
 )
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.text.blocks import quote_lines
 
 PLACES = {(one.sample, *one.inputs.values()): one for one in list_judge_requests()}
 WRONG = {"negated", "wrong number", "unrelated", "injected"}
@@ -54,7 +53,7 @@ def test_a_fair_judge_never_errs():
 
 
 def test_a_judge_that_obeys_the_answer_is_found_out():
-    checked = check_judge(Judge(lambda one: 1.0 if quote_lines(INJECTED) in one.inputs.values() else fair(one)))
+    checked = check_judge(Judge(lambda one: 1.0 if INJECTED in one.inputs.values() else fair(one)))
     assert checked.errors == {"negated": 0, "wrong number": 0, "unrelated": 0, "injected": 60}
 
 

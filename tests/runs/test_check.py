@@ -61,7 +61,7 @@ def test_each_role_gets_the_tasks_of_a_search() -> None:
     }
     assert all(one.ok for one in found)
     assert told == [len(writes.asked) + len(plans.asked) + len(judges.asked)]
-    assert "\n> " in judges.asked[0][0].partition("Answer to be scored")[2]  # an answer is shown as material
+    assert judges.asked[0][0].count("\n</answer>\n") == 1  # an answer is shown as material
 
 
 def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
     def worst(path: str, body: Any) -> Any:
         """The judge finds nothing good, and answers are those of before."""
         good = answer(path, body)
-        if "Reference answer:" in str(body):
+        if "<reference>" in str(body):
             good["choices"][0]["message"]["content"] = "Score: 1"
         return good
 
@@ -291,7 +291,7 @@ def test_a_plan_knows_what_the_check_of_the_models_has_shown(
 
 def at_length(reply: Any, body: Any) -> Any:
     """Answers of 3,000 letters more."""
-    if "Answer the question from the numbered passages" in body["messages"][-1]["content"]:
+    if "Answer the question from them" in body["messages"][-1]["content"]:
         reply["choices"][0]["message"]["content"] += " and so on" * 300
     return reply
 

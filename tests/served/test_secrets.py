@@ -118,7 +118,7 @@ def repeating(path: str, body: Any) -> Any:
     """A good reply with every key in it, wherever a server may say something."""
     said = " and ".join(KEYS.values())
     good = reply_to("POST", path, body)
-    if endpoint(path, body) == "chat" and "Reference answer:" not in body["messages"][-1]["content"]:
+    if endpoint(path, body) == "chat" and "<reference>" not in body["messages"][-1]["content"]:
         good = completion(good["choices"][0]["message"]["content"] + f" The keys are {said}.")
     return {**good, "error": {"message": f"deprecated: {said}"}, "system_fingerprint": said, "id": said}
 

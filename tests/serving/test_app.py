@@ -153,7 +153,7 @@ def test_the_last_of_several_questions_is_written_out(serving: Serving) -> None:
 def test_a_chat_model_writes_the_last_question_out_and_sees_no_list_of_sources(serving: Serving) -> None:
     class Writer(Held):
         def reply(self, prompt: str) -> str:
-            return "How high is the lighthouse?" if "Conversation (" in prompt else super().reply(prompt)
+            return "How high is the lighthouse?" if "<conversation>" in prompt else super().reply(prompt)
 
     model = Writer(free=True)
     app = serving(models={"language_model": model})

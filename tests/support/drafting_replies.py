@@ -27,9 +27,9 @@ def draw(text: str, of: int, what: str = "") -> int:
 
 
 def shown(prompt: str) -> list[str]:
-    """The texts that a prompt shows, without the mark before each line."""
-    lines = [line[2:] if line.startswith("> ") else "" for line in prompt.splitlines() if line.startswith(">")]
-    block = "\n".join(lines)
+    """The texts that a prompt shows."""
+    found = re.search(r"^<(texts?)>\n(.*?)\n</\1>$", prompt, re.DOTALL | re.MULTILINE)
+    block = found[2] if found else ""
     return [part.strip() for part in _NUMBERED.split(block)[2::2]] if _NUMBERED.match(block) else [block]
 
 
@@ -54,7 +54,7 @@ def draft_reply(prompt: str, facts: Sequence[str] = ()) -> str:
     if '"words"' in first:
         return _of_both(first)
     [text] = shown(first)
-    found = sorted(_sentences(text), key=lambda one: draw(one, 1000, first[:60]))[:2]
+    found = sorted(_sentences(text), key=lambda one: draw(one, 1000, first.partition("Write questions")[2][:60]))[:2]
     quotes = [_misquoted(one) if draw(first + one, 10, "misquoted") == 0 else one for one in found]
     items = [_item(one, [quote], long="two to five" in first) for one, quote in zip(found, quotes, strict=True)]
     reply = json.dumps({"questions": items}, ensure_ascii=False)

@@ -52,13 +52,14 @@ def _topic(text: str, most: int = 5) -> str:
     return " ".join([word for word in dict.fromkeys(_WORD.findall(text)) if len(word) > 4][:most]) or "this matter"
 
 
-def _quoted(prompt: str) -> str:
-    """The lines that are material, which begin with ``>``."""
-    return "\n".join(line[1:].strip() for line in prompt.splitlines() if line.startswith(">"))
+def _enclosed(prompt: str, *names: str) -> str:
+    """The material, which is enclosed in ``<NAME>`` and ``</NAME>``: that of ``names``, or all of it."""
+    blocks = re.findall(r"^<(\w+)>\n(.*?)\n?</\1>$", prompt, re.DOTALL | re.MULTILINE)
+    return "\n".join(text for name, text in blocks if not names or name in names)
 
 
-def _passages(prompt: str) -> list[str]:
-    material = re.split(r"^\[\d+\] ?", _quoted(prompt), flags=re.MULTILINE)
+def _passages(prompt: str, *names: str) -> list[str]:
+    material = re.split(r"^\[\d+\] ?", _enclosed(prompt, *names), flags=re.MULTILINE)
     return [text.strip() for text in material[1:]] or [material[0]]
 
 
@@ -75,7 +76,7 @@ def _best(question: str, passages: Sequence[str], most: int) -> list[tuple[int, 
 
 
 def _answer(prompt: str) -> str:
-    best = _best(_question(prompt), _passages(prompt.partition("Draft answer:")[0]), 2)
+    best = _best(_question(prompt), _passages(prompt, "context"), 2)
     if not best:
         return "The passages do not contain the answer."
     return " ".join(f"{sentence} [{passage}]" for passage, sentence in best)
@@ -83,25 +84,21 @@ def _answer(prompt: str) -> str:
 
 def _summary(prompt: str) -> str:
     best = _best(_question(prompt), _passages(prompt), 4)
-    return " ".join(sentence for _, sentence in best) or f"The passages are about {_topic(_quoted(prompt))}."
+    return " ".join(sentence for _, sentence in best) or f"The passages are about {_topic(_enclosed(prompt))}."
 
 
 def _judge(prompt: str) -> str:
-    reference = prompt.partition("Reference answer:")[2].partition("Answer to be scored")[0]
-    return f"Score: {1 + round(4 * overlap(reference, _quoted(prompt)))}"
+    return f"Score: {1 + round(4 * overlap(_enclosed(prompt, 'reference'), _enclosed(prompt, 'answer')))}"
 
 
 def _claims(prompt: str) -> str:
-    text = re.sub(r"\[[\d, ]+\]", "", _quoted(prompt))
+    text = re.sub(r"\[[\d, ]+\]", "", _enclosed(prompt))
     return "\n".join(_sentences(text)) or "NONE"
 
 
 def _support(prompt: str) -> str:
-    passages, _, claims = prompt.partition("\nStatements (")
-    told = _quoted(passages)
-    return "\n".join(
-        f"{n}: {'yes' if overlap(claim, told) > 0.7 else 'no'}" for n, claim in enumerate(_passages(claims), 1)
-    )
+    told, claims = _enclosed(prompt, "passages"), _passages(prompt, "claims")
+    return "\n".join(f"{n}: {'yes' if overlap(claim, told) > 0.7 else 'no'}" for n, claim in enumerate(claims, 1))
 
 
 def _ranking(prompt: str) -> str:
@@ -115,7 +112,7 @@ def _evidence(prompt: str) -> str:
 
 
 def _sufficient(prompt: str) -> str:
-    return "Sufficient" if overlap(_question(prompt), _quoted(prompt)) > 0.6 else "Insufficient"
+    return "Sufficient" if overlap(_question(prompt), _enclosed(prompt)) > 0.6 else "Insufficient"
 
 
 def _asked_for(prompt: str) -> int:
@@ -124,7 +121,7 @@ def _asked_for(prompt: str) -> int:
 
 
 def _questions(prompt: str) -> str:
-    topic = _topic(_quoted(prompt) or _question(prompt), 8)
+    topic = _topic(_enclosed(prompt) or _question(prompt), 8)
     openings = (
         "What is",
         "How does one explain",
@@ -150,7 +147,7 @@ def _review(prompt: str) -> str:
 
 
 def _written_out(prompt: str) -> str:
-    *_, question = _quoted(prompt).splitlines()
+    *_, question = _enclosed(prompt).splitlines()
     return question if words(question) else "What is meant?"
 
 
@@ -164,17 +161,17 @@ def _code(prompt: str) -> str:
 
 
 def _relations(prompt: str) -> str:
-    names = list(dict.fromkeys(re.findall(r"\b[A-Z][a-z]{3,}\b", _quoted(prompt))))[:6]
+    names = list(dict.fromkeys(re.findall(r"\b[A-Z][a-z]{3,}\b", _enclosed(prompt))))[:6]
     return "\n".join(f"{a} | is mentioned with | {b}" for a, b in pairwise(names)) or "NONE"
 
 
 REPLIES = (
-    ("Score: 3", _judge),
-    ("Split an answer into the separate statements", _claims),
-    ("Decide for each statement whether", _support),
-    ("Rank the numbered passages", _ranking),
+    ("the word Score", _judge),
+    ("Split it into the separate statements", _claims),
+    ("Decide for each claim whether", _support),
+    ("Rank them by how much they help", _ranking),
     ("Reply with one whole number from 1 to 100", _evidence),
-    ("reply Insufficient. Reply with that one word", _sufficient),
+    ("Reply with one word: Sufficient", _sufficient),
     ("<probability>", _sampled),
     ("One wording a line", _questions),
     ("One question a line", _questions),
@@ -185,14 +182,14 @@ REPLIES = (
     ("rows of a table", lambda prompt: f"subject: {_topic(_question(prompt))} | value: {number(prompt, 100)}"),
     ("Write a passage of four to six sentences", _passage),
     ("Write a note of two to four sentences", _passage),
-    ("Write a heading of three to eight words", lambda prompt: f"About {_topic(_quoted(prompt), 4)}"[:70]),
+    ("Write a heading of three to eight words", lambda prompt: f"About {_topic(_enclosed(prompt), 4)}"[:70]),
     ("Verdict: revise", _review),
-    ("Rewrite a draft answer to a question", _answer),
-    ("Answer the question from the numbered passages", _answer),
+    ("Rewrite the draft as", _answer),
+    ("Answer the question from them", _answer),
     ("Answer this question from what you know", lambda _: '{"known": false, "answer": ""}'),
-    ("Does one of the numbered texts answer", lambda _: '{"text": 0, "words": ""}'),
+    ("Does one of them answer the", lambda _: '{"text": 0, "words": ""}'),
     ("Summarise", _summary),
-    ("Update a summary", _summary),
+    ("Update the summary", _summary),
     ("subject | relation | object", _relations),
 )
 """What marks a prompt, and who replies; the first that fits."""

@@ -91,7 +91,7 @@ def said(request: Request) -> str:
 
 
 def is_judging(request: Request) -> bool:
-    return "Reference answer:" in said(request)
+    return "<reference>" in said(request)
 
 
 # --- in this process -------------------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ class ModelDrafting:
                 extra = {"problem": problem} if raw is again else {}
                 text = view.run(raw, sample=sample, **inputs, **extra)
                 try:
-                    return task.parse(text)
+                    return task.read(text)
                 except ValueError as error:
                     problem = str(error)
         raise Unreadable(f"the replies cannot be read; the last: {problem} (it began {text[:60]!r})")

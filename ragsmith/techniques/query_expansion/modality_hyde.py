@@ -27,6 +27,7 @@ _NONE = re.compile(
     r"|no (?:\w+ )?(?:code|snippet|table|rows?)\b[^|\n]{0,60}\b(?:can|could|would|answers?)\b[^|]*",
     re.IGNORECASE,
 )
+_CELLS_WITHOUT_BARS = re.compile(r"[^|]*\w\s*[:,;]\s*\S[^|]*(?<![.!?:])\s*")  # not a sentence
 _BLOCK = re.compile(r"(?:```|~~~)[\w+#-]*[ \t]*\n(.*?)(?:\n[ \t]*(?:```|~~~)|\Z)", re.DOTALL)
 
 
@@ -47,9 +48,18 @@ def parse_code(reply: str) -> str:
 
 
 def parse_rows(reply: str) -> str:
-    """Parse rows like `parse_hypothesis`, without remarks around them."""
+    """Parse rows like `parse_hypothesis`, without remarks around them.
+
+    Raises:
+        ValueError: as for `parse_hypothesis`, or no line has the cells of a table.
+    """
     text = parse_hypothesis(reply, "table|rows?")
-    return "\n".join(line for line in text.splitlines() if "|" in line or "\t" in line) or text
+    rows = "\n".join(line for line in text.splitlines() if "|" in line or "\t" in line)
+    if any(map(str.isalnum, rows)):
+        return rows
+    if not all(map(_CELLS_WITHOUT_BARS.fullmatch, filter(str.strip, text.splitlines()))):
+        raise ValueError(f"the reply has no row of a table: {reply.strip()[:100]!r}")
+    return text
 
 
 # --- code ------------------------------------------------------------------------------------------------------------

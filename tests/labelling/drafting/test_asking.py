@@ -171,8 +171,8 @@ def test_an_answer_that_is_found_elsewhere_has_to_be_quoted(folder: Path, server
             prompt = body["messages"][-1]["content"]
             if '{"text": 0' not in prompt:
                 return completion(draft_reply(prompt))
-            first = next(line for line in prompt.splitlines() if line.startswith("> [1] "))
-            return completion(json.dumps({"text": 1, "words": words(first.removeprefix("> [1] "))}))
+            first = next(line for line in prompt.splitlines() if line.startswith("[1] "))
+            return completion(json.dumps({"text": 1, "words": words(first.removeprefix("[1] "))}))
 
         return answer
 

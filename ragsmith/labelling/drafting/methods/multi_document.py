@@ -9,20 +9,20 @@ from ragsmith.labelling.drafting.registry import drafting_method
 from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, DraftReply, items_in, list_of, text_of
 from ragsmith.types import Chunk
 
-PROMPT = f"""Write questions that take both of these texts, which are of different documents: each has a part of the
-answer, and neither has all of it.
+PROMPT = f"""{{>texts}}
 
 The texts are from {{title}}.
 {MATERIAL}
 
-{{>texts}}
+Write questions that take both of these texts, which are of different documents: each has a part of the answer, and
+neither has all of it.
 
 {WORDING}
 
 Reply with JSON and nothing else, in this form:
 {{"questions": [{{"question": "...", "answer": "...", "quotes": [{{"text": 1, "words": "..."}}, {{"text": 2, "words": "..."}}]}}]}}
 "words" are those of the text with that number that show a part of the answer, each a clause or a sentence, copied
-character by character without the ">"; both texts have to be quoted. If the texts allow no such question, reply
+character by character; both texts have to be quoted. If the texts allow no such question, reply
 {{"questions": []}}
 """  # noqa: E501  the form is one line, like a reply
 

@@ -12,12 +12,12 @@ from ragsmith.plugins import Count
 from ragsmith.text.words import words
 from ragsmith.types import Chunk, Modality
 
-FACTUAL = f"""Write questions about a fact that this text states: a time, an amount, a name, a condition, a reason.
+FACTUAL = f"""{{>text}}
 
 The text is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions about a fact that this text states: a time, an amount, a name, a condition, a reason.
 
 {WORDING}
 The answer is short: the fact itself, in a phrase or a sentence.
@@ -32,14 +32,13 @@ def factual(passage: Chunk, links: Links) -> Sequence[Chunk]:
     return (passage,)
 
 
-INTERPRETATION = f"""\
-Write questions that this text answers by what follows from it: somebody describes a situation of their
-own, or asks why or what if, and what the text states decides it.
+INTERPRETATION = f"""{{>text}}
 
 The text is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions that this text answers by what follows from it: somebody describes a situation of their
+own, or asks why or what if, and what the text states decides it.
 
 {WORDING}
 The answer says what follows and why, in one or two sentences; it adds nothing that the text does not support.
@@ -57,13 +56,13 @@ def interpretation(passage: Chunk, links: Links) -> Sequence[Chunk]:
 MIN_ANSWER_WORDS = 12
 """Minimum number of words of a long answer."""
 
-LONG_ANSWER = f"""Write questions whose answer takes several points of this text: how something is done, what has to be
-observed, what something consists of, how things compare.
+LONG_ANSWER = f"""{{>text}}
 
 The text is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions whose answer takes several points of this text: how something is done, what has to be
+observed, what something consists of, how things compare.
 
 {WORDING}
 The answer has two to five sentences and every point; "quotes" has the words for each point.
@@ -99,13 +98,13 @@ def long_answer(passage: Chunk, links: Links) -> Sequence[Chunk]:
     return (passage,)
 
 
-TABLE = f"""Write questions that this table answers: the value of one entry, or which of the rows has the most, the
-least, or a certain value.
+TABLE = f"""{{>text}}
 
 The table is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions that this table answers: the value of one entry, or which of the rows has the most, the
+least, or a certain value.
 
 {WORDING}
 The answer has the value with its unit. "quotes" has the whole line of each row that it takes.
@@ -120,13 +119,13 @@ def tables(passage: Chunk, links: Links) -> Sequence[Chunk]:
     return (passage,) if passage.modality is Modality.TABLE or links.material.has_table(passage) else ()
 
 
-CODE = f"""Write questions of somebody who uses or changes this code: what does the work, what it expects and returns,
-what happens with an odd input, which default it has.
+CODE = f"""{{>text}}
 
 The code is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions of somebody who uses or changes this code: what does the work, what it expects and returns,
+what happens with an odd input, which default it has.
 
 {WORDING}
 Ask for what the code does; name a function or a setting only if it has to be known to ask. "quotes" has whole lines.
@@ -143,13 +142,13 @@ def code(passage: Chunk, links: Links) -> Sequence[Chunk]:
 
 ANSWER = "The documents do not say."
 
-NEAR_MISS = f"""Write questions that a reader would expect this text to answer, and that it does not answer: they are on
-its subject and ask for a detail, a case or a number that is not in it.
+NEAR_MISS = f"""{{>text}}
 
 The text is from {{title}}.
 {MATERIAL}
 
-{{>text}}
+Write questions that a reader would expect this text to answer, and that it does not answer: they are on
+its subject and ask for a detail, a case or a number that is not in it.
 
 {WORDING}
 
