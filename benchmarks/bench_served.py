@@ -2,6 +2,7 @@
 
     python benchmarks/bench_served.py [--latency SECONDS] [--space SPACE]
     python benchmarks/bench_served.py --embedded
+    python benchmarks/bench_served.py --slots
 
 The server is `tests/support/fault_server.py` in a process of its own. The bound is 1.15 x (distinct calls x latency /
 32) plus the wall time of the same search on the embedded models, run first. ``--embedded`` counts the calls that the
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from commands import ragsmith
 from served_runs import asked, environment, serving
+from served_slots import print_throughput
 
 from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare_experiment
 from ragsmith.models.loading import ModelNames
@@ -38,7 +40,8 @@ def compare_with_waiting(latency: float, space: str) -> None:
         print(f"embedded       {embedded.wall:6.1f} s wall, {embedded.cpu:6.1f} s CPU", flush=True)
         log = folder / "requests.jsonl"
         with serving(log, latency) as url:
-            command = (*search, "--llm", "openai:tiny", "--base-url", url, "--cache", "served.sqlite")
+            model = ("--llm", "openai:tiny", "--base-url", url, "--in-flight", str(IN_FLIGHT))
+            command = (*search, *model, "--cache", "served.sqlite")
             served = ragsmith(*command, folder=folder, env=environment())
             assert served.code == 0, served.err
             requests = asked(log)
@@ -90,7 +93,11 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.2, help="seconds a call")
     parser.add_argument("--space", default="default", help="the space that is searched")
     parser.add_argument("--embedded", action="store_true", help="count calls of the embedded models")
+    parser.add_argument("--slots", action="store_true", help="print the throughput at servers with slots")
     given = parser.parse_args()
+    if given.slots:
+        print_throughput()
+        return
     if given.embedded:
         count_calls()
     else:

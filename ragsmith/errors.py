@@ -10,6 +10,7 @@ RagsmithError
 │   ├── RefusedContent      the provider refuses this prompt, also when it is repeated
 │   ├── Unreadable          no reply could be used
 │   ├── CutReply            the reply reached the limit on tokens before it ended
+│   ├── LoopingReply        the reply repeated itself until it reached the limit on tokens
 │   └── TooLong             the prompt is longer than the model reads
 ├── ModelUnavailable        a provider refuses the key or is down: the run stops; the same command resumes it
 ├── BudgetExhausted         a limit on spending is reached: the run pauses
@@ -96,6 +97,12 @@ class CutReply(ModelError):
     """The reply reached the limit on tokens before it ended."""
 
     kind = "cut"
+
+
+class LoopingReply(ModelError):
+    """The reply repeated a piece of text until it reached the limit on tokens; a larger one would not end it."""
+
+    kind = "looping"
 
 
 class TooLong(ModelError):

@@ -147,6 +147,13 @@ class RoleFlags:
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
+    requests_in_flight: Annotated[
+        int | None,
+        typer.Option("--in-flight", help="Requests in flight at the server of the --llm. [default: learned]"),
+    ] = None
+    deadline: Annotated[
+        float | None, typer.Option("--deadline", help="Seconds for a request to the --llm. [default: learned]")
+    ] = None
     cut_answers: Annotated[
         bool,
         typer.Option("--score-cut-answers", help="Also score answers that the token limit of the --llm cut off."),
@@ -175,10 +182,17 @@ class RoleFlags:
                 isinstance(from_file, ModelName) and from_file.name == name
             ):  # keep its options
                 models[role] = name
-        options = {"thinking_tokens": self.thinking_tokens, "cut_answers": self.cut_answers or None}
-        if options := {option: value for option, value in options.items() if value is not None}:
+        flags_by_option = {
+            "thinking_tokens": "--thinking-tokens",
+            "in_flight": "--in-flight",
+            "deadline": "--deadline",
+            "cut_answers": "--score-cut-answers",
+        }
+        values = (self.thinking_tokens, self.requests_in_flight, self.deadline, self.cut_answers or None)
+        given = zip(flags_by_option, values, strict=True)
+        if options := {option: value for option, value in given if value is not None}:
             if (llm := models.get("language_model")) is None:
-                flag = "--thinking-tokens" if "thinking_tokens" in options else "--score-cut-answers"
+                flag = flags_by_option[next(iter(options))]
                 raise UsageError(f"{flag} is an option of the chat model that generates answers: name it with --llm")
             models["language_model"] = (ModelName(llm) if isinstance(llm, str) else llm).with_options(**options)
         return models

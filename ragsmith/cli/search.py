@@ -299,10 +299,6 @@ def plan(
     latency: Annotated[
         float | None, typer.Option(help="Latency of a request in seconds. [default: as measured in the cache, or 1]")
     ] = None,
-    in_flight: Annotated[
-        int | None,
-        typer.Option(help="Number of requests that are answered concurrently. [default: all requests in flight]"),
-    ] = None,
     sample: Annotated[
         int | None,
         typer.Option(
@@ -319,7 +315,7 @@ def plan(
         **models.arguments(),
         prices=prices,
         latency=latency,
-        in_flight=in_flight,
+        in_flight=models.requests_in_flight,
         sample=sample,
         cache=cache,
     )

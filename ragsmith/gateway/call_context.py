@@ -171,7 +171,8 @@ class CallContext:
         missing = [key for key in text_of if key not in results_by_key]
 
         def compute_batch(batch: Sequence[str]) -> dict[str, V | ModelError]:
-            failed = self.failures.find_failed(kind, batch)
+            found = self.failures.find_failed(batch)
+            failed = {key: failure for key, failure in found.items() if failure.covers(kind, 0)}
             for failure in failed.values():
                 self.failures.count_known_failure(target, kind, failure)
             pending = [key for key in batch if key not in failed]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ragsmith.errors import CutReply, ModelError, RefusedContent, TooLong, Unreadable
+from ragsmith.errors import CutReply, LoopingReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.claims import BatchedStore
-from ragsmith.gateway.failures import FailedCall, RequestTarget
+from ragsmith.gateway.failures import FailedCall, RequestTarget, describe_limit
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, parse_problem
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
@@ -18,6 +18,7 @@ from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinki
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Usage, estimate_max_tokens
+from ragsmith.text.repetition import ends_in_loop
 
 T = TypeVar("T")
 
@@ -52,14 +53,24 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         failures = self.context.failures
 
         def request() -> Completion:
-            limited_task = f"{task.name} in {max_reply_tokens(model, task)} tokens"
+            cut_at = 0
+
+            def record_cut(limit: int) -> None:
+                nonlocal cut_at
+                cut_at = max(cut_at, limit)
+                cut = FailedCall.from_error(CutReply(f"{model.id}: a reply was truncated"), key, model.id, "")
+                failures.record_failures([replace(cut, task=describe_limit(task.name, cut_at), attempts=0)])
+
             with failures.attempt(target, task.name, key):
-                for failed in failures.find_failed(limited_task, [key]).values():
-                    failures.count_known_failure(target, task.name, failed)
-                    raise failed.error()
+                for failed in failures.find_failed([key]).values():
+                    if failed.covers(task.name, max_reply_tokens(model, task)):
+                        failures.count_known_failure(target, task.name, failed)
+                        raise failed.error()
+                    cut_at = failed.cut_at(task.name)
                 try:
-                    return self._request(model, task, prompt, sample)
+                    return self._request(model, task, prompt, sample, cut_at, record_cut)
                 except ModelError as error:
+                    limited_task = describe_limit(task.name, max(cut_at, max_reply_tokens(model, task)))
                     failures.record_failures([FailedCall.from_error(error, key, model.id, limited_task)])
                     raise
 
@@ -92,8 +103,19 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         self._count("language_model", asked=1)
         return self.memo.get((*identity, accept_cut), load_or_request)
 
-    def _request(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> Completion:
+    def _request(
+        self,
+        model: ChatModel,
+        task: Task[Any],
+        prompt: str,
+        sample: int,
+        cut_before: int,
+        on_cut: Callable[[int], None],
+    ) -> Completion:
         """Request a reply that ``task`` can parse; after an unreadable reply, repeat it with the parsing error.
+
+        ``cut_before`` is the limit at which an earlier reply to ``prompt`` was truncated, and ``on_cut`` is called with
+        the limit of each that is, before another request, so that a resumed run does not repeat it.
 
         Raises:
             Unreadable: the second reply is unreadable as well.
@@ -112,11 +134,13 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
                     usages.append(completion.usage)
                 total_usage += completion.usage
                 self._count("language_model", made=1)
+                if completion.cut_at and text == prompt:
+                    on_cut(limit)
                 return completion
 
-            return complete_within_limits(
-                model, task, text, send, accept_cut=task.usable_cut and accepts_cut_answers(model)
-            )
+            accept_cut = task.usable_cut and accepts_cut_answers(model)
+            before = cut_before if text == prompt else 0
+            return complete_within_limits(model, task, text, send, accept_cut=accept_cut, cut_before=before)
 
         reply = complete_until_parsed(task, prompt, complete)
         if isinstance(reply, str):
@@ -138,27 +162,40 @@ def _text_and_usage(completion: Completion) -> tuple[str, Usage]:
 # --- token limits ----------------------------------------------------------------------------------------------------
 
 MIN_EXTRA_THINKING_TOKENS = 4096
-"""Minimum number of thinking tokens that are added after a truncated reply: twice those of most models."""
+"""Minimum number of thinking tokens that are added after a truncated thought: twice those of most models."""
 MIN_LEARNT_THINKING_TOKENS = 256
 """Minimum number of thinking tokens that is learnt."""
+MAX_EXTENSION = 4
+"""Factor of the limit of a task after a reply that was truncated without thoughts, as the model writes much."""
 
 
 def complete_within_limits(
-    model: ChatModel, task: Task[Any], prompt: str, send: Callable[[int], Completion], *, accept_cut: bool = False
+    model: ChatModel,
+    task: Task[Any],
+    prompt: str,
+    send: Callable[[int], Completion],
+    *,
+    accept_cut: bool = False,
+    cut_before: int = 0,
 ) -> Completion:
     """Complete ``prompt`` by ``send``, which takes a token limit; a truncated reply is requested again once.
 
-    The second limit adds `MIN_EXTRA_THINKING_TOKENS` to that of the task, or twice the model's allowance for thinking
-    if that is more. If the reply is then complete, the model's allowance becomes twice the tokens beyond the task's
-    limit, rounded up to a power of two. If the server rejects prompt and allowance as too long, the request is sent
-    without the allowance. The reply has the cost of the second request only; the first is charged to the run, not to
-    a pipeline.
+    After a truncated thought, the second limit adds `MIN_EXTRA_THINKING_TOKENS` to that of the task, or twice the
+    model's allowance for thinking if that is more. If the reply is then complete, the model's allowance becomes twice
+    the tokens beyond the task's limit, rounded up to a power of two. A truncated text gets `MAX_EXTENSION` times the
+    task's limit, and the model learns nothing; one that ends in a loop is not requested again. If the server rejects
+    prompt and allowance as too long, the request is sent without the allowance. The first limit is skipped if an
+    earlier reply was truncated at it (``cut_before``). The reply has the cost of the second request only; the first is
+    charged to the run, not to a pipeline.
 
     Raises:
+        LoopingReply: a reply is truncated and ends in a loop.
         CutReply: the second reply is truncated as well, and has no text or ``accept_cut`` is False.
     """
     reply_limit = task.max_tokens
     limit = reply_limit + _fit_thinking_tokens(model, prompt, reply_limit, thinking_tokens(model))
+    if limit <= cut_before:
+        limit = _extend(model, task, prompt, thinks=thinking_tokens(model) > 0)
     try:
         reply = send(limit)
     except TooLong:
@@ -167,26 +204,31 @@ def complete_within_limits(
         limit = reply_limit  # the prompt may fit without tokens for thinking
         reply = send(limit)
     total_usage = reply.usage
+    _check_loop(model, task, reply, total_usage)
     is_model_limit = 0 < reply.cut_at < limit
+    thinks = thinking_tokens(model) > 0 or reply.thought_tokens > 0 or not reply.text.strip()
     if reply.cut_at and not is_model_limit:
-        allowance = _fit_thinking_tokens(model, prompt, reply_limit, max_reply_tokens(model, task) - reply_limit)
-        if reply_limit + allowance > limit:
+        extended = _extend(model, task, prompt, thinks=thinks)
+        if extended > limit:
             try:
-                reply = send(reply_limit + allowance)
+                reply = send(extended)
             except (RefusedContent, TooLong):
                 pass  # the model accepts no larger limit
             else:
                 total_usage += reply.usage
-                if not reply.cut_at:
-                    reported = reply.usage.output_tokens
+                _check_loop(model, task, reply, total_usage)
+                if thinks and not reply.cut_at:
+                    reported, allowance = reply.usage.output_tokens, extended - reply_limit
                     # above the first limit, even if the server does not count thoughts
                     _learn(model, max(reported, limit + 1) - reply_limit if reported else allowance, allowance)
     if reply.cut_at and not (accept_cut and reply.text.strip()):
-        remedy = "raise the token limit of the model" if is_model_limit else "give the model more thinking_tokens"
-        alternative = ", or score truncated answers (--score-cut-answers)" if task.usable_cut else ""
+        remedy = "raise the token limit of the model" if is_model_limit else "name a model that writes less"
+        remedy = "give the model more thinking_tokens" if thinks and not is_model_limit else remedy
+        alternative = ", give answers more tokens (--answer-tokens), or score truncated answers (--score-cut-answers)"
         raise CutReply(
             f"{model.id}: the reply to {task.name} was truncated at the limit of {reply.cut_at:,} tokens, "
-            f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}{alternative}",
+            f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}"
+            f"{alternative if task.usable_cut else ''}",
             calls=total_usage.calls,
             input_tokens=total_usage.input_tokens,
             output_tokens=total_usage.output_tokens,
@@ -194,9 +236,32 @@ def complete_within_limits(
     return reply
 
 
+def _check_loop(model: ChatModel, task: Task[Any], reply: Completion, total_usage: Usage) -> None:
+    if reply.cut_at and (reply.loops or ends_in_loop(reply.text)):
+        raise LoopingReply(
+            f"{model.id}: the reply to {task.name} repeats itself up to the limit of {reply.cut_at:,} tokens: "
+            "name another model, as more tokens do not end it",
+            calls=total_usage.calls,
+            input_tokens=total_usage.input_tokens,
+            output_tokens=total_usage.output_tokens,
+        )
+
+
 def max_reply_tokens(model: ChatModel, task: Task[Any]) -> int:
     """Return the maximum number of tokens of a reply with its thoughts, if the model's window permits it."""
-    return task.max_tokens + max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
+    return task.max_tokens + _max_allowance(model, task, thinks=thinking_tokens(model) > 0)
+
+
+def _max_allowance(model: ChatModel, task: Task[Any], *, thinks: bool) -> int:
+    if not thinks:
+        return (MAX_EXTENSION - 1) * task.max_tokens
+    return max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
+
+
+def _extend(model: ChatModel, task: Task[Any], prompt: str, *, thinks: bool) -> int:
+    """Return the limit after a truncated reply, as far as the model's window permits."""
+    allowance = _max_allowance(model, task, thinks=thinks)
+    return task.max_tokens + _fit_thinking_tokens(model, prompt, task.max_tokens, allowance)
 
 
 def _fit_thinking_tokens(model: ChatModel, prompt: str, reply_limit: int, requested: int) -> int:

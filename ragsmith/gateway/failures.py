@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
+from ragsmith.errors import CutReply, LoopingReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
 from ragsmith.models.registry import ROLE_LABELS
 from ragsmith.text.redaction import redacted
 
@@ -23,7 +23,9 @@ MAX_FAILED_REQUESTS = 20
 If half of all requests fail, this happens by chance in one run in a million; if 7 in 10 fail, in one in 1,250.
 """
 
-ERROR_CLASSES = {error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, TooLong)}
+ERROR_CLASSES = {
+    error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, LoopingReply, TooLong)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,28 @@ class FailedCall:
         names = ("attempts", "calls", "input_tokens", "output_tokens")
         return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
+    def covers(self, task: str, tokens: int) -> bool:
+        """Whether the request would fail again for ``task`` with at most ``tokens``.
+
+        A reply that is unreadable or truncated for one task may be usable for another task, or with a larger limit.
+        """
+        if self.kind == CutReply.kind:
+            return self.cut_at(task) >= tokens
+        return self.kind != Unreadable.kind or self.task == describe_limit(task, tokens)
+
+    def cut_at(self, task: str) -> int:
+        """Return the token limit at which a reply to ``task`` was truncated, or 0 if none was."""
+        name, _, limit = self.task.rpartition(" in ")
+        return int(limit.split()[0]) if self.kind == CutReply.kind and name == task else 0
+
     def error(self) -> ModelError:
         """Return the exception to raise."""
         return ERROR_CLASSES[self.kind](self.message)
+
+
+def describe_limit(task: str, tokens: int) -> str:
+    """Return the task of a failure, with the limit for which it holds; 0 is no limit."""
+    return f"{task} in {tokens} tokens" if tokens else task
 
 
 class FailureStore(Protocol):
@@ -114,21 +135,15 @@ class Failures:
         self._n_begun = 0
         self._lock = threading.Lock()
 
-    def find_failed(self, task: str, keys: Iterable[str]) -> dict[str, FailedCall]:
-        """Return the requests among ``keys`` that must not be sent, because they failed.
-
-        A reply that is unreadable or truncated for one task may be usable for another task, or with a larger limit.
-        """
+    def find_failed(self, keys: Iterable[str]) -> dict[str, FailedCall]:
+        """Return the failures of ``keys``, which are not repeated for what they cover (`FailedCall.covers`)."""
         requested = list(keys)
         failures = {key: self._new[key] for key in requested if key in self._new}
         others = [key for key in requested if key not in failures]
         if others and self._persistent and self._store is not None and not self._retry_failed:
             stored = self._store.failed_calls(others)
             failures |= {key: failed for key, failed in stored.items() if failed.kind != ModelError.kind}
-        task_specific = (Unreadable.kind, CutReply.kind)
-        return {
-            key: failed for key, failed in failures.items() if failed.kind not in task_specific or failed.task == task
-        }
+        return failures
 
     def record_failures(self, failed: Sequence[FailedCall]) -> None:
         """Record new failures."""

@@ -88,7 +88,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 def _parallel_seconds(seconds: Sequence[float], model: Any) -> float:
     """Return the seconds until the last reply, with as many requests in flight as ``model`` allows."""
     provider = getattr(model, "provider", None)
-    slots = len(seconds) if provider is None else min(len(seconds), provider.policy.in_flight)
+    slots = len(seconds) if provider is None else min(len(seconds), provider.policy.slots)
     free = [0.0] * slots  # the time when each slot is free
     for duration in seconds:
         heapreplace(free, free[0] + duration)

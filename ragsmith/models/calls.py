@@ -17,13 +17,15 @@ class Completion:
     """A reply of a chat model.
 
     ``cut_at`` is the token limit at which the reply was truncated, or 0 if it is complete; a truncated ``text`` may be
-    empty. ``thought_tokens`` is the number of output tokens used for thinking, if the server reports it.
+    empty. ``thought_tokens`` is the number of output tokens used for thinking, if the server reports it, and ``loops``
+    whether a truncated reply, with its thoughts, ends in a loop.
     """
 
     text: str
     usage: Usage
     cut_at: int = 0
     thought_tokens: int = 0
+    loops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def estimate_tokens(
     provider = getattr(model, "provider", None)
     found = TokenEstimate(
         latency or seconds or ASSUMED_LATENCY,
-        in_flight or (provider.policy if provider else Policy()).in_flight,
+        in_flight or (provider.policy if provider else Policy()).slots,
         characters,
         thinking,
         replies,

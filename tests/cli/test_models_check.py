@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -137,6 +138,9 @@ def test_a_task_that_is_not_done_is_named(ragsmith: Command, server: FaultServer
     assert len({request.digest for request in server.log}) == len(server.log)  # nothing is asked twice
 
 
+WORDS = ("so", "hm", "and", "then", "but", "the", "wait", "is", "it", "of")
+
+
 class Thinking:
     """Answers of a model that thinks 50 to 2,000 tokens before it says a word, shown in one of three ways."""
 
@@ -151,8 +155,9 @@ class Thinking:
         said = min(most, thoughts + len(text) // 4 + 1)
         is_cut = said == most
         text = "" if is_cut else text
-        shown = {"tags": {"content": f"<think>{'hmm ' * thoughts}{'' if is_cut else '</think>'}{text}"}}
-        shown["field"] = {"content": text, "reasoning_content": "hmm " * thoughts}
+        thought = " ".join(map(str, random.Random(prompt).choices(WORDS, k=thoughts)))
+        shown = {"tags": {"content": f"<think>{thought}{'' if is_cut else '</think>'}{text}"}}
+        shown["field"] = {"content": text, "reasoning_content": thought}
         message = {"role": "assistant", "content": text} | shown.get(self.way, {})
         reply = completion(None, message=message, finish_reason="length" if is_cut else "stop")
         self.tokens += 100 + said

@@ -79,7 +79,7 @@ def test_a_lasting_failure_is_asked_once_by_all_commands(store: Store, error: ty
             say(model, store, "odd things")
     assert len(model.asked) == 1
     [failed] = store.failed_calls(failed_keys(store)).values()
-    assert (failed.model, failed.task, failed.kind) == ("openai:picky", "say in 4608 tokens", error.kind)
+    assert (failed.model, failed.task, failed.kind) == ("openai:picky", "say in 2048 tokens", error.kind)
     assert (failed.attempts, failed.calls) == (1, 3)
 
 

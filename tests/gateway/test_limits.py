@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.errors import CutReply, RefusedContent, TooLong
+from ragsmith.errors import CutReply, LoopingReply, RefusedContent, TooLong
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.completions import MIN_EXTRA_THINKING_TOKENS, MIN_LEARNT_THINKING_TOKENS
+from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
@@ -43,7 +44,8 @@ class Thinker:
         written = min(max_tokens, self.thinks + 10)
         self.used += 5 + written
         cut_at = max_tokens if written < self.thinks + 10 else 0
-        return Completion(prompt[:4] if cut_at else prompt, Usage(1, 0, 0, 5, written, 0.0), cut_at)
+        usage = Usage(1, 0, 0, 5, written, 0.0)
+        return Completion(prompt[:4] if cut_at else prompt, usage, cut_at, min(written, self.thinks))
 
 
 def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learnt() -> None:
@@ -128,7 +130,9 @@ def test_thoughts_that_the_server_does_not_count_are_learned() -> None:
     class Silent(Thinker):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
             reply = super().complete(prompt, max_tokens=max_tokens, sample=sample)
-            return replace(reply, usage=Usage(1, 0, 0, 5, 10, 0.0))
+            return replace(
+                reply, text="" if reply.cut_at else reply.text, usage=Usage(1, 0, 0, 5, 10), thought_tokens=0
+            )
 
     model = Silent(700)
     view = Gateway().language_model(model, Meter())
@@ -175,3 +179,51 @@ def test_a_cut_answer_is_accepted_on_request_under_a_key_of_its_own(tmp_path: Pa
         taking = Thinker(10**6, cut_answers=True)
         assert Gateway(store).language_model(taking, Meter()).run(ANSWER, word="second") == "second"
         assert taking.limits == []  # a whole reply is one in either case
+
+
+class Writer:
+    """Writes ``text``, without thoughts, up to the limit, at a token for four characters."""
+
+    id = "chat:writer"
+
+    def __init__(self, text: str, fails_at: int = 0) -> None:
+        self.text, self.fails_at, self.limits = text, fails_at, list[int]()
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        self.limits.append(max_tokens)
+        if len(self.limits) == self.fails_at:
+            raise KeyboardInterrupt
+        text = self.text[: 4 * max_tokens]
+        return Completion(text, Usage(1, 0, 0, 5, max_tokens), 0 if text == self.text else max_tokens)
+
+
+def test_a_loop_fails_as_one_and_is_never_asked_for_again(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        model = Writer("The ferry sails at noon. " * 1000)
+        for _ in range(2):  # the second in another command
+            view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+            with pytest.raises(LoopingReply, match=r"the reply to answer repeats itself up to the limit of 64 tokens"):
+                view.run(ANSWER, word="first")
+        assert model.limits == [64]
+
+
+def test_a_text_that_was_cut_gets_four_times_its_limit_at_most() -> None:
+    words = " ".join(f"word{n * n}x{'abcdefg'[n % 7] * (n % 5)}" for n in range(2000))
+    model = Writer(words)
+    with pytest.raises(CutReply, match="name a model that writes less"):
+        Gateway().language_model(model, Meter()).run(SAY, word="first")
+    assert model.limits == [64, 256]
+    model = Writer(words[:1000])
+    assert Gateway().language_model(model, Meter()).run(SAY, word="first") == words[:1000]
+    assert model.limits == [64, 256]
+
+
+def test_a_limit_at_which_a_reply_was_cut_is_not_tried_again_after_an_interrupt(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        words = " ".join(f"word{n * n}x{'abcdefg'[n % 7] * (n % 5)}" for n in range(100))[:1000]
+        model = Writer(words, fails_at=2)
+        with pytest.raises(KeyboardInterrupt):
+            Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(SAY, word="first")
+        view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+        assert view.run(SAY, word="first") == words
+        assert model.limits == [64, 256, 256]

@@ -78,7 +78,7 @@ def test_models_at_one_server_with_one_key_share_a_provider(monkeypatch: pytest.
     assert models.judge.provider is not models.language_model.provider
     policy = models.embedder.provider.policy
     assert (policy.in_flight, policy.deadline, policy.attempts) == (3, 9.0, 5)
-    assert models.judge.provider.policy.in_flight == 32
+    assert models.judge.provider.policy.in_flight is None
 
 
 def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,14 +57,17 @@ class FaultServer:
 
     ``script`` holds the faults of the next requests (None is a good reply), ``always`` the one of all others.
     ``answer`` may take the place of the replies: it is given path and body, and returns what becomes JSON, or
-    bytes. ``wait`` is what a drawn 429 tells, in seconds; ``kinds`` are those that may be drawn.
+    bytes. ``slots`` requests are worked on at once, and ``tells_slots`` is whether ``/props`` says so. ``wait`` is
+    what a drawn 429 tells, in seconds; ``kinds`` are those that may be drawn.
     """
 
     def __init__(
         self,
         *,
         port: int = 0,
-        latency: float = 0.0,
+        latency: float | Callable[[Request], float] = 0.0,
+        slots: int = 0,
+        tells_slots: bool = False,
         faults: float = 0.0,
         seed: int = 0,
         wait: float = 0.2,
@@ -78,6 +81,7 @@ class FaultServer:
             wait,
             kinds,
         )
+        self._tells_slots, self._slots = slots if tells_slots else 0, asyncio.Semaphore(slots or 1 << 20)
         self.script: list[Fault | None] = []
         self.always: Fault | None = None
         self.answer: Callable[[str, Any], Any] | None = None
@@ -160,6 +164,9 @@ class FaultServer:
         method, path, _ = head[0].split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])}
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
+        if path == "/props":  # as of llama.cpp's server; free, so it is in no log
+            told = json.dumps({"total_slots": self._tells_slots}).encode()
+            return await sent.out(None, *((200, {}, told) if self._tells_slots else (404, {}, b"{}")))
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
@@ -179,7 +186,8 @@ class FaultServer:
 
     async def _reply(self, request: Request, sent: Sent) -> bool:
         fault = self._fault(request)
-        await asyncio.sleep(self.latency)
+        async with self._slots:  # first come, first served
+            await asyncio.sleep(self.latency(request) if callable(self.latency) else self.latency)
         key = next((request.headers[name] for name in KEY_HEADERS if name in request.headers), "")
         if self.answer is not None:
             good = self.answer(request.path, request.body)

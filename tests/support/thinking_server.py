@@ -8,6 +8,7 @@ a thought or of the answer. A token of it is four characters.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -89,7 +90,9 @@ class ThinkingServer(FaultServer):
     def _thought(
         self, prompt: str, thoughts: int, text: str, written: int, *, is_cut: bool, inside: bool
     ) -> dict[str, Any]:
-        thought = ("Score: 1\n[2] > [1] so" * (thoughts * CHARACTERS // 20 + 1))[: thoughts * CHARACTERS]
+        draw = random.Random(prompt)
+        words = ("".join(draw.choices("aeiounrst", k=8)) for _ in range(thoughts * CHARACTERS // 20 + 1))
+        thought = "".join(f"Score: 1\n[2] > [1] so {word} " for word in words)[: thoughts * CHARACTERS]
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self.mode == FIELD:
             message["reasoning_content"] = thought

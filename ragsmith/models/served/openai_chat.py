@@ -25,6 +25,7 @@ from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, NO_USAGE, Usage, estimate_max_tokens
 from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redact_known, redacted
+from ragsmith.text.repetition import ends_in_loop
 
 CUT_FINISH_REASONS = ("length", "max_tokens")
 """Finish reasons of a reply that reached the token limit; the second is that of gateways to other APIs."""
@@ -118,7 +119,8 @@ def _parse(request: CompletionRequest, reply: Any, seconds: float) -> ParsedRepl
     (n_prompt, n_completion), count_anomalies = _token_counts(request, reply.get("usage"), content + reasoning)
     n_thought = min(n_completion, _thought_tokens(reply.get("usage"), len(reasoning) + len(content) - len(text)))
     usage = Usage(1, 0, 0, n_prompt, n_completion, seconds)
-    completion = Completion(redact_known(text), usage, request.limit if is_truncated else 0, n_thought)
+    cut_at, loops = request.limit if is_truncated else 0, is_truncated and ends_in_loop(content or reasoning)
+    completion = Completion(redact_known(text), usage, cut_at, n_thought, loops)
     return ParsedReply(completion, anomalies | count_anomalies, ends_thoughts_alone(content))
 
 

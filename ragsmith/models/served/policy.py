@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from statistics import fmean
 
 from ragsmith.errors import ModelError, RefusedContent
 from ragsmith.models.usage import NO_USAGE, Usage
@@ -19,16 +21,22 @@ PROBE_USAGE = Usage(1, 0, 0, 32, 16)
 class Policy:
     """Limits of a provider; times are in seconds."""
 
-    in_flight: int = 32
-    """Attempts in flight, over all threads."""
+    in_flight: int | None = None
+    """Attempts in flight, over all threads; None learns the number, up to ``most_in_flight``."""
+    most_in_flight: int = 32
+    """Maximum of a learnt number of attempts in flight."""
     attempts: int = 5
     """Attempts per request, not counting those after which the provider requested a pause."""
     replies: int = 3
     """Unusable replies per request; fewer than ``attempts``, because at temperature 0 the next one is likely equal."""
     pauses: int = 20
     """Pauses per request that the provider may request."""
-    deadline: float = 45.0
-    """Total time of one attempt, up to the last byte of the reply."""
+    deadline: float | None = None
+    """Total time of one attempt, up to the last byte of the reply; None learns it."""
+    patience: float = 45.0
+    """Minimum of a learnt deadline, after which a server is asked for a sign of life."""
+    longest_deadline: float = 600.0
+    """Time for which a server that gives signs of life is waited for, or the learnt deadline if that is longer."""
     pause: float = 1.0
     """Pause before the second attempt, doubled before each further one up to ``longest_pause``."""
     longest_pause: float = 30.0
@@ -45,6 +53,11 @@ class Policy:
     """Total time of a probe."""
     cooldown: float = 30.0
     """Time without requests to a provider that is down, and without suspicion of one that answered a probe."""
+
+    @property
+    def slots(self) -> int:
+        """The maximum number of attempts in flight, which does not depend on what is learnt."""
+        return self.in_flight or self.most_in_flight
 
     def back_off(self, failed: int, draw: random.Random) -> float:
         """Return the pause after ``failed`` attempts: exponential, with jitter between 50% and 100%."""
@@ -98,21 +111,38 @@ class AccessRefused(AttemptFailed):
     """The provider refuses the key or the model, and therefore every request."""
 
 
+MIN_ROUND = 4
+"""Minimum number of replies on which a number of slots is compared with half of it."""
+MAX_REPLIES = 128
+"""Number of replies whose seconds are remembered for each number of slots, because the speed of a server changes."""
+MAX_SLOWDOWN = 1.5
+"""Maximum ratio of the seconds of a reply when the slots double: 1 while all requests are worked on, 2 if half of them
+wait."""
+
+
 class Limiter:
-    """Slots for attempts, and the end (``until``, of ``time.monotonic``) of the pause that the provider requested.
+    """Slots for attempts, and the end (``until``, of the event loop's clock) of the pause that the provider requested.
 
     As in TCP's congestion control (Jacobson 1988), each pause halves the number of slots; each success adds one, up to
     ``max_slots``. Otherwise all requests would be repeated at the end of a pause, and most would be refused until their
     attempts are exhausted. Not thread-safe.
+
+    If ``learning``, there is one slot until the first reply, and then the number doubles with each round of replies, as
+    in slow start, while replies do not slow down. As in TCP Vegas (Brakmo and Peterson 1995), slower replies are a sign
+    of a queue: by Little's law, the throughput of twice as many slots is the same if replies take twice as long. The
+    number is then halved, and the next trial comes after twice as many rounds.
     """
 
-    def __init__(self, max_slots: int) -> None:
+    def __init__(self, max_slots: int, *, learning: bool = False) -> None:
         self.until = 0.0
-        self.slots = max_slots
+        self.slots = 1 if learning else max_slots
+        self.learning = learning
         self._max_slots = max_slots
         self._surplus = 0  # slots that are removed when they become free
-        self._free = asyncio.Semaphore(max_slots)
+        self._free = asyncio.Semaphore(self.slots)
         self._last_halved = float("-inf")
+        self._seconds: dict[int, deque[float]] = {}  # of recent replies, by the number of occupied slots
+        self._n_round, self._rounds = 0, 1
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -123,11 +153,30 @@ class Limiter:
         finally:
             self._release()
 
-    def succeeded(self) -> None:
-        """Add a slot after a success."""
-        if self.slots < self._max_slots:
-            self.slots += 1
-            self._release()
+    def fix(self, slots: int) -> None:
+        """Set the number of slots that the server has, which is not learnt then."""
+        self.learning, self._max_slots = False, min(slots, self._max_slots)
+        self._resize(self._max_slots)
+
+    def succeeded(self, occupied: int = 0, seconds: float = 0.0) -> None:
+        """Add a slot after a success, or learn from a reply after ``seconds``, sent when ``occupied`` slots were."""
+        if not self.learning:
+            self._resize(min(self._max_slots, self.slots + 1))
+        elif occupied == self.slots:  # else the requests were fewer, and their seconds say nothing about the slots
+            self._seconds.setdefault(occupied, deque(maxlen=MAX_REPLIES)).append(seconds)
+            self._n_round += 1
+            if self._n_round >= (max(occupied, MIN_ROUND) * self._rounds if occupied > 1 else 1):
+                self._end_round()
+
+    def _end_round(self) -> None:
+        self._n_round = 0
+        half, replies = self._seconds.get(self.slots // 2, ()), self._seconds[self.slots]
+        if len(half) >= MIN_ROUND and fmean(replies) > MAX_SLOWDOWN * fmean(half):
+            replies.clear()
+            self._rounds *= 2
+            self._resize(self.slots // 2)
+        else:
+            self._resize(min(self._max_slots, 2 * self.slots))
 
     def pause_for(self, seconds: float, *, sent: float, now: float) -> None:
         """Pause for ``seconds`` from ``now``, unless a longer pause is under way, after an attempt sent at ``sent``.
@@ -137,9 +186,13 @@ class Limiter:
         self.until = max(self.until, now + seconds)
         if sent > self._last_halved:
             self._last_halved = now
-            slots = max(1, self.slots // 2)
-            self._surplus += self.slots - slots
-            self.slots = slots
+            self._resize(max(1, self.slots // 2))
+
+    def _resize(self, slots: int) -> None:
+        self._surplus += max(0, self.slots - slots)
+        added, self.slots = max(0, slots - self.slots), slots
+        for _ in range(added):
+            self._release()
 
     def remaining(self, now: float) -> float:
         """Return the seconds left of the pause."""

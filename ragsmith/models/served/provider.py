@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
+import re
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
 from ragsmith.models.served.http.background import BACKGROUND_LOOP
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
+
+SLACK = 4.0
+"""Ratio of a learnt deadline to the seconds of the slowest reply: twice for slots that double, and twice for replies
+that are longer than those before."""
+_VERSION = re.compile(r"/v\d+$")
+_TOTAL_SLOTS = re.compile(rb'"total_slots"\s*:\s*([1-9]\d{0,5})\b')
 
 JITTER_SHARE = 0.1
 """Share of a pause, at most 1 s, over which waiting requests are spread, as together they would be refused."""
@@ -64,7 +72,11 @@ class Provider:
         self.on_attempt: Callable[[], None] = lambda: None
         self.on_billable_failure: Callable[[Usage], None] = lambda _: None
         self._jitter = random.Random()  # not seeded: no result depends on it, and processes must differ
-        self._limiter = Limiter(self.policy.in_flight)
+        self._address = name.rstrip("/")
+        self._is_private = is_private(name)
+        self._limiter = Limiter(self.policy.slots, learning=self._is_private and self.policy.in_flight is None)
+        self._slots_asked = False
+        self._slowest = 0.0  # seconds of the slowest reply
         self._breaker = CircuitBreaker(self.policy)
         self._probe_lock = asyncio.Lock()
         self._down = asyncio.Event()
@@ -177,7 +189,7 @@ class Provider:
         message = f"{what}: {problem} (attempts: {n_attempts})"
         if unusable and unusable >= min(policy.replies, failed):
             raise failure(Unreadable, message)
-        self._breaker.record_failed_request(time.monotonic())
+        self._breaker.record_failed_request(_now())
         await self._probe_if_suspected(probe)
         self._check(what, problem)
         raise failure(ModelError, message)
@@ -188,6 +200,8 @@ class Provider:
         """Make one attempt when a slot is free and the provider is ready."""
         async with self._limiter.slot():
             await self._ready(what, problem)
+            if self._limiter.learning and not self._slots_asked:
+                await self._ask_for_slots()
             self.on_attempt()
             activity = self._activity
             self._activity = replace(
@@ -196,9 +210,9 @@ class Provider:
                 retries=activity.retries + retry,
                 in_flight=activity.in_flight + 1,
             )
-            sent = time.monotonic()
+            sent, occupied = _now(), self._activity.in_flight
             try:
-                result = await _run_with_timeout(self.policy.deadline, attempt)
+                result = await self._run(attempt)
             except AttemptFailed as failed_attempt:
                 self._record_failure(request, sent, failed_attempt)
                 if failed_attempt.usage is not None:
@@ -206,13 +220,71 @@ class Provider:
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
-        self._breaker.record_answer(time.monotonic())
-        self._limiter.succeeded()
+        now = _now()
+        self._slowest = max(self._slowest, now - sent)
+        self._breaker.record_answer(now)
+        self._limiter.succeeded(occupied, now - sent)
         self._down.clear()
         return result
 
+    async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Make an attempt within the deadline.
+
+        A learnt one is `SLACK` times the seconds of the slowest reply. After it, a server that still answers other
+        requests is busy, so it is waited for; repeating the request would only lengthen its queue. When this returns,
+        the connection of an abandoned attempt is closed, which ends the work of most servers on it.
+        """
+        if self.policy.deadline is not None:
+            return await self._run_with_timeout(self.policy.deadline, attempt)
+        deadline = max(self.policy.patience, SLACK * self._slowest)
+        task = asyncio.ensure_future(attempt())
+        waited = 0.0
+        try:
+            while not (await asyncio.wait([task], timeout=deadline))[0]:
+                waited += deadline
+                if waited >= self.policy.longest_deadline or await self._get(f"{self._address}/models") is None:
+                    raise self._late(waited)
+            return task.result()
+        finally:
+            if task.cancel():
+                await asyncio.wait([task])
+
+    async def _run_with_timeout(self, seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await attempt()
+        except TimeoutError:
+            pass
+        raise self._late(seconds)
+
+    def _late(self, seconds: float) -> TransientFailure:
+        seen = f"replies took up to {self._slowest:.3g} s" if self._slowest else "none came before"
+        return TransientFailure(
+            f"no complete reply within {seconds:g} s with {self._activity.in_flight} in flight, {seen}: set a longer "
+            "--deadline, or fewer --in-flight",
+            kind="no reply in time",
+            usage=NO_USAGE,
+        )
+
+    async def _get(self, url: str) -> bytes | None:
+        """Return the body of a page of the server, b"" if it refuses it, or None if it does not answer."""
+        try:
+            response = await self._run_with_timeout(self.policy.probe_deadline, lambda: self.http.get(url))
+        except TransientFailure:
+            return None
+        except AttemptFailed:
+            return b""
+        return bytes(response.content)
+
+    async def _ask_for_slots(self) -> None:
+        """Ask a server for its number of slots, which llama.cpp's tells."""
+        self._slots_asked = True
+        body = await self._get(f"{_VERSION.sub('', self._address)}/props")
+        if found := _TOTAL_SLOTS.search(body or b""):
+            self._limiter.fix(int(found[1]))
+
     def _record_failure(self, request: object, sent: float, failed_attempt: AttemptFailed) -> None:
-        now = time.monotonic()
+        now = _now()
         if not (kind := _get_outage_kind(failed_attempt)):
             self._breaker.record_answer(now)
             return
@@ -229,7 +301,7 @@ class Provider:
         async with self._probe_lock:
             if why := self._breaker.suspicion:
                 failed_attempt = await self._probe(probe)
-                now = time.monotonic()
+                now = _now()
                 if not failed_attempt:
                     self._breaker.clear_suspicion(now)
                     return
@@ -242,13 +314,13 @@ class Provider:
 
         During a pause requested by the provider no probe is sent, and the kind of the last failure is returned.
         """
-        if probe is None or self._limiter.remaining(time.monotonic()):
+        if probe is None or self._limiter.remaining(_now()):
             return self._breaker.kind
         self.on_billable_failure(PROBE_USAGE)
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
-            await _run_with_timeout(self.policy.probe_deadline, probe)
+            await self._run_with_timeout(self.policy.probe_deadline, probe)
         except AttemptFailed as failed_attempt:
             return _get_outage_kind(failed_attempt)
         return ""
@@ -260,7 +332,7 @@ class Provider:
             ModelUnavailable: the provider is down, or the pause is too long.
         """
         self._check(what, problem)
-        while left := self._limiter.remaining(time.monotonic()):
+        while left := self._limiter.remaining(_now()):
             if left > self.policy.longest_wait:
                 raise ModelUnavailable(
                     f"{what}: {self.name} asks to wait for {left:.0f} s: run the same command again after that"
@@ -282,7 +354,7 @@ class Provider:
         """Raise `ModelUnavailable` if the provider is down or closed."""
         if self._closed:
             raise self._closed_error(what)
-        if why := self._breaker.open_reason(time.monotonic()):
+        if why := self._breaker.open_reason(_now()):
             self._down.set()
             last = f"{problem}; " if problem else ""
             raise ModelUnavailable(f"{what}: {last}{self.name} seems to be down ({why}): run the same command later")
@@ -292,13 +364,18 @@ class Provider:
         return ModelUnavailable(f"{what}: the connection to {self.name} was closed")
 
 
-async def _run_with_timeout(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
+def _now() -> float:
+    """Return the time of the running loop's clock, by default that of ``time.monotonic``."""
+    return asyncio.get_running_loop().time()
+
+
+def is_private(url: str) -> bool:
+    """Whether a server is on this machine or in a private network, by its address or name."""
     try:
-        async with asyncio.timeout(seconds):
-            return await attempt()
-    except TimeoutError:
-        pass
-    raise TransientFailure(f"no complete reply within {seconds:g} s", kind="no reply in time", usage=NO_USAGE)
+        host = urlsplit(url).hostname or ""
+        return ip_address(host).is_private
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".local", ".localhost", ".internal")))
 
 
 def _get_outage_kind(failed_attempt: AttemptFailed) -> str:

@@ -20,7 +20,7 @@ from ragsmith.models.served.policy import Policy, TransientFailure
 from ragsmith.models.unit_vectors import UnitVectors
 
 KEY = "sk-very-secret-0123456789"
-QUICK = Policy(attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
+QUICK = Policy(in_flight=32, attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
 TEXTS = ["the ferry", "an eel", "the copper roof", "the yellow flag", "a net"]
 
 

@@ -1,0 +1,35 @@
+"""Texts that end in a loop: a piece that is repeated up to the end, as models write at temperature 0."""
+
+from __future__ import annotations
+
+import re
+
+TAIL = 4000
+"""Characters at the end of a text that are searched for a loop."""
+MIN_REPETITIONS = 4
+"""Minimum number of repetitions of a piece: lists and tables repeat the beginning of a line, but no whole lines."""
+MIN_LOOP = 240
+"""Minimum number of characters of a loop, which is more than a rule of a table or a row of dots."""
+_NUMBER = re.compile(r"\d+")
+
+
+def ends_in_loop(text: str) -> bool:
+    """Whether ``text`` ends with `MIN_REPETITIONS` equal pieces of `MIN_LOOP` characters in total, or more.
+
+    The last piece may be truncated. Numbers are equal, as a loop may count. The pieces are found by the prefix function
+    of the reversed text (Knuth, Morris and Pratt 1977), which gives the period of each of its prefixes.
+
+    >>> ends_in_loop("The ferry sails at noon. " * 20 + "The fer"), ends_in_loop("The ferry sails at noon.")
+    (True, False)
+    """
+    end = _NUMBER.sub("0", text[-TAIL:])[::-1].strip()
+    borders = [0] * len(end)
+    border = 0
+    for i in range(1, len(end)):
+        while border and end[i] != end[border]:
+            border = borders[border - 1]
+        border += end[i] == end[border]
+        borders[i] = border
+        if i + 1 >= MIN_LOOP and MIN_REPETITIONS * (i + 1 - border) <= i + 1:
+            return True
+    return False
