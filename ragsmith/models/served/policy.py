@@ -34,9 +34,10 @@ class Policy:
     deadline: float | None = None
     """Total time of one attempt, up to the last byte of the reply; None learns it."""
     patience: float = 45.0
-    """Minimum of a learnt deadline, after which a server is asked for a sign of life."""
+    """Minimum of a learnt deadline, and the time after which a private server is again asked for a sign of life."""
     longest_deadline: float = 600.0
-    """Time for which a server that gives signs of life is waited for, or the learnt deadline if that is longer."""
+    """Maximum of a learnt deadline, and its minimum for a private server that gives signs of life; an attempt that took
+    as long is not repeated."""
     pause: float = 1.0
     """Pause before the second attempt, doubled before each further one up to ``longest_pause``."""
     longest_pause: float = 30.0
@@ -82,11 +83,21 @@ class AttemptFailed(Exception):
 class TransientFailure(AttemptFailed):
     """A temporary failure, which is retried, after ``wait`` seconds if the provider requested a pause.
 
-    ``kind`` is the kind of failure, such as ``HTTP 503``, if ``problem`` is more specific.
+    ``kind`` is the kind of failure, such as ``HTTP 503``, if ``problem`` is more specific. If ``final``, the attempt
+    took so long that the request is not repeated.
     """
 
-    def __init__(self, problem: str, wait: float | None = None, *, kind: str = "", usage: Usage | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        wait: float | None = None,
+        *,
+        kind: str = "",
+        usage: Usage | None = None,
+        final: bool = False,
+    ) -> None:
         super().__init__(problem)
+        self.final = final
         self.wait = wait
         self.kind = kind or problem
         self.usage = usage

@@ -174,6 +174,7 @@ class Provider:
             except TransientFailure as failed_attempt:
                 problem, wait = redacted(failed_attempt.problem), failed_attempt.wait
                 unusable += isinstance(failed_attempt, UnusableReply)
+                failed += policy.attempts * failed_attempt.final
                 failed_usage += failed_attempt.usage or NO_USAGE
             except RequestRejected as failed_attempt:
                 n_attempts += 1
@@ -230,20 +231,25 @@ class Provider:
     async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Make an attempt within the deadline.
 
-        A learnt one is `SLACK` times the seconds of the slowest reply. After it, a server that still answers other
-        requests is busy, so it is waited for; repeating the request would only lengthen its queue. When this returns,
-        the connection of an abandoned attempt is closed, which ends the work of most servers on it.
+        A learnt one is `SLACK` times the seconds of the slowest reply. A private server that still answers other
+        requests is busy, so it is waited for; repeating the request would only lengthen its queue. For a public one,
+        whose front answers even if a request is lost, that is no sign. When this returns, the connection of an
+        abandoned attempt is closed, which ends the work of most servers on it.
         """
-        if self.policy.deadline is not None:
-            return await self._run_with_timeout(self.policy.deadline, attempt)
-        deadline = max(self.policy.patience, SLACK * self._slowest)
+        policy = self.policy
+        if policy.deadline is not None:
+            return await self._run_with_timeout(policy.deadline, attempt)
+        longest = policy.longest_deadline
+        deadline = max(policy.patience, SLACK * min(self._slowest, longest))
+        deadline = max(deadline, longest) if self._is_private else min(deadline, longest)
         task = asyncio.ensure_future(attempt())
         waited = 0.0
         try:
-            while not (await asyncio.wait([task], timeout=deadline))[0]:
-                waited += deadline
-                if waited >= self.policy.longest_deadline or await self._get(f"{self._address}/models") is None:
-                    raise self._late(waited)
+            while not (await asyncio.wait([task], timeout=min(policy.patience, deadline - waited)))[0]:
+                waited = min(deadline, waited + policy.patience)
+                late = waited >= deadline or (self._is_private and await self._get(f"{self._address}/models") is None)
+                if late and not task.done():  # the reply may have come during the request for a sign of life
+                    raise self._late(waited, final=waited >= max(deadline, longest))
             return task.result()
         finally:
             if task.cancel():
@@ -257,13 +263,14 @@ class Provider:
             pass
         raise self._late(seconds)
 
-    def _late(self, seconds: float) -> TransientFailure:
+    def _late(self, seconds: float, *, final: bool = False) -> TransientFailure:
         seen = f"replies took up to {self._slowest:.3g} s" if self._slowest else "none came before"
         return TransientFailure(
             f"no complete reply within {seconds:g} s with {self._activity.in_flight} in flight, {seen}: set a longer "
-            "--deadline, or fewer --in-flight",
+            "`deadline` or a smaller `in_flight` of the model (for the --llm: --deadline, --in-flight)",
             kind="no reply in time",
             usage=NO_USAGE,
+            final=final,
         )
 
     async def _get(self, url: str) -> bytes | None:
@@ -371,6 +378,7 @@ def _now() -> float:
 
 def is_private(url: str) -> bool:
     """Whether a server is on this machine or in a private network, by its address or name."""
+    host = ""
     try:
         host = urlsplit(url).hostname or ""
         return ip_address(host).is_private

@@ -17,6 +17,19 @@ from ragsmith.models.served.policy import Limiter, Policy
 from ragsmith.models.served.provider import Provider, is_private
 
 
+class WatchedProvider(Provider):
+    """A provider of a server that is alive; ``asked`` holds the times at which it was asked for a sign of that."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.asked: list[float] = []
+
+    async def _get(self, url: str) -> bytes | None:
+        if url.endswith("/models"):
+            self.asked.append(asyncio.get_running_loop().time())
+        return b""
+
+
 @pytest.mark.parametrize("slots", [1, 2, 8])
 @pytest.mark.parametrize(("least", "most"), [(5.0, 5.0), (120.0, 120.0), (5.0, 120.0)])
 def test_all_slots_are_used_and_nothing_is_asked_twice(slots: int, least: float, most: float) -> None:
@@ -51,13 +64,60 @@ def test_a_server_that_gives_no_sign_of_life_is_not_waited_for() -> None:
     async def story() -> float:
         server, provider = SlottedServer(1, 9000.0, 9000.0), Dead()
         with pytest.raises(
-            ModelError, match=r"within 45 s with 1 in flight, none came before: set a longer --deadline"
+            ModelError,
+            match=r"within 45 s with 1 in flight, none came before: set a longer `deadline` or a smaller `in_flight` of "
+            r"the model \(for the --llm: --deadline, --in-flight\) \(attempts: 5\)",
         ):
             await provider.send_async(server.reply, "m")
         assert server.left == provider.activity.attempts == 5
         return asyncio.get_running_loop().time()
 
     assert run_virtually(story()) < 5 * 45 + 60
+
+
+@pytest.mark.parametrize(("replies", "limit"), [((), 600), ((20,), 600), ((500,), 2000), ((500, 1000), 2400)])
+def test_a_private_server_that_lives_is_asked_at_intervals_and_waited_for_once(
+    replies: tuple[int, ...], limit: int
+) -> None:
+    async def story() -> list[float]:
+        provider, server = WatchedProvider("http://127.0.0.1:1/v1"), SlottedServer(1, 9000.0, 9000.0)
+        for seconds in replies:
+            await provider.send_async(SlottedServer(1, seconds, seconds).reply, "m")
+        provider.asked.clear()
+        with pytest.raises(ModelError, match=rf"no complete reply within {limit} s .* \(attempts: 1\)$"):
+            await provider.send_async(server.reply, "m")
+        assert server.left == 1
+        assert asyncio.get_running_loop().time() == pytest.approx(sum(replies) + limit)
+        return provider.asked
+
+    assert run_virtually(story()) == pytest.approx([sum(replies) + late for late in range(45, limit, 45)])
+
+
+def test_a_public_server_is_not_waited_for_because_its_front_answers() -> None:
+    async def story() -> None:
+        provider, server = WatchedProvider("https://api.example.com/v1"), SlottedServer(1, 9000.0, 9000.0)
+        with pytest.raises(ModelError, match=r"no complete reply within 45 s .* \(attempts: 5\)$"):
+            await provider.send_async(server.reply, "m")
+        await provider.send_async(SlottedServer(1, 40.0, 40.0).reply, "m")
+        with pytest.raises(ModelError, match=r"no complete reply within 160 s .* \(attempts: 5\)$"):
+            await provider.send_async(server.reply, "m")
+        assert (provider.asked, server.left) == ([], 10)
+
+    run_virtually(story())
+
+
+def test_a_reply_that_comes_while_a_server_gives_no_sign_of_life_is_kept() -> None:
+    class Busy(VirtualProvider):
+        async def _get(self, url: str) -> bytes | None:
+            await asyncio.sleep(5.0)
+            return None
+
+    async def story() -> int:
+        provider = Busy()
+        assert await provider.send_async(SlottedServer(1, 47.0, 47.0).reply, "m") == "done"
+        return provider.activity.attempts
+
+    assert run_virtually(story()) == 1
 
 
 def test_a_deadline_that_is_set_holds_although_the_server_lives() -> None:
@@ -97,6 +157,7 @@ def test_replies_to_fewer_requests_say_nothing_about_slots() -> None:
         ("http://gpu.local/v1", True),
         ("https://api.openai.com/v1", False),
         ("https://8.8.8.8/v1", False),
+        ("http://[::1/v1", False),
     ],
 )
 def test_private_addresses_are_known(url: str, private: bool) -> None:
