@@ -153,7 +153,8 @@ class Limiter:
         self._free = asyncio.Semaphore(self.slots)
         self._last_halved = float("-inf")
         self._seconds: dict[int, deque[float]] = {}  # of recent replies, by the number of occupied slots
-        self._n_round, self._rounds = 0, 1
+        self._n_round = 0
+        self._rounds: dict[int, int] = {}  # before the next trial of twice as many slots, if the last one failed
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -176,7 +177,7 @@ class Limiter:
         elif occupied == self.slots:  # else the requests were fewer, and their seconds say nothing about the slots
             self._seconds.setdefault(occupied, deque(maxlen=MAX_REPLIES)).append(seconds)
             self._n_round += 1
-            if self._n_round >= (max(occupied, MIN_ROUND) * self._rounds if occupied > 1 else 1):
+            if self._n_round >= (max(occupied, MIN_ROUND) * self._rounds.get(occupied, 1) if occupied > 1 else 1):
                 self._end_round()
 
     def _end_round(self) -> None:
@@ -184,9 +185,10 @@ class Limiter:
         half, replies = self._seconds.get(self.slots // 2, ()), self._seconds[self.slots]
         if len(half) >= MIN_ROUND and fmean(replies) > MAX_SLOWDOWN * fmean(half):
             replies.clear()
-            self._rounds *= 2
+            self._rounds[self.slots // 2] = 2 * self._rounds.get(self.slots // 2, 1)
             self._resize(self.slots // 2)
         else:
+            self._rounds.pop(self.slots // 2, None)
             self._resize(min(self._max_slots, 2 * self.slots))
 
     def pause_for(self, seconds: float, *, sent: float, now: float) -> None:

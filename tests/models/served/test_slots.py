@@ -65,8 +65,8 @@ def test_a_server_that_gives_no_sign_of_life_is_not_waited_for() -> None:
         server, provider = SlottedServer(1, 9000.0, 9000.0), Dead()
         with pytest.raises(
             ModelError,
-            match=r"within 45 s with 1 in flight, none came before: set a longer `deadline` or a smaller `in_flight` of "
-            r"the model \(for the --llm: --deadline, --in-flight\) \(attempts: 5\)",
+            match=r"within 45 s with 1 in flight, none came before: set a longer `deadline` or a smaller `in_flight` "
+            r"of the model \(for the --llm: --deadline, --in-flight\) \(attempts: 5\)",
         ):
             await provider.send_async(server.reply, "m")
         assert server.left == provider.activity.attempts == 5
@@ -136,6 +136,22 @@ def test_slots_that_a_server_takes_away_are_given_up() -> None:
     for _ in range(500):  # four of the eight are gone
         limiter.succeeded(limiter.slots, 10.0 * max(1.0, limiter.slots / 4))
     assert limiter.slots in (4, 8)
+
+
+def test_a_growth_that_held_ends_the_wait_for_the_next_one() -> None:
+    def count_replies(limiter: Limiter, slots: int) -> int:
+        for n in range(10_000):
+            if limiter.slots == slots:
+                return n
+            limiter.succeeded(limiter.slots, 10.0)
+        raise AssertionError(limiter.slots)
+
+    limiter = Limiter(32, learning=True)
+    count_replies(limiter, 4)
+    for _ in range(1000):  # four slots are busy with other work for a while
+        limiter.succeeded(limiter.slots, 10.0 * max(1.0, limiter.slots / 4))
+    count_replies(limiter, 8)
+    assert count_replies(limiter, 32) == 8 + 16
 
 
 def test_replies_to_fewer_requests_say_nothing_about_slots() -> None:
