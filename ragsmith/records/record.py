@@ -132,8 +132,10 @@ class RunSettings:
         for name, share in (("max_risk", self.max_risk), ("confidence", self.confidence)):
             if share is not None and not 0 < share < 1:
                 raise WrongOption(name, f"is {share}: give a share above 0 and below 1")
-        if self.rankings_first and not (self.fitness.is_additive and not self.fitness.ranking_only):
-            raise WrongOption("rankings_first", "needs a fitness that weighs R and G: leave it out with another")
+        if self.rankings_first and (
+            self.is_multiobjective or self.fitness.ranking_only or not self.fitness.is_additive
+        ):
+            raise WrongOption("rankings_first", "needs a fitness that weighs R and G, and no further objectives")
         if self.max_risk is not None and self.fitness.ranking_only:
             raise WrongOption("max_risk", f"limits wrong answers, and --objective {RETRIEVAL} generates none: drop one")
         self._check_objectives()

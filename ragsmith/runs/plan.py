@@ -38,7 +38,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, load_record
-from ragsmith.runs.rankings import count_answered, resolve_rankings_first
+from ragsmith.runs.rankings import count_pipelines, resolve_rankings_first
 from ragsmith.runs.run import Execution, Run
 from ragsmith.runs.stub_models import (
     SCORE_PASSAGES,
@@ -320,8 +320,9 @@ def estimate_pipeline_count(space: Space, settings: RunSettings) -> int:
 def _max_proposals(space: Space, settings: RunSettings) -> int:
     """Return the maximum number of pipelines that the strategy proposes."""
     unless_given = space.feasible_size if settings.strategy_name == "exhaustive" else settings.genetic.evaluations
-    most = min(space.feasible_size, settings.max_evaluations or unless_given)
-    return count_answered(most) if settings.rankings_first else most
+    if settings.rankings_first:
+        unless_given = count_pipelines(settings)[1]
+    return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 
 def _draw_samples(setup: Experiment, sample: int, simulations: int) -> list[list[Example]]:

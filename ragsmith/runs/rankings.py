@@ -32,9 +32,11 @@ ANSWERED_SHARE = 0.2
 """Pipelines that are answered, as a share of the rankings that are searched."""
 
 
-def count_answered(rankings: int) -> int:
-    """Return the maximum number of pipelines that are answered after a search of so many rankings."""
-    return max(1, round(ANSWERED_SHARE * rankings))
+def count_pipelines(settings: RunSettings) -> tuple[int, int]:
+    """Return the maximum numbers of rankings that are searched, and of pipelines that are answered after them."""
+    if settings.max_evaluations is not None:
+        return round(settings.max_evaluations / ANSWERED_SHARE), settings.max_evaluations
+    return settings.genetic.evaluations, round(ANSWERED_SHARE * settings.genetic.evaluations)
 
 
 def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSettings:
@@ -43,7 +45,7 @@ def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSetti
     Presets without races, several objectives, a fitness that is no sum of R and G, and strategies other than the
     default one search whole pipelines.
     """
-    model, fitness = setup.loaded_models.technique_model, settings.fitness
+    model, fitness = setup.loaded_models.language_model, settings.fitness
     whole = settings.racing is None or settings.is_multiobjective or settings.strategy_name != "genetic"
     if settings.rankings_first is not None or whole or fitness.ranking_only or not fitness.is_additive:
         return settings
@@ -56,15 +58,15 @@ def build_answer_search(context: RunContext, prior: Prior | None) -> PricedSearc
     settings, space = context.settings, context.space
     knowledge = read_effects()
     chunks = len(context.setup.corpus.chunks) / len(context.setup.split.search)
-    limit = settings.max_evaluations or settings.genetic.evaluations
+    rankings, answered = count_pipelines(settings)
     return PricedSearch(
         space.sizes,
-        _search_rankings(context, limit),
+        _search_rankings(context, rankings) or [next(space.genomes())],
         lambda genome: _estimate_calls(space.candidate(genome), knowledge, chunks),
         seed=settings.seed,
         prior=prior.predict_genomes if prior else None,
         feasible=space.is_feasible,
-        max_evaluations=count_answered(limit),
+        max_evaluations=answered,
     )
 
 
@@ -82,7 +84,7 @@ def _estimate_calls(candidate: Candidate, knowledge: Knowledge, chunks: float) -
 
 def _list_costly_tools(setup: Experiment) -> frozenset[str]:
     """Return the kinds of tools that cost money or time; the entity graph is made by the language model."""
-    costly = list_costly_tools(setup.loaded_models)
+    costly = frozenset[str]().union(*(list_costly_tools(variant.loaded_models) for variant in setup.variants))
     return costly | {"entity_graph"} if "language_model" in costly else costly
 
 
@@ -100,11 +102,16 @@ def keep_free_genes(space: Space, candidate: Candidate, setup: Experiment) -> Sp
 
 
 def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
-    """Return the best distinct rankings of at most ``limit``, as genomes with the least options behind the filter."""
+    """Return the best distinct rankings of at most ``limit``, as genomes with the least options behind the filter.
+
+    There are none without evidence, or if every option of a family asks a costly model.
+    """
     settings, questions = context.settings, [one for one in context.setup.split.search if one.evidence]
-    space = context.space.restricted_to_rankings()
-    costly = _list_costly_tools(context.setup)
-    space = space.without(lambda gene: not costly.isdisjoint(gene.tools))
+    space, costly = context.space.restricted_to_rankings(), _list_costly_tools(context.setup)
+    free = [tuple(gene for gene in genes if costly.isdisjoint(gene.tools)) for genes in space.options]
+    if not questions or not all(free):
+        return []
+    space = replace(space, options=tuple(free))
     strategy = make_strategy(
         settings.strategy,
         space.sizes,
@@ -113,8 +120,6 @@ def _search_rankings(context: RunContext, limit: int) -> list[Genome]:
         feasible=space.is_feasible,
         max_evaluations=limit,
     )
-    if not questions:
-        return []
     fitness = settings.fitness.with_objective(RETRIEVAL)
     found: dict[Genome, Evaluation] = {}
     terms = Terms.from_evaluations((), fitness, settings.max_failure_rate)

@@ -43,10 +43,17 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
     known = _warm_start(context)
     prior = _make_prior(context)
     learned = prior if settings.warm_start else None
-    if settings.rankings_first:
-        strategy: SteppedSearch = build_answer_search(context, learned)
-    else:
-        strategy = _build_strategy(context, settings.strategy, settings.max_evaluations, learned)
+    try:
+        strategy = (
+            build_answer_search(context, learned)
+            if settings.rankings_first
+            else _build_strategy(context, settings.strategy, settings.max_evaluations, learned)
+        )
+    except BudgetExhausted as stop:
+        if not (context.is_late() and known):
+            raise
+        context.stopped = str(stop)
+        return [*known.values()], [], prior
     proposed = _race(context, strategy, known)
     random = _race_control(context, len({one.behaviour for one in proposed}))
     terms = context.seen.terms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fault_server import FaultServer
@@ -20,7 +21,7 @@ from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.wording import describe_extra_evaluations
 from ragsmith.runs.plan import plan
-from ragsmith.runs.rankings import count_answered, resolve_rankings_first
+from ragsmith.runs.rankings import count_pipelines, resolve_rankings_first
 from ragsmith.runs.run import Execution, Run, RunOutcome
 from ragsmith.store.store import Store
 
@@ -37,7 +38,7 @@ families:
   prompt_maker: [listing]
   post_generation: [none, reflection_revising]
 """
-SETTINGS = RunSettings(max_evaluations=20, warm_start=False)
+SETTINGS = RunSettings(max_evaluations=4, warm_start=False)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_rankings_are_searched_first_and_a_fifth_as_many_pipelines_are_answered(
     assert record.settings.rankings_first is True
     assert record.probes == ()
     assert record.rankings == 12, "two keys, three retrievers and two filters ask no model"
-    assert len(store.proposals(outcome.key)) <= count_answered(20) == 4
+    assert len(store.proposals(outcome.key)) <= 4
     assert record.history[0].by == "rankings"
     assert outcome.winner is not None
     said = describe_extra_evaluations(load_report(store, store.datasets()[0].name))
@@ -136,5 +137,20 @@ def test_embedded_models_cost_nothing_so_whole_pipelines_are_searched(tiny_setup
 
 
 def test_rankings_alone_cannot_be_searched_first() -> None:
-    with pytest.raises(WrongOption, match="rankings_first needs a fitness that weighs R and G"):
+    with pytest.raises(WrongOption, match="needs a fitness that weighs R and G, and no further objectives"):
         RunSettings(rankings_first=True, fitness=Fitness().with_objective("retrieval"))
+
+
+def test_the_limit_is_that_of_the_pipelines_that_are_answered() -> None:
+    assert count_pipelines(SETTINGS) == (20, 4)
+    assert count_pipelines(RunSettings()) == (100, 20)
+
+
+def test_where_every_option_of_a_family_asks_a_model_no_ranking_is_free_and_the_search_goes_on(
+    setup: Experiment, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "space.yaml").write_text(SPACE.replace("[none, hyde, multi_query]", "[hyde]"))
+    outcome = Run(setup, load_space(tmp_path / "space.yaml"), store, SETTINGS, execution=Execution(workers=4)).go()
+    record = recorded(store, outcome)
+    assert (record.rankings, outcome.state) == (0, "finished")
+    assert 1 <= len(store.proposals(outcome.key)) <= 4
