@@ -173,7 +173,7 @@ class SettingChanges(TypedDict, total=False):
     rankings_first: Annotated[
         bool | None,
         Flag(
-            "Search rankings first, which asks no chat model, and answer a fifth as many pipelines. [default: if a chat "
+            "Search rankings first, which asks no chat model, and answer a fifth of them. [default: if a chat "
             "model writes the answers]",
             ("--rankings-first/--no-rankings-first",),
         ),

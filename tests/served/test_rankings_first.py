@@ -23,6 +23,7 @@ from ragsmith.reporting.wording import describe_extra_evaluations
 from ragsmith.runs.plan import plan
 from ragsmith.runs.rankings import count_pipelines, resolve_rankings_first
 from ragsmith.runs.run import Execution, Run, RunOutcome
+from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step
 from ragsmith.store.store import Store
 
 SPACE = """
@@ -32,7 +33,7 @@ families:
   retrieval: [vector, bm25, hybrid]
   reranking: [none]
   passage_filter:
-    - top_k: {k: [3, 5]}
+    - top_k: {k: [3, 10]}
   passage_augment: [none, prev_next]
   passage_compress: [none, llm_refine]
   prompt_maker: [listing]
@@ -154,3 +155,20 @@ def test_where_every_option_of_a_family_asks_a_model_no_ranking_is_free_and_the_
     record = recorded(store, outcome)
     assert (record.rankings, outcome.state) == (0, "finished")
     assert 1 <= len(store.proposals(outcome.key)) <= 4
+
+
+def test_time_that_ends_while_rankings_are_searched_leaves_the_warm_start(
+    setup: Experiment, space: Space, store: Store
+) -> None:
+    seconds = [0.0]
+
+    def on_step(step: Step) -> None:
+        seconds[0] = 100.0 if step.phase == "warm start" else seconds[0]
+
+    settings = replace(SETTINGS, time_limit=50.0)
+    run = Run(setup, space, store, settings, callbacks=Callbacks(on_step=on_step), now=lambda: seconds[0])
+    outcome = run.go()
+    assert (outcome.state, outcome.why) == ("interrupted", TIME_LIMIT_REACHED)
+    assert outcome.winner is not None
+    seconds[0] = 0.0
+    assert Run(setup, space, store, SETTINGS).go().state == "finished"
