@@ -89,9 +89,9 @@ def read_prompts(files: PromptFiles, folder: Path | None = None) -> Wordings:
     Raises:
         UsageError: a file cannot be read or is blank, a role has a prompt twice, or an entry has another form.
     """
-    by_role: dict[str, list[str | Path]] = {}
+    by_role: dict[str, list[object]] = {}
     for role, listed in files.items() if isinstance(files, Mapping) else map(_split_entry, files):
-        by_role.setdefault(role, []).extend([listed] if isinstance(listed, str | Path) else listed)
+        by_role.setdefault(role, []).extend(listed if isinstance(listed, list | tuple) else [listed])
     return {role: _read_wordings(role, listed, folder or Path()) for role, listed in by_role.items()}
 
 
@@ -102,7 +102,7 @@ def _split_entry(entry: str) -> tuple[str, str]:
     return role, file
 
 
-def _read_wordings(role: str, files: Sequence[str | Path], folder: Path) -> tuple[OwnPrompt | None, ...]:
+def _read_wordings(role: str, files: Sequence[object], folder: Path) -> tuple[OwnPrompt | None, ...]:
     found = [None if file == BUILT_IN else _read_prompt(role, file, folder) for file in files]
     names = [own.name if own else BUILT_IN for own in found]
     if not found or len(set(names)) < len(names) or len({own and own.text for own in found}) < len(found):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.text.blocks import enclose, number_blocks
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.text.suggest import did_you_mean
 
 T = TypeVar("T")
@@ -70,7 +71,8 @@ class Task(Generic[T]):
     mistaken for the prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`; an unreadable
     reply is a failure, without a default. ``offline`` is the classical method; it gets the embedded model, ``sample``
     (number of a repeated request) and the inputs by keyword. ``max_tokens`` limits a reply without thoughts.
-    ``usable_cut`` is whether a truncated reply is usable, if the run accepts that.
+    ``usable_cut`` is whether a truncated reply is usable, if the run accepts that. ``built_in`` is the built-in prompt
+    that ``prompt`` replaces, if it does.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Task(Generic[T]):
     offline: Callable[..., T]
     max_tokens: int = 512
     usable_cut: bool = False
+    built_in: str = ""
 
     def __hash__(self) -> int:  # equality compares all fields
         return hash(self.name)
@@ -115,17 +118,19 @@ class Task(Generic[T]):
             )
         if missing := [f"{{{name}}}" for name in marks if name not in placed]:
             raise ValueError(f"the prompt of {self.name} lacks {', '.join(missing)}: put it where the input belongs")
-        return replace(self, prompt=_PLACEHOLDER.sub(lambda match: f"{{{marks[match[2]]}{match[2]}}}", prompt))
+        worded = _PLACEHOLDER.sub(lambda match: f"{{{marks[match[2]]}{match[2]}}}", prompt)
+        return self if worded == self.prompt else replace(self, prompt=worded, built_in=self.built_in or self.prompt)
 
     def read(self, reply: str) -> T:
         """Parse ``reply``.
 
         Raises:
-            ValueError: it cannot be parsed, or its text repeats the instructions of the prompt.
+            ValueError: it cannot be parsed, or it repeats the instructions of the built-in prompt. One's own prompt
+                may contain examples of replies, which are no instructions.
         """
         result = self.parse(reply)
         texts = " ".join(" ".join(_texts_of(result)).split())
-        if repeated := next((rule for rule in _rules(self.prompt) if rule in texts), ""):
+        if repeated := next((rule for rule in _rules(self.built_in or self.prompt) if rule in texts), ""):
             raise ValueError(f"the reply repeats the instructions ({repeated[:60]!r})")
         return result
 
@@ -153,10 +158,13 @@ MIN_RULE_WORDS = 6
 
 @cache
 def _rules(prompt: str) -> tuple[str, ...]:
-    """Return the sentences of a prompt that are longer than phrases, without its inputs and forms after a colon."""
+    """Return the sentences of a prompt that are longer than phrases, without its inputs and forms after a colon.
+
+    The sentence that declines to answer is none of them, as a reply may consist of it.
+    """
     sentences = re.split(r"(?<=[.?])\s+|\n", _PLACEHOLDER.sub("\n", prompt))
     rules = (" ".join(after.split()) for before, after in pairwise(["", *sentences]) if not before.endswith(":"))
-    return tuple(rule for rule in rules if len(rule.split()) >= MIN_RULE_WORDS)
+    return tuple(rule for rule in rules if len(rule.split()) >= MIN_RULE_WORDS and rule not in NOT_FOUND)
 
 
 def _texts_of(result: object) -> Iterator[str]:
@@ -186,7 +194,11 @@ def _shorten(value: Input, excess: int) -> Input:
 
 # --- cleaning of replies --------------------------------------------------------------------------------------------
 
-_QUOTED = re.compile(r"^[ \t]*>(?:[ \t]|$)[ \t]*", re.MULTILINE)  # as prompts and documents quote
+_QUOTED_LINE = re.compile(r"^[ \t]*>(?:[ \t]+|$)", re.MULTILINE)  # as prompts and documents quote
+_QUOTED_WORDS = re.compile(  # not "> 30 days"
+    rf"(?![ \t]*>[ \t]*[^\w\s\[(]?\d(?!\d?[.):]\s)){_QUOTED_LINE.pattern}", re.MULTILINE
+)
+_QUOTED_LINES = re.compile(r"(?:>.*\n\s*)+>.*")
 _ENCLOSED = re.compile(r"<(answer|claims|context|passages?|question|summary|texts?)>\s*(.*\S)\s*</\1>", re.DOTALL)
 _THOUGHT = r"(?:(?:seed:)?think(?:ing)?|thoughts?|reasoning)"
 _OPENED, _CLOSED = (rf"(?:<{slash}{_THOUGHT}>|(?-i:\[{slash}THINK\]))" for slash in ("", "/"))  # Mistral's has brackets
@@ -224,7 +236,8 @@ def clean_reply(reply: str, label: str = "") -> str:
             rest = fenced[1].strip()
         if enclosed := _ENCLOSED.fullmatch(rest):
             rest = enclosed[2]
-        rest = strip_marks(_PREAMBLE.sub("", _QUOTED.sub("", rest), count=1))
+        quoted = _QUOTED_LINE if _QUOTED_LINES.fullmatch(rest) else _QUOTED_WORDS
+        rest = strip_marks(_PREAMBLE.sub("", quoted.sub("", rest), count=1))
         rest = _without_label(rest, label) if label else rest
     return rest
 

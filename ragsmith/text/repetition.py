@@ -10,19 +10,29 @@ MIN_REPETITIONS = 4
 """Minimum number of repetitions of a piece: lists and tables repeat the beginning of a line, but no whole lines."""
 MIN_LOOP = 240
 """Minimum number of characters of a loop, which is more than a rule of a table or a row of dots."""
+MIN_LETTERS = 16
+"""Minimum number of letters of a piece whose numbers are equal: a short sentence, but no row of a table of numbers."""
 _NUMBER = re.compile(r"\d+")
 
 
 def ends_in_loop(text: str) -> bool:
     """Whether ``text`` ends with `MIN_REPETITIONS` equal pieces of `MIN_LOOP` characters in total, or more.
 
-    The last piece may be truncated. Numbers are equal, as a loop may count. The pieces are found by the prefix function
-    of the reversed text (Knuth, Morris and Pratt 1977), which gives the period of each of its prefixes.
+    The last piece may be truncated. Numbers in pieces of `MIN_LETTERS` letters or more are equal, as a loop may count.
 
     >>> ends_in_loop("The ferry sails at noon. " * 20 + "The fer"), ends_in_loop("The ferry sails at noon.")
     (True, False)
     """
-    end = _NUMBER.sub("0", text[-TAIL:])[::-1].strip()
+    return bool(_find_piece(text)) or sum(map(str.isalpha, _find_piece(_NUMBER.sub("0", text)))) >= MIN_LETTERS
+
+
+def _find_piece(text: str) -> str:
+    """Return the reversed piece that ``text`` repeats up to its end, or an empty text.
+
+    It is found by the prefix function of the reversed text (Knuth, Morris and Pratt 1977), which gives the period of
+    each of its prefixes.
+    """
+    end = text[-TAIL:][::-1].strip()
     borders = [0] * len(end)
     border = 0
     for i in range(1, len(end)):
@@ -31,5 +41,5 @@ def ends_in_loop(text: str) -> bool:
         border += end[i] == end[border]
         borders[i] = border
         if i + 1 >= MIN_LOOP and MIN_REPETITIONS * (i + 1 - border) <= i + 1:
-            return True
-    return False
+            return end[: i + 1 - border]
+    return ""

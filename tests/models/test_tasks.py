@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.models.tasks import Input, Task, parse_lines, parse_text
+from ragsmith.models.tasks import Input, Task, clean_reply, parse_lines, parse_text
 
 
 def task(prompt: str) -> Task[str]:
@@ -86,6 +86,32 @@ def test_a_reply_that_repeats_the_instructions_is_refused(reply: str, refused: b
 def test_declining_in_the_words_of_the_prompt_is_no_repetition() -> None:
     sentence = "The passages do not contain the answer."
     assert task(f"{{>passage}} Say this if so:\n{sentence}").read(sentence) == sentence
+    assert task(f"{{>passage}}\nSay this if they do not.\n{sentence}").read(sentence) == sentence
+
+
+def test_an_example_in_ones_own_prompt_is_no_instruction() -> None:
+    example = "The ferry leaves from the north quay at seven."
+    own = RULES.reword(f"{{passage}}\n\nAn answer may read\n{example}\n\nQuestion: {{question}}")
+    assert own.read(example) == example
+    with pytest.raises(ValueError, match="repeats the instructions"):
+        own.read("Answer from the passage above and from nothing")
+
+
+@pytest.mark.parametrize(
+    ("reply", "cleaned"),
+    [
+        ("> 30 days", "> 30 days"),
+        (">  $30", ">  $30"),
+        ("Answer: > 30 days", "> 30 days"),
+        ("The limit is\n> 30 days.", "The limit is\n> 30 days."),
+        ("> At seven.", "At seven."),
+        ("> The limit is\n> 30 days.", "The limit is\n30 days."),
+        ("> Answer:\n>\n> 30 days", "30 days"),
+        ("Two questions:\n> 1. Who?\n> 2. When?", "Two questions:\n1. Who?\n2. When?"),
+    ],
+)
+def test_marks_of_quotation_are_removed_except_from_comparisons(reply: str, cleaned: str) -> None:
+    assert clean_reply(reply, "answer") == cleaned
 
 
 # --- what does not fit -----------------------------------------------------------------------------------------------
