@@ -122,7 +122,7 @@ def fit_surrogate(
     spread = float(observed.std())
     scale = spread if spread > 1e-12 * np.abs(observed).max() else 1.0  # equal values may have a spread of rounding
     expected, sds = _prior_moments(genomes, prior, scale)
-    typical = float((sds**2).mean())
+    typical = float((sds**2).mean()) or 1.0  # BM25 alone has a certain gain
     variance = np.broadcast_to(np.asarray(noise, dtype=float), observed.shape) + JITTER * typical
     level = LEVEL_VARIANCE * typical
     problem = _TrainingData.from_rows(rows, observed - expected, sds, variance, level)
