@@ -52,7 +52,7 @@ def some(prompt: str) -> bool:
 
 def always(prompt: str, limit: int) -> bool:
     """Whether a reply is cut under any limit: some answers are."""
-    return some(prompt) and prompt.startswith("Answer the question")
+    return some(prompt) and "Answer the question from them" in prompt
 
 
 @pytest.mark.parametrize("mode", MODES)
