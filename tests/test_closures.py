@@ -14,7 +14,7 @@ from ragsmith.runs.run_context import DECIDING_CODE
 from ragsmith.strategies import STRATEGIES
 
 FAMILY = {"types", "techniques.families"}
-ASKED = {"models.tasks", "text.blocks"}
+ASKED = {"models.tasks", "text.blocks", "text.declining"}  # a reply may be the sentence that declines
 TASK = ASKED | {"models.protocols"}
 WORDS = {f"text.{name}" for name in ("languages", "scripts", "data_files", "words")}
 INDEX = {
