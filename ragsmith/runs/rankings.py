@@ -16,7 +16,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL
 from ragsmith.evaluation.racing import list_costly_tools
 from ragsmith.evaluation.ranking import Terms, rank_evaluations
-from ragsmith.models.calls import is_chat_model, is_costly
+from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings
@@ -49,7 +49,7 @@ def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSetti
     whole = settings.racing is None or settings.is_multiobjective or settings.strategy_name != "genetic"
     if settings.rankings_first is not None or whole or fitness.ranking_only or not fitness.is_additive:
         return settings
-    costs = is_costly(model) and is_chat_model(getattr(model, "real", model))
+    costs = is_chat_model(getattr(model, "real", model))  # a plan has a stub in its place
     return replace(settings, rankings_first=True) if costs else settings
 
 
