@@ -348,7 +348,7 @@ def test_ctrl_c_while_it_is_stopping_ends_it_at_once(
 ) -> None:
     path = written(pipeline(retrieval="bm25"))
     with Ruled(latency=300.0) as model:
-        flags = ("--llm", "openai:tiny", "--base-url", model.url)
+        flags = ("--llm", "openai:tiny", "--base-url", model.url, "--in-flight", 2)
         server = start(*flags, pipeline=path, OPENAI_API_KEY="none-here")
         given_up: list[Exception] = []
 
