@@ -99,7 +99,7 @@ def name_verdict(one: Comparison) -> str:
     if one.spent:
         return "looked at too often"
     if one.verdict is Verdict.NOT_WORSE:
-        return f"not worse by {numbers.plain(one.margin)}"
+        return f"not more than {numbers.plain(one.margin)} worse"
     return VERDICT_WORDS[one.verdict]
 
 
@@ -128,7 +128,7 @@ def _describe_difference(comparison: Comparison, asked: str) -> str:
         return f"No difference from {against} shown: {size}. {_describe_resolution(comparison)}"
     if comparison.verdict is Verdict.NOT_WORSE:
         by = numbers.plain(comparison.margin)
-        return f"Not worse than {against} by {by}: {size}. {_describe_resolution(comparison)}"
+        return f"Not more than {by} worse than {against}: {size}. {_describe_resolution(comparison)}"
     return f"{VERDICT_WORDS[comparison.verdict].capitalize()} than {against}: {size}."
 
 
@@ -390,7 +390,7 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
     texts = {
         Verdict.BETTER: ("and", "Better than {}."),
         Verdict.WORSE: ("and", "Worse than {}."),
-        Verdict.NOT_WORSE: ("or", f"Not worse than {{}} by {margin}."),
+        Verdict.NOT_WORSE: ("or", f"Not more than {margin} worse than {{}}."),
         Verdict.NO_DIFFERENCE: ("or", "No difference from {} shown."),
         Verdict.TOO_FEW: ("or", "Too few questions to tell it from {}."),
         None: ("and", "Not compared with {}."),

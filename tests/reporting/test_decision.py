@@ -72,7 +72,7 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
     assert first[0] == "decision"
     assert (first[1]["take"], first[1]["name"], first[1]["calls"]) == ("bm25", "bm25", 1.0)
     assert first[1]["answered_well"] == {"right": 8, "of": 8}
-    assert [one["verdict"] for one in first[1]["differences"]] == ["better", "not worse by 0.020", "always the same"]
+    assert [one["verdict"] for one in first[1]["differences"]] == ["better", "not more than 0.020 worse", "always the same"]
     json.dumps(first[1])
 
 

@@ -358,13 +358,13 @@ def test_the_summary_has_ranking_baselines_and_verdict(report: RunReport) -> Non
     assert [[part.strip() for part in rival if part] for rival in rivals] == [
         ["mean", "95 % interval", "p"],
         ["naive RAG", "+0.200", "[+0.200, +0.200]", "0.023", "better"],
-        ["BM25", "+0.071", "[0.000, +0.142]", "0.500", "not worse by 0.020"],
+        ["BM25", "+0.071", "[0.000, +0.142]", "0.500", "not more than 0.020 worse"],
         ["best of 2 random", "0.000", "[0.000, 0.000]", "1.000", "always the same"],
     ]
     decided = [next(place for place, line in enumerate(lines) if line.startswith(said)) for said in DECIDED]
     assert decided == sorted(decided)
     assert lines[-1].startswith("1 answers failed")
-    said = "Better than naive RAG. Not worse than BM25 or the best of 2 random pipelines by 0.020."
+    said = "Better than naive RAG. Not more than 0.020 worse than BM25 or the best of 2 random pipelines."
     assert f"verdict: {said}" in lines
 
 
