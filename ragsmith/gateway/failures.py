@@ -52,9 +52,13 @@ class FailedCall:
         return cls(key, model, task, error.kind, redacted(str(error)), 1, *costs)
 
     def after(self, before: FailedCall) -> FailedCall:
-        """Return this failure with the attempts and costs of the earlier failure ``before`` added."""
+        """Return this failure with the attempts and costs of the earlier failure ``before`` added.
+
+        A truncated reply is remembered after a server error, which says nothing of the limit.
+        """
         names = ("attempts", "calls", "input_tokens", "output_tokens")
-        return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in names})
+        latest = before if (before.kind, self.kind) == (CutReply.kind, ModelError.kind) else self
+        return replace(latest, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
     def covers(self, task: str, tokens: int) -> bool:
         """Whether the request would fail again for ``task`` with at most ``tokens``.

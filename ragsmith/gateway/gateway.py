@@ -86,9 +86,9 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 
 
 def _parallel_seconds(seconds: Sequence[float], model: Any) -> float:
-    """Return the seconds until the last reply, with as many requests in flight as ``model`` allows."""
+    """Return the seconds until the last reply, with as many requests in flight as the server of ``model`` gets now."""
     provider = getattr(model, "provider", None)
-    slots = len(seconds) if provider is None else min(len(seconds), provider.policy.slots)
+    slots = len(seconds) if provider is None else min(len(seconds), provider.slots)
     free = [0.0] * slots  # the time when each slot is free
     for duration in seconds:
         heapreplace(free, free[0] + duration)

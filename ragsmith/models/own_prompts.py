@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ragsmith.errors import UsageError
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
-from ragsmith.text.files import TextError, read_text
+from ragsmith.text.files import TextError, read_text, shorten
 
 T = TypeVar("T")
 
@@ -89,16 +89,19 @@ def read_prompts(files: PromptFiles, folder: Path | None = None) -> Wordings:
     Raises:
         UsageError: a file cannot be read or is blank, a role has a prompt twice, or an entry has another form.
     """
+    if not isinstance(files, Mapping | list | tuple):
+        form = "{'answer': 'brief.txt'}, or a list of texts such as 'answer=brief.txt'"
+        raise UsageError(f"prompts must be files by role, such as {form}, not {shorten(files)}")
     by_role: dict[str, list[object]] = {}
     for role, listed in files.items() if isinstance(files, Mapping) else map(_split_entry, files):
-        by_role.setdefault(role, []).extend(listed if isinstance(listed, list | tuple) else [listed])
+        by_role.setdefault(str(role), []).extend(listed if isinstance(listed, list | tuple) else [listed])
     return {role: _read_wordings(role, listed, folder or Path()) for role, listed in by_role.items()}
 
 
-def _split_entry(entry: str) -> tuple[str, str]:
-    role, equals, file = entry.partition("=")
+def _split_entry(entry: object) -> tuple[str, str]:
+    role, equals, file = entry.partition("=") if isinstance(entry, str) else ("", "", "")
     if not (role and equals and file):
-        raise UsageError(f"the prompt {entry!r} must be ROLE=FILE, such as answer=brief.txt")
+        raise UsageError(f"the prompt {shorten(entry)} must be ROLE=FILE, such as answer=brief.txt")
     return role, file
 
 
@@ -112,7 +115,7 @@ def _read_wordings(role: str, files: Sequence[object], folder: Path) -> tuple[Ow
 
 def _read_prompt(role: str, file: object, folder: Path) -> OwnPrompt:
     if not isinstance(file, str | Path):
-        raise UsageError(f"the prompt of {role} must be a file or the word {BUILT_IN}, not {file!r}")
+        raise UsageError(f"the prompt of {role} must be a file or the word {BUILT_IN}, not {shorten(file)}")
     path = folder / file
     try:
         text = read_text(path, limit=MAX_PROMPT_BYTES, links=True)

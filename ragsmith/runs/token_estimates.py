@@ -94,15 +94,16 @@ def estimate_tokens(
     provider = getattr(model, "provider", None)
     found = TokenEstimate(
         latency or seconds or ASSUMED_LATENCY,
-        in_flight or (provider.policy if provider else Policy()).slots,
+        in_flight or (provider.slots if provider else Policy().slots),
         characters,
         thinking,
         replies,
         by_task,
     )
-    notes = [
-        f"at {found.latency:.3g} s a request{_describe_source(latency, seconds, replies)} and {found.in_flight} at once"
-    ]
+    source = _describe_source(latency, seconds, replies)
+    learns = in_flight is None and provider is not None and provider.learns_slots
+    at_once = " (the first number at a private server, which learns it: the time is at most this)" if learns else ""
+    notes = [f"at {found.latency:.3g} s a request{source} and {found.in_flight} at once{at_once}"]
     read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
     notes.append(f"{characters:.3g} characters to a token of a prompt ({read})")
     if is_chat_model(model):

@@ -32,9 +32,12 @@ def split_blocks(context: str) -> tuple[str, ...]:
 def enclose(text: str, tag: str, tags: Iterable[str]) -> str:
     """Return ``text`` between ``<tag>`` and ``</tag>``.
 
-    In the text, ``<`` before one of the ``tags`` is replaced by ``(``, so that it can neither end its block nor begin
-    another one.
+    In the text, ``<`` is replaced by ``(`` where it could end or begin a block of one of the ``tags``: before ``/`` and
+    a tag, and before a tag that ends with ``>``, maybe after attributes. Comparisons such as ``x < context`` stay.
     """
     names = "|".join(sorted({name.removesuffix("s") for name in (tag, *tags)}))
-    forged = re.compile(rf"<(?=[\W_]{{0,9}}(?:{names})s?\b)", re.IGNORECASE)
+    name, noise = rf"(?:{names})s?(?![^\W_])", r"[\W_]{0,9}"
+    ending, bare = rf"{noise}[/\\\u2044\u2215\uff0f]{noise}{name}", rf"{noise}{name}{noise}>"
+    attributes = rf"[^\w\s]{{0,9}}{name}\s[^<>\n]*>|{noise}{name}\s[^<>\n]*=[^<>\n]*>"
+    forged = re.compile(rf"<(?={ending}|{bare}|{attributes})", re.IGNORECASE)
     return f"<{tag}>\n{forged.sub('(', text)}\n</{tag}>"

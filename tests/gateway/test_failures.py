@@ -98,6 +98,34 @@ def test_a_servers_own_error_is_asked_again_by_the_next_command_and_not_in_this_
     assert (failed.kind, failed.attempts, failed.calls) == ("server error", 2, 10)
 
 
+class Writer(Picky):
+    """A chat model that writes more than the first limit of a task; it fails at larger ones with ``error``, if any."""
+
+    def __init__(self, error: ModelError | None) -> None:
+        super().__init__("nothing")
+        self.failing, self.limits = error, list[int]()
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        self.limits.append(max_tokens)
+        if max_tokens <= SAY.max_tokens:
+            return Completion("a long text", Usage(1, 0, 0, 1, max_tokens, 0.0), cut_at=max_tokens)
+        if self.failing is not None:
+            raise self.failing
+        return super().complete(prompt, max_tokens=max_tokens, sample=sample)
+
+
+def test_a_server_error_does_not_make_the_limit_of_a_truncated_reply_forgotten(store: Store) -> None:
+    model = Writer(ModelError("HTTP 500", calls=5))
+    with pytest.raises(ModelError, match="HTTP 500"):
+        say(model, store, "more")
+    assert model.limits == [512, 2048]
+    [failed] = store.failed_calls(failed_keys(store)).values()
+    assert (failed.kind, failed.task, failed.attempts, failed.calls) == ("cut", "say in 512 tokens", 1, 5)
+    model.failing = None
+    assert say(model, store, "more") == "Say more."
+    assert model.limits == [512, 2048, 2048]
+
+
 def test_a_repeated_request_may_be_answered_and_is_then_no_failure(store: Store) -> None:
     with pytest.raises(RefusedContent):
         say(Picky("odd"), store, "odd things")

@@ -68,6 +68,11 @@ def test_files_are_read_by_role(files: Path) -> None:
         ({"echo": {"brief.txt": "long.txt"}}, "must be a file or the word default, not {'brief.txt'"),
         ({"echo": [3]}, "must be a file or the word default, not 3"),
         (["echo"], "must be ROLE=FILE"),
+        ([5], "the prompt 5 must be ROLE=FILE, such as answer=brief.txt"),
+        (5, r"prompts must be files by role, such as \{'answer': 'brief.txt'\}, or a list of texts .*, not 5$"),
+        ("echo=brief.txt", "prompts must be files by role, .*, not 'echo=brief.txt'$"),
+        (Path("brief.txt"), "prompts must be files by role"),
+        ({"echo=brief.txt"}, "prompts must be files by role"),
     ],
 )
 def test_files_that_cannot_be_used_are_an_error(files: Path, listed: Any, problem: str) -> None:

@@ -54,7 +54,33 @@ def test_an_enclosed_input_neither_ends_its_block_nor_begins_another(before: str
     for block in blocks:
         assert len(block) == len(hostile)
         assert all(mark in (mine, "<") for mark, mine in zip(hostile, block, strict=True))
-        assert re.search(r"<\W*/?\W*(passage|answer)", block, re.IGNORECASE) is None
+        assert re.search(r"<[/\s]*(passage|answer)[/\s]*>|<[/\s]*/\s*(passage|answer)", block, re.IGNORECASE) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("if x < passage and y == 2:", None),
+        ("for (i = 0; i<passages.length; i++)", None),
+        ("while (n <= answer && m > 1)", None),
+        ("model <- passage; cat <<answer", None),
+        ("a < b/passage, <b>, <passenger>", None),
+        ("x < passage\ny -> z", None),
+        ("</passage>", "(/passage>"),
+        ("< / Passages", "( / Passages"),
+        ("<\\answer>", "(\\answer>"),
+        ("<_passage_>", "(_passage_>"),
+        ("<answer>", "(answer>"),
+        ("< answer\n>", "( answer\n>"),
+        ('<passage id="2">', '(passage id="2">'),
+        ('< passage id="2">', '( passage id="2">'),
+        ("<passage hidden>", "(passage hidden>"),
+        ("List<Answer>", "List(Answer>"),
+    ],
+)
+def test_only_what_could_end_or_begin_a_block_is_replaced(text: str, shown: str | None) -> None:
+    prompt = task("{>passage}\n{>answer}").render({"passage": text, "answer": ""})
+    assert prompt == f"<passage>\n{shown or text}\n</passage>\n<answer>\n\n</answer>"
 
 
 def test_only_the_prompt_is_enclosed() -> None:

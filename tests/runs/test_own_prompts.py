@@ -102,6 +102,13 @@ def test_a_prompt_that_cannot_be_used_is_refused_in_one_sentence(
     assert len(ended.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("prompts", [5, "answer=brief.txt", True, [5], {5: "brief.txt"}, {"answer": 5}])
+def test_prompts_of_another_type_are_refused_in_one_sentence(prompts: Any, tiny_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        ragsmith.search(tiny_folder, prompts=prompts, cache=tmp_path / "cache.sqlite")
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_a_space_names_the_line_of_its_prompts(own: Path) -> None:
     (own.parent / "brief.txt").write_text("{context} {question} {style}")
     with pytest.raises(SpaceError, match=r"own\.yaml:\d+: prompt 'brief': .*no placeholder \{style\}"):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
 from ragsmith.models.served.http.background import BACKGROUND_LOOP
@@ -28,6 +25,7 @@ from ragsmith.models.served.policy import (
     TransientFailure,
     UnusableReply,
 )
+from ragsmith.models.served.reply_wait import ReplyWait
 from ragsmith.models.usage import NO_USAGE, Usage
 from ragsmith.text.redaction import redacted
 
@@ -37,12 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
-
-SLACK = 4.0
-"""Ratio of a learnt deadline to the seconds of the slowest reply: twice for slots that double, and twice for replies
-that are longer than those before."""
-_VERSION = re.compile(r"/v\d+$")
-_TOTAL_SLOTS = re.compile(rb'"total_slots"\s*:\s*([1-9]\d{0,5})\b')
 
 JITTER_SHARE = 0.1
 """Share of a pause, at most 1 s, over which waiting requests are spread, as together they would be refused."""
@@ -72,17 +64,24 @@ class Provider:
         self.on_attempt: Callable[[], None] = lambda: None
         self.on_billable_failure: Callable[[Usage], None] = lambda _: None
         self._jitter = random.Random()  # not seeded: no result depends on it, and processes must differ
-        self._address = name.rstrip("/")
-        self._is_private = is_private(name)
-        self._limiter = Limiter(self.policy.slots, learning=self._is_private and self.policy.in_flight is None)
-        self._slots_asked = False
-        self._slowest = 0.0  # seconds of the slowest reply
+        self._wait = ReplyWait(name, self.policy)
+        self._limiter = Limiter(self.policy.slots, learning=self._wait.is_private and self.policy.in_flight is None)
         self._breaker = CircuitBreaker(self.policy)
         self._probe_lock = asyncio.Lock()
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
         self._closed = False
         self._activity = ProviderActivity()
+
+    @property
+    def learns_slots(self) -> bool:
+        """Whether the number of attempts in flight is learnt, from one on."""
+        return self._limiter.learning
+
+    @property
+    def slots(self) -> int:
+        """The number of attempts that may be in flight now."""
+        return self._limiter.slots
 
     @property
     def activity(self) -> ProviderActivity:
@@ -201,8 +200,8 @@ class Provider:
         """Make one attempt when a slot is free and the provider is ready."""
         async with self._limiter.slot():
             await self._ready(what, problem)
-            if self._limiter.learning and not self._slots_asked:
-                await self._ask_for_slots()
+            if self._limiter.learning and (slots := await self._wait.ask_for_slots(self._get)):
+                self._limiter.fix(slots)
             self.on_attempt()
             activity = self._activity
             self._activity = replace(
@@ -213,7 +212,7 @@ class Provider:
             )
             sent, occupied = _now(), self._activity.in_flight
             try:
-                result = await self._run(attempt)
+                result = await self._wait.run(attempt, self._get)
             except AttemptFailed as failed_attempt:
                 self._record_failure(request, sent, failed_attempt)
                 if failed_attempt.usage is not None:
@@ -222,73 +221,21 @@ class Provider:
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
         now = _now()
-        self._slowest = max(self._slowest, now - sent)
+        self._wait.record(now - sent)
         self._breaker.record_answer(now)
         self._limiter.succeeded(occupied, now - sent)
         self._down.clear()
         return result
 
-    async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Make an attempt within the deadline.
-
-        A learnt one is `SLACK` times the seconds of the slowest reply. A private server that still answers other
-        requests is busy, so it is waited for; repeating the request would only lengthen its queue. For a public one,
-        whose front answers even if a request is lost, that is no sign. When this returns, the connection of an
-        abandoned attempt is closed, which ends the work of most servers on it.
-        """
-        policy = self.policy
-        if policy.deadline is not None:
-            return await self._run_with_timeout(policy.deadline, attempt)
-        longest = policy.longest_deadline
-        deadline = max(policy.patience, SLACK * min(self._slowest, longest))
-        deadline = max(deadline, longest) if self._is_private else min(deadline, longest)
-        task = asyncio.ensure_future(attempt())
-        waited = 0.0
-        try:
-            while not (await asyncio.wait([task], timeout=min(policy.patience, deadline - waited)))[0]:
-                waited = min(deadline, waited + policy.patience)
-                late = waited >= deadline or (self._is_private and await self._get(f"{self._address}/models") is None)
-                if late and not task.done():  # the reply may have come during the request for a sign of life
-                    raise self._late(waited, final=waited >= max(deadline, longest))
-            return task.result()
-        finally:
-            if task.cancel():
-                await asyncio.wait([task])
-
-    async def _run_with_timeout(self, seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
-        try:
-            async with asyncio.timeout(seconds):
-                return await attempt()
-        except TimeoutError:
-            pass
-        raise self._late(seconds)
-
-    def _late(self, seconds: float, *, final: bool = False) -> TransientFailure:
-        seen = f"replies took up to {self._slowest:.3g} s" if self._slowest else "none came before"
-        return TransientFailure(
-            f"no complete reply within {seconds:g} s with {self._activity.in_flight} in flight, {seen}: set a longer "
-            "`deadline` or a smaller `in_flight` of the model (for the --llm: --deadline, --in-flight)",
-            kind="no reply in time",
-            usage=NO_USAGE,
-            final=final,
-        )
-
     async def _get(self, url: str) -> bytes | None:
         """Return the body of a page of the server, b"" if it refuses it, or None if it does not answer."""
         try:
-            response = await self._run_with_timeout(self.policy.probe_deadline, lambda: self.http.get(url))
+            response = await self._wait.within(self.policy.probe_deadline, lambda: self.http.get(url))
         except TransientFailure:
             return None
         except AttemptFailed:
             return b""
         return bytes(response.content)
-
-    async def _ask_for_slots(self) -> None:
-        """Ask a server for its number of slots, which llama.cpp's tells."""
-        self._slots_asked = True
-        body = await self._get(f"{_VERSION.sub('', self._address)}/props")
-        if found := _TOTAL_SLOTS.search(body or b""):
-            self._limiter.fix(int(found[1]))
 
     def _record_failure(self, request: object, sent: float, failed_attempt: AttemptFailed) -> None:
         now = _now()
@@ -327,7 +274,7 @@ class Provider:
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
-            await self._run_with_timeout(self.policy.probe_deadline, probe)
+            await self._wait.within(self.policy.probe_deadline, probe)
         except AttemptFailed as failed_attempt:
             return _get_outage_kind(failed_attempt)
         return ""
@@ -374,16 +321,6 @@ class Provider:
 def _now() -> float:
     """Return the time of the running loop's clock, by default that of ``time.monotonic``."""
     return asyncio.get_running_loop().time()
-
-
-def is_private(url: str) -> bool:
-    """Whether a server is on this machine or in a private network, by its address or name."""
-    host = ""
-    try:
-        host = urlsplit(url).hostname or ""
-        return ip_address(host).is_private
-    except ValueError:
-        return bool(host) and ("." not in host or host.endswith((".local", ".localhost", ".internal")))
 
 
 def _get_outage_kind(failed_attempt: AttemptFailed) -> str:

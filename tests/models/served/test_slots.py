@@ -14,7 +14,8 @@ from ragsmith.errors import ModelError
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Limiter, Policy
-from ragsmith.models.served.provider import Provider, is_private
+from ragsmith.models.served.provider import Provider
+from ragsmith.models.served.reply_wait import is_private
 
 
 class WatchedProvider(Provider):
