@@ -81,6 +81,8 @@ class Decision:
         if found is None:
             return ""
         well = f"answers {found.well.right:,} well" if found.judged else f"finds all gold of {found.well.right:,}"
+        naive = next((one.counts for one in self.contenders if one.role == "naive" and one.counts), found)
+        well += f" (naive RAG {naive.well.right:,})" if naive is not found else ""
         parts = (
             (True, f"Of {found.well.of:,} {self.part} questions with an answer it {well}"),
             (found.cited is not None, f"{numbers.share(found.cited)} of what it cites is right"),
@@ -106,8 +108,8 @@ class Decision:
         loses = ours is not None and winners is not None and winners > ours
         lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
         return (
-            f"Estimated lead of {name_role(self.take)}: {join_names(said, 'and')} (95 %); only the winner was "
-            f"tested.{lost}"
+            f"Lead of {name_role(self.take)}, estimated on the test questions (what was tested is the winner): "
+            f"{join_names(said, 'and')} (95 %).{lost}"
         )
 
     @property
@@ -261,7 +263,7 @@ def explain_levels(report: RunReport) -> str:
         f"That the winner loses {numbers.plain(lost)} more is the price of choosing it: the highest of many scores is "
         "partly luck"
         if round(lost, 3) > 0
-        else "The winner loses no more than that, so that choosing it for its score shows no cost here"
+        else "The winner loses no more than that: the loss is that of other questions, not of having been chosen"
     )
     return (
         f"{said}: naive RAG, which was not selected, goes from {numbers.plain(before)} to {numbers.plain(after)}. "

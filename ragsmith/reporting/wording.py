@@ -433,7 +433,8 @@ def _describe_missing_parts(report: RunReport) -> str:
     if unlabelled and not report.about.record.settings.fitness.ranking_only:
         found += f" {unlabelled} questions have no evidence: they have no R, and their F is G."
     if (refused := count_questions(first, REFUSAL)) > 0:
-        found += f" {refused} of them have no answer in the documents: their G is 1 if declined, else 0."
+        those = "they" if refused == unlabelled else f"{refused} of them"
+        found += f" As {those} have no answer in the documents, G is 1 if declined, else 0."
     return found
 
 

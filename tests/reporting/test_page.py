@@ -134,7 +134,7 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport
         ", 2.0 model calls a question.",
         "ragsmith export --dataset toy<",
         "<b>Next:</b>",
-        ">Of 8 test questions with an answer it answers 8 well.<",
+        ">Of 8 test questions with an answer it answers 8 well (naive RAG 8).<",
         f">{summarize_verdicts(report)}<",
     )  # type: ignore[union-attr]
     assert [html.index(part) for part in said] == sorted(html.index(part) for part in said)
