@@ -27,6 +27,9 @@ declining  how often a pipeline that was calibrated by `search --max-risk` keeps
         random divisions of each bundled domain and of each published data set with answers in the folder --data: by the
         score of the passages alone and questions as independent, by that score and groups, and as `search` does (cache:
         declining.sqlite)
+pleasing  100 searches on law over two prompts of a simulated model that make it right equally often; with one it flatters,
+        which pleases the judge of the search: how often the flattering pipeline wins, and is called better than naive
+        RAG, if another judge scores the test, and if the same does
 wordings  20 searches on law over two prompts of a simulated model: how often the better one wins and is called better
         than the same pipeline with the built-in prompt, and how often either is where both are equally good
 
@@ -91,6 +94,7 @@ from ragsmith.types import Answer, Dataset, Document, Example, Span
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests/support")]
 
+from judges import Flatterer, Judge, search_flattered  # noqa: E402
 from wordings import claimed, race, winning_wording  # noqa: E402
 
 RANKED = ("recall", "map", "ndcg", "mrr")
@@ -941,6 +945,28 @@ def wordings(runs: int = 20) -> None:
         )
 
 
+def pleasing(worlds: int = 100, share: float = 0.6) -> None:
+    """How often a pipeline that pleases the judge of the search alone wins, and is called better."""
+    law = load_dataset("law")
+    vain, honest = Judge("vain", vain=True), Judge("honest")
+    for judges in ({"judge": vain, "test_judge": honest}, {"judge": vain}):
+        won = called = 0
+        with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
+            for seed in range(worlds):
+                place = Path(folder) / str(seed)
+                os.environ["RAGSMITH_LEDGER"] = str(place / "ledger.sqlite")
+                models = {"language_model": Flatterer(law, share, seed), **judges}
+                result = search_flattered(law, place, models, seed, max_evaluations=2, simplify=False)
+                won += winning_wording(result) == "other"
+                called += claimed(result)
+        decides = "another judge" if "test_judge" in judges else "the same judge"
+        print(
+            f"pleasing: with {decides} on the test, the flattering pipeline won {won} and was called better {called} "
+            f"times in {worlds}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Run the parts that are named."""
     known: dict[str, Callable[[], None]] = {
@@ -950,6 +976,7 @@ def main() -> None:
         "looks": looks,
         "detectable": detectable,
         "declining": declining,
+        "pleasing": pleasing,
         "wordings": wordings,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

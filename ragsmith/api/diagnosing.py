@@ -341,7 +341,7 @@ def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _Se
             target.setup_for(source), store, 1, ranking_only=target.record.settings.fitness.ranking_only
         ) as evaluator:
             ids = set(getattr(target.record.split, part))
-            total += len(ids - store.results(evaluator.key(source.winner[:N_FAMILIES])).keys())
+            total += len(ids - store.results(evaluator.key(source.winner[:N_FAMILIES], tested=part == "test")).keys())
     return total
 
 
@@ -359,7 +359,11 @@ def _evaluate_transfer(
     examples = sort_examples([example for example in target.setup.dataset.examples if example.id in ids])
     if not examples or record.winner is None:
         return None
-    own = load_evaluation(store, record.winner, [example.id for example in examples])
+    own = load_evaluation(
+        store,
+        record.key_on_test(record.winner) if part == "test" else record.winner,
+        [example.id for example in examples],
+    )
     processes = workers or setup.models.workers()
     with Evaluator(setup, store, processes, on_progress, ranking_only=fitness.ranking_only) as evaluator:
         [found] = evaluator.evaluate([source.winner[:N_FAMILIES]], examples)

@@ -88,7 +88,7 @@ def final_test(
     by_role = dict(zip(rivals, others, strict=True))
     found = compare_pipelines(first, by_role, admitted, clusters, look=number, of=terms.of)
     able = {role: one for role, one in {name: first, **by_role}.items() if admitted.admits(one)}
-    least = None if fitness.ranking_only else good_score_threshold(setup)
+    least = None if fitness.ranking_only else good_score_threshold(setup, tested=True)
     titled = tuple(replace(one, against=describe_rival(one.name, 0)) for one in found)
     return FinalTest(
         _decide(name, {name: first, **by_role}, titled, count_good_answers(able, least, fitness, clusters)),

@@ -95,7 +95,7 @@ def evaluate(
         parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     scored = {
-        part: replace(_score_questions(evaluation, pipeline.fitness), risk=_describe_risk(evaluation, pipeline))
+        part: replace(_score_questions(evaluation, pipeline.fitness), risk=_describe_risk(evaluation, pipeline, part))
         for part, evaluation in found.items()
     }
     money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
@@ -146,11 +146,11 @@ def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
 
 
-def _describe_risk(evaluation: Evaluation, pipeline: Pipeline) -> str:
+def _describe_risk(evaluation: Evaluation, pipeline: Pipeline, part: str) -> str:
     stated = pipeline.stated_risk
     if not stated:
         return ""
-    counts = count_answers(evaluation, good_score_threshold(pipeline.setup))
+    counts = count_answers(evaluation, good_score_threshold(pipeline.setup, tested=part == "test"))
     shares = f"{100 * stated['at_most']:g} %, with {100 * stated['confidence']:g} % confidence"
     return f"{counts.describe()}; stated: at most {shares}"
 

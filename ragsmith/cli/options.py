@@ -134,6 +134,10 @@ class RoleFlags:
         typer.Option("--controller", help="Model that plans and rewrites queries for techniques. [default: the --llm]"),
     ] = None
     judge: Annotated[str | None, typer.Option("--judge", help="Model that judges answers. [default: the --llm]")] = None
+    test_judge: Annotated[
+        str | None,
+        typer.Option("--test-judge", help="Model that judges answers to test questions. [default: the --judge]"),
+    ] = None
     embedder: Annotated[
         str | None,
         typer.Option("--embedder", help="Embedding model; see  ragsmith models list. [default: wordllama, embedded]"),
@@ -172,6 +176,7 @@ class RoleFlags:
             "language_model": self.llm,
             "controller": self.controller,
             "judge": self.judge,
+            "test_judge": self.test_judge,
             "embedder": self.embedder,
             "cross_encoder": self.reranker,
         }

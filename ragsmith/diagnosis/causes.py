@@ -181,13 +181,13 @@ class QuestionTrace:
         return sum(gold_trace.lost is None for gold_trace in self.gold_traces)
 
 
-def good_score_threshold(setup: Experiment) -> float:
-    """Return the least score of a good answer, which depends on the kind of the judge of ``setup``.
+def good_score_threshold(setup: Experiment, *, tested: bool = False) -> float:
+    """Return the least score of a good answer, by the kind of the judge of ``setup``: of test questions if ``tested``.
 
     A judge that completes prompts scores on the scale of the prompt. One that performs the task itself is taken to
     compare words, as the embedded judge does.
     """
-    judge = (setup.scored_by or setup).loaded_models.judge
+    judge = (setup.scored_by or setup).loaded_models.judges[-1 if tested else 0]
     return MIN_GOOD_JUDGE_SCORE if is_chat_model(judge) else MIN_GOOD_AGREEMENT
 
 

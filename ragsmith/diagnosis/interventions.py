@@ -91,7 +91,7 @@ class InterventionRunner:
         self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
     ) -> dict[str, tuple[Measures, bool]]:
         """Return the measures of a question without and with each change, and whether it changed the output."""
-        marking = setup.scoring_engine(engine)
+        marking = setup.scoring_engine(engine, example.id)
         found: dict[str, tuple[Measures, bool]] = {
             AS_IT_IS: (score_answer(marking, setup, trace, example)["measures"], False)
         }

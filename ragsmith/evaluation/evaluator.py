@@ -20,7 +20,7 @@ from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, RecordCache, build_evaluation
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import Fitter
-from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
+from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key, scoring_model_ids
 from ragsmith.evaluation.latency import Clock, measure_seconds
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.threads import (
@@ -92,6 +92,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._get_runner)
         self._rows: dict[str, dict[str, ResultRow]] = {}
+        self._test_keys: dict[str, str] = {}  # with a test judge, the keys of results on test questions, by key
         self._records = RecordCache(self._memory, store.results_reopened)
         self._requested: dict[str, set[str]] = {}
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the sets of questions of each evaluation, by its key
@@ -136,9 +137,18 @@ class Evaluator:
         ended = {key for key, _ in self._evaluations}
         return tuple(key for key in self._requested if key not in ended)
 
-    def key(self, candidate: Candidate) -> str:
-        """Return the key in the store of the evaluation of a candidate, which must be fitted if it learns."""
-        return retrieval_key(self._setup, candidate) if self._ranking_only else evaluation_key(self._setup, candidate)
+    def key(self, candidate: Candidate, *, tested: bool = False) -> str:
+        """Return the key in the store of the evaluation of a candidate, which must be fitted if it learns.
+
+        If ``tested``, it is that of the results on test questions, which differs if these have another judge.
+        """
+        if self._ranking_only:
+            return retrieval_key(self._setup, candidate)
+        return evaluation_key(self._setup, candidate, tested=tested)
+
+    def stored_key(self, key: str, question: str) -> str:
+        """Return the key in the store of the result of the evaluation ``key`` on a question."""
+        return self._test_keys[key] if key in self._test_keys and question in self._setup.tested else key
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Return the evaluations of ``candidates`` on ``examples``, in order, after fitting what learns."""
@@ -205,6 +215,8 @@ class Evaluator:
         fitted = self._fitter.fit(candidates)
         keyed = [(key_of(self._setup, candidate), candidate) for candidate, _ in fitted]
         unfitted = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
+        if key_of is evaluation_key and "test_judge" in self._setup.model_ids:
+            self._test_keys |= {key: self.key(candidate, tested=True) for key, candidate in keyed}
         self._load([key for key, _ in keyed])
         distinct = list(dict(keyed).items())
         jobs = [
@@ -218,7 +230,9 @@ class Evaluator:
         self._store_descriptions(distinct)
         for key, failure in unfitted.items():
             new = [question for question in questions if question not in self._rows[key]]
-            self._store_rows([ResultRow(key, question, "failed", failure) for question in new])
+            self._store_rows(
+                [ResultRow(self.stored_key(key, question), question, "failed", failure) for question in new]
+            )
         ready = [job for job in jobs if distinct[job[0]][0] not in unfitted]
         if ready:
             self._compute(distinct, ready, part, counts=counts)
@@ -254,26 +268,32 @@ class Evaluator:
 
     def _load(self, keys: Sequence[str]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._rows]
-        stored = self._store.results_many(new)
-        for key in new:
+        pairs = {key: (key, self._test_keys.get(key, key)) for key in new}
+        stored = self._store.results_many(dict.fromkeys(each for pair in pairs.values() for each in pair))
+        for key, pair in pairs.items():
+            rows = [row for each in dict.fromkeys(pair) for row in stored[each].values()]
             # failures of earlier runs are retried; those of this run are not
-            self._rows[key] = {q: self._evictable(row) for q, row in stored.get(key, {}).items() if row.state == "ok"}
+            valid = (r for r in rows if r.state == "ok" and r.evaluation == self.stored_key(key, r.question))
+            self._rows[key] = self._rows[pair[1]] = {row.question: self._evictable(row) for row in valid}
 
     def _store_descriptions(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
         """Store the description of each new evaluation; a damaged row is written again."""
         digest = self._setup.dataset.digest
         new = [
             EvaluationRow(
-                key,
+                stored_key,
                 digest,
                 {
                     "pipeline": configuration(candidate),
                     "chunk_size": self._setup.for_candidate(candidate).chunk_size,
-                    "models": self._setup.for_candidate(candidate).model_ids,
+                    "models": scoring_model_ids(
+                        self._setup.for_candidate(candidate).model_ids, tested=stored_key != key
+                    ),
                 },
             )
             for key, candidate in distinct
-            if key not in self._described
+            for stored_key in dict.fromkeys((key, self._test_keys.get(key, key)))
+            if stored_key not in self._described
         ]
         if new:
             self._store.put_evaluations(new)
@@ -296,8 +316,14 @@ class Evaluator:
         try:
             for batch in self._get_runner().run([candidate for _, candidate in distinct], jobs, part):
                 ended += [
-                    ResultRow(distinct[item.job[0]][0], item.job[1], "ok" if item.ok else "failed", item.value)
+                    ResultRow(
+                        self.stored_key(distinct[position][0], question),
+                        question,
+                        "ok" if item.ok else "failed",
+                        item.value,
+                    )
                     for item in batch
+                    for position, question in [item.job]
                 ]
                 done += len(batch)
                 if counts:

@@ -57,8 +57,9 @@ CHUNK_SIZE = 900
 class Experiment:
     """A data set, its chunking, and the models that answer and score questions.
 
-    ``faithfulness`` is whether answers are checked claim by claim; by default if the judge costs nothing. ``given`` has
-    the models passed as objects, by role. ``chunk_overlap`` is the maximum number of characters that a chunk repeats
+    ``faithfulness`` is whether answers are checked claim by claim; by default if the models of the search cost nothing.
+    The test judge of ``models``, if there is one, scores the answers to test questions alone. ``given`` has the models
+    passed as objects, by role. ``chunk_overlap`` is the maximum number of characters that a chunk repeats
     from the previous one. A drawn split keeps the gold of search and test more than ``gap`` characters apart.
 
     ``searched`` has the options of chunking and models that are part of the search space; `for_candidate` returns the
@@ -262,11 +263,21 @@ class Experiment:
             partial(open_vector_store, resolve_address(models.vector_store_address, Path.cwd())),
         )
 
-    def scoring_engine(self, engine: Engine) -> Engine:
-        """Return the engine that scores the results of ``engine``: itself, unless ``scored_by`` is set."""
-        if self.scored_by is None:
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """The ids of the test questions, the answers to which the test judge scores if there is one."""
+        return frozenset(example.id for example in self.split.test)
+
+    def scoring_engine(self, engine: Engine, question: str) -> Engine:
+        """Return the engine that scores the results of ``engine`` on a question.
+
+        It is ``engine`` itself, unless ``scored_by`` is set or the question has another judge.
+        """
+        models = (self.scored_by or self).loaded_models
+        judge = models.test_judge if models.test_judge and question in self.tested else models.judge
+        if self.scored_by is None and judge is models.judge:
             return engine
-        marking = Engine(engine.corpus, self.scored_by.loaded_models, engine.gateway)
+        marking = Engine(engine.corpus, replace(models, judge=judge), engine.gateway)
         marking.share_companions(engine)
         return marking
 
@@ -275,14 +286,19 @@ class Experiment:
         """Whether answers are checked claim by claim."""
         if self.scored_by:
             return self.scored_by.checks_claims
-        return self.models.embedded if self.faithfulness is None else self.faithfulness
+        return self._searches_free if self.faithfulness is None else self.faithfulness
+
+    @property
+    def _searches_free(self) -> bool:
+        """Whether a search costs nothing, whatever judges the test: it must not decide what the search measures."""
+        return replace(self.models, test_judge=None).embedded
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The measures of records; costly ones only if the judge costs nothing or they are requested."""
         if self.scored_by:
             return self.scored_by.measures
-        free = self.models.embedded
+        free = self._searches_free
         declining = any(not example.answerable for example in self.dataset.examples)
         wanted = {"faithfulness": self.checks_claims, "refusal": declining, "false_refusal": declining}
         return tuple(known for known in measures().values() if wanted.get(known.name, free or not known.costly))
@@ -293,7 +309,8 @@ class Experiment:
         ids = self.loaded_models.ids()
         if self.scored_by:
             marking = self.scored_by.loaded_models
-            ids["judge"] = marking.judge.id
+            ids.pop("test_judge", None)
+            ids |= {role: id_ for role, id_ in marking.ids().items() if role in ("judge", "test_judge")}
             if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MEASURES_EMBEDDER] = marking.embedder.id
         return ids

@@ -8,7 +8,7 @@ the addresses of models.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,10 @@ FINGERPRINTED_CODE = (
 """Functions and classes, by module, that results depend on besides techniques and models."""
 
 
-def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
-    """Return the key of the records of ``candidate`` on the data set of ``setup``."""
+def evaluation_key(setup: Experiment, candidate: Candidate, *, tested: bool = False) -> str:
+    """Return the key of the records of ``candidate`` on the data set of ``setup``; by the test judge if ``tested``."""
     further = [[gene.identity for gene in candidate[N_FAMILIES:]]] if candidate[N_FAMILIES:] else []
-    key = pipeline_key(setup.for_candidate(candidate), candidate[:N_FAMILIES], setup.measures)
+    key = pipeline_key(setup.for_candidate(candidate), candidate[:N_FAMILIES], setup.measures, tested=tested)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
@@ -74,17 +74,25 @@ def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER_INDEX + 1 :]])
 
 
-def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure] = ()) -> str:
+def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure] = (), *, tested: bool = False) -> str:
     """Return the key of the outputs of ``genes``, a pipeline or its first stages, on the data set of ``setup``.
 
-    The models of the ``measured`` values are included.
+    The models of the ``measured`` values are included, with the test judge as the judge if ``tested``.
     """
     identities = [gene.identity for gene in genes]
-    models = _used_model_ids(setup, genes, measured)
+    models = _used_model_ids(setup, genes, measured, tested=tested)
     return digest("evaluation", setup.dataset.digest, setup.chunking_key, identities, models, code_fingerprints())
 
 
-def _used_model_ids(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
+def scoring_model_ids(ids: Mapping[str, str], *, tested: bool = False) -> dict[str, str]:
+    """Return the ids of models by role without the test judge, which is the judge if answers are ``tested``."""
+    judge = {"judge": ids["test_judge"]} if tested and "test_judge" in ids else {}
+    return {role: id_ for role, id_ in {**ids, **judge}.items() if role != "test_judge"}
+
+
+def _used_model_ids(
+    setup: Experiment, genes: Candidate, measured: Sequence[Measure], *, tested: bool = False
+) -> dict[str, str]:
     """Return the ids by role of the models that ``genes`` and the measures use.
 
     The embedder is that of the index; an embedder used for scoring has its own role.
@@ -97,7 +105,8 @@ def _used_model_ids(setup: Experiment, genes: Candidate, measured: Sequence[Meas
         roles.add("language_model")
     marking = {role for known in measured for role in known.tools.values()}
     roles |= marking | ({MEASURES_EMBEDDER} if "embedder" in marking else set())
-    return {role: setup.model_ids[role] for role in sorted(roles & setup.model_ids.keys())}
+    ids = scoring_model_ids(setup.model_ids, tested=tested)
+    return {role: ids[role] for role in sorted(roles & ids.keys())}
 
 
 @cache

@@ -103,10 +103,14 @@ def evaluate_job(
             return FinishedQuestion(job, True, part(engine, setup, prepared, trace, example))
         if part == ANSWER:
             trace = engine.answer(prepared, question, gold)
-            return FinishedQuestion(job, True, score_answer(setup.scoring_engine(engine), setup, trace, example))
+            return FinishedQuestion(
+                job, True, score_answer(setup.scoring_engine(engine, example.id), setup, trace, example)
+            )
         if part == RANKING:
             trace = engine.rank(prepared, question, gold)
-            return FinishedQuestion(job, True, score_ranking(setup.scoring_engine(engine), setup, trace, example))
+            return FinishedQuestion(
+                job, True, score_ranking(setup.scoring_engine(engine, example.id), setup, trace, example)
+            )
         return FinishedQuestion(job, True, engine.observe(prepared, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         return FinishedQuestion(job, False, failure_record(error, "scoring"))

@@ -119,6 +119,7 @@ def scoring_digests(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] 
     measured = [known for known in setup.measures if fitness.is_custom or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
     tools = {role for known in measured for role in known.tools.values()}
+    tools |= {"test_judge"} if "judge" in tools else set()
     model_ids = {
         role: ids.get(MEASURES_EMBEDDER, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()
     }

@@ -220,7 +220,8 @@ def _pipeline_yaml(
     """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
     looked = split.test and record.untested is None  # another search may have tested this pipeline
-    test = load_evaluation(store, winner.key, split.test) if looked else None
+    key_on_test = record.key_on_test(winner.key)
+    test = load_evaluation(store, key_on_test, split.test) if looked and key_on_test else None
     run = {
         "key": run_key,
         "space": record.space.name,
@@ -229,6 +230,7 @@ def _pipeline_yaml(
         "evaluations": len(store.proposals(run_key)),
         **({} if pick == "best" else {"pick": pick}),
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
+        **({"decided_by": record.models["test_judge"]} if "test_judge" in record.models else {}),
         **({"risk": _stated_risk(found)} if (found := record.declining) and found.key == winner.key else {}),
     }
     if (seconds := load_latencies(store, record, [winner]).get(winner.key)) is not None:
@@ -245,7 +247,7 @@ def _pipeline_yaml(
         }
     ids = record.models
     if winner.candidate[N_FAMILIES:] and (described := store.evaluation(winner.key)):
-        ids = described.configuration["models"]
+        ids = {**record.models, **described.configuration["models"]}
     return export_yaml(
         winner,
         test,

@@ -7,6 +7,7 @@ judge:
   model: openai:llama3.1
   base_url: http://localhost:11434/v1
   api_key_env: MY_KEY            # the name of an environment variable
+test_judge: openai:gpt-4.1       # scores answers to test questions instead of the judge
 embedder:
   model: sentence-transformers:BAAI/bge-small-en-v1.5
   query_prefix: "query: "

@@ -191,6 +191,7 @@ def load_models(
         judge=loader.model("judge" if names.judge else "language_model"),
         controller=loader.model("controller") if names.controller else None,
         vector_store_address=names.vector_store_address,
+        test_judge=loader.model("test_judge") if names.test_judge else None,
     )
 
 

@@ -104,8 +104,9 @@ class ModelNames:
     """The models of a run: by role, a name or a `ModelName`.
 
     The ``controller`` performs the tasks of techniques and the ``judge`` scores answers; the default of both is the
-    language model. ``base_url`` is the address of self-hosted servers (``openai:``, ``rerank:``) without an
-    address; ``vector_store`` overrides the option of the embedder. Neither is part of a cache key.
+    language model. The ``test_judge``, if there is one, scores answers to test questions. ``base_url`` is the address
+    of self-hosted servers (``openai:``, ``rerank:``) without an address; ``vector_store`` overrides the option of the
+    embedder. Neither is part of a cache key.
     """
 
     language_model: str | ModelName = EXTRACTIVE
@@ -115,6 +116,7 @@ class ModelNames:
     base_url: str | None = None
     controller: str | ModelName | None = None
     vector_store: str | None = None
+    test_judge: str | ModelName | None = None
 
     def __post_init__(self) -> None:
         for role in ROLES:  # so that equal models compare equal

@@ -35,8 +35,9 @@ ROLES: Mapping[str, str] = {
     "cross_encoder": "cross_encoder",
     "judge": "language_model",
     "controller": "language_model",
+    "test_judge": "language_model",
 }
-"""The roles in a run, and for which of them a provider is registered: judge and controller are language models."""
+"""The roles in a run, and for which of them a provider is registered: judges and controller are language models."""
 ROLE_LABELS = {role: role.replace("_", " ") for role in ROLES} | {"cross_encoder": "reranker"}
 
 INJECTED = ("model", "kind", "endpoint", "texts", "languages", "word_vectors")

@@ -18,7 +18,8 @@ class Models:
     """The models of a run.
 
     ``language_model`` writes the answers. ``controller``, by default the language model, performs the tasks of
-    techniques. ``judge`` scores answers and is never passed to a technique. ``vector_store_address`` is that of
+    techniques. ``judge`` scores answers and is never passed to a technique; ``test_judge``, if there is one, scores
+    those to test questions in its place. ``vector_store_address`` is that of
     the embedder (`open_vectors`); it is part of the embedder's id if it may change results.
     """
 
@@ -28,6 +29,7 @@ class Models:
     judge: LanguageModel | ChatModel
     controller: LanguageModel | ChatModel | None = None
     vector_store_address: str = EXACT
+    test_judge: LanguageModel | ChatModel | None = None
 
     @property
     def technique_model(self) -> LanguageModel | ChatModel:
@@ -35,9 +37,14 @@ class Models:
         return self.controller or self.language_model
 
     @property
+    def judges(self) -> tuple[LanguageModel | ChatModel, ...]:
+        """The judge of search questions, and that of test questions if it is another."""
+        return (self.judge, self.test_judge) if self.test_judge else (self.judge,)
+
+    @property
     def prefers_threads(self) -> bool:
         """Whether a model is remote or slow, so that threads help and processes would not."""
-        chats = any(is_chat_model(model) for model in (self.language_model, self.technique_model, self.judge))
+        chats = any(is_chat_model(model) for model in (self.language_model, self.technique_model, *self.judges))
         return chats or is_stored(self.embedder) or is_stored(self.cross_encoder)
 
     @property
@@ -47,7 +54,7 @@ class Models:
 
     def all(self) -> tuple[Any, ...]:
         """Return every model once."""
-        models = (self.language_model, self.technique_model, self.judge, self.embedder, self.cross_encoder)
+        models = (self.language_model, self.technique_model, *self.judges, self.embedder, self.cross_encoder)
         return tuple({id(model): model for model in models}.values())
 
     def served(self) -> tuple[str, ...]:
@@ -62,8 +69,7 @@ class Models:
         search.
         """
         ids = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
-        if self.controller:
-            ids["controller"] = self.controller.id
+        ids |= {role: model.id for role in ("controller", "test_judge") if (model := getattr(self, role))}
         if accepts_cut_answers(self.language_model):
             ids["language_model"] += "@cut_answers=True"
         if store_id := identify_store(self.vector_store_address):

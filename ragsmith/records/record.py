@@ -384,7 +384,8 @@ class RunRecord:
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     - ``declining``: the calibration of the winner to a stated risk
-    - ``threshold``: the judge's least score of a good answer; records without it have that of the judge's id
+    - ``threshold``, ``test_threshold``: the least score of a good answer by the judge, and by that of test questions
+    - ``test_keys``: with a test judge, the keys of the results on test questions by those of tested evaluations
     """
 
     space: SearchedSpace
@@ -422,6 +423,8 @@ class RunRecord:
     declining: RiskCalibration | None = None
     threshold: float = MIN_GOOD_JUDGE_SCORE
     rankings: int = 0
+    test_threshold: float = MIN_GOOD_JUDGE_SCORE
+    test_keys: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -452,7 +455,12 @@ class RunRecord:
             chunk_overlap=setup.chunk_overlap,
             program=program_digest(),
             threshold=good_score_threshold(setup),
+            test_threshold=good_score_threshold(setup, tested=True),
         )
+
+    def key_on_test(self, key: str) -> str:
+        """Return the key of the results of an evaluation on test questions; "" if a test judge scored none."""
+        return self.test_keys.get(key, "") if "test_judge" in self.models else key
 
     @property
     def tested(self) -> tuple[str, ...]:

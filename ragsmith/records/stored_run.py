@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from ragsmith.evaluation.evaluation import Evaluation, build_evaluation
 from ragsmith.pipelines.genes import label, read_configuration
 from ragsmith.records.record import WINNER_SOURCES, RunRecord
 from ragsmith.store.store import ProposalRow, Store
+
+T = TypeVar("T")
 
 
 class StoredRun:
@@ -36,12 +39,29 @@ class StoredRun:
         """Return the stored evaluations of ``keys``, on the search and on the test questions."""
         found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         described = {row.key: row for row in self._store.evaluations(self._dataset) if row.key in keys} if keys else {}
-        for key, rows in self._store.results_many(described).items():
+        for key, rows in self.by_question(described, self._store.results_many).items():
             candidate = read_configuration(described[key].configuration["pipeline"])
             answered = {question: row for question, row in rows.items() if self._was_evaluated(key, question)}
             for part in {self.searched, self.tested}:
                 found[key, part] = build_evaluation(key, candidate, part, answered)
         return found
+
+    def by_question(
+        self, keys: Iterable[str], read: Callable[[Iterable[str]], Mapping[str, Mapping[str, T]]]
+    ) -> dict[str, dict[str, T]]:
+        """Return what ``read`` returns by evaluation and question, for test questions from their keys in the store."""
+        pairs = {key: (key, self._record.key_on_test(key)) for key in keys}
+        stored = read(dict.fromkeys(each for pair in pairs.values() for each in pair if each))
+        tested = frozenset(self.tested)
+        return {
+            key: {
+                question: value
+                for part in (False, True)
+                for question, value in stored.get(pair[part], {}).items()
+                if (question in tested) is part
+            }
+            for key, pair in pairs.items()
+        }
 
     def read_all(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
         """Return all evaluations of the run, or None if an answer is missing or failed."""

@@ -250,14 +250,18 @@ def _answer_counts(
     run: RunData, tested: Mapping[str, Evaluation], roles: Mapping[str, str]
 ) -> dict[str, dict[str, GoodAnswerCounts]]:
     """Return the counts of answers of the complete pipelines, by split and role."""
-    least = None if run.fitness.ranking_only or "judge" not in run.record.models else run.record.threshold
+    record, judged = run.record, not run.fitness.ranking_only and "judge" in run.record.models
     found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}
     able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
     parts = {
-        "search": (found, run.record.split.search_groups or Clusters()),
-        "test": (able, run.record.tested_groups or Clusters()),
+        "search": (found, record.split.search_groups or Clusters()),
+        "test": (able, record.tested_groups or Clusters()),
     }
-    return {part: count_good_answers(each, least, run.fitness, clusters) for part, (each, clusters) in parts.items()}
+    least = {"search": record.threshold, "test": record.test_threshold}
+    return {
+        part: count_good_answers(each, least[part] if judged else None, run.fitness, clusters)
+        for part, (each, clusters) in parts.items()
+    }
 
 
 def _answered_questions(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:

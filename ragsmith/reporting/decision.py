@@ -254,6 +254,8 @@ def explain_levels(report: RunReport) -> str:
         f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions with "
         "gold, which are other ones"
     )
+    if "test_judge" in report.about.record.models:
+        return f"{said} and have another judge: that they differ says nothing of the choice."
     unchosen = _levels(report, "naive")
     if unchosen is None:
         return f"{said}, and it was chosen on the first."

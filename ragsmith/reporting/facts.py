@@ -21,6 +21,7 @@ from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
+from ragsmith.evaluation.keys import scoring_model_ids
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.pipelines.genes import label
@@ -53,22 +54,23 @@ PARTIAL_STATES: Mapping[str, str] = {
 
 def describe_models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
     """Return the models of a run with their roles and descriptions."""
-    roles = [role for role in ("language_model", "controller", "judge", "embedder", "cross_encoder") if role in ids]
-    return tuple(ModelUsed(role, ids[role], describe_model(role, ids[role])) for role in roles)
+    roles = ("language_model", "controller", "judge", "test_judge", "embedder", "cross_encoder")
+    return tuple(ModelUsed(role, ids[role], describe_model(role, ids[role])) for role in roles if role in ids)
 
 
 def describe_model(role: str, id_: str) -> str:
     """Describe a model by its role and id."""
     kind = id_.partition(":")[0]
     local = "a model in this process (sentence-transformers)" if kind.startswith("SentenceTransformers") else None
-    return EMBEDDED_MODELS.get((role, kind)) or local or "a model served elsewhere"
+    return EMBEDDED_MODELS.get((role.removeprefix("test_"), kind)) or local or "a model served elsewhere"
 
 
 def judge_accuracy(run: RunData) -> JudgeAccuracy | None:
-    """Return the accuracy of the judge on the bundled cases; None if it was not checked or not used."""
+    """Return the accuracy of the judge of the test on the bundled cases; None if it was not checked or not used."""
     if run.fitness.ranking_only:
         return None
-    embedded = describe_model("judge", run.record.models.get("judge", "")) == EMBEDDED_MODELS["judge", "extractive"]
+    judge = scoring_model_ids(run.record.models, tested=True).get("judge", "")
+    embedded = describe_model("judge", judge) == EMBEDDED_MODELS["judge", "extractive"]
     return check_embedded_judge() if embedded else run.judged
 
 
@@ -166,6 +168,12 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(
             "Answers were scored by the agreement of words, numbers and negations with the reference, without an LLM: "
             "these scores compare pipelines, but are not comparable with scores by an LLM judge."
+        )
+    if (tester := run.record.models.get("test_judge")) and not run.fitness.ranking_only:
+        found.append(
+            f"{run.record.models['judge']} judged answers to search questions, and {tester} those to test questions, "
+            "which alone decide; neither saw what the other judged. Levels on search and on test questions are by "
+            "different judges, and cannot be compared."
         )
     if coarse := run.about.data.coarse:
         found.append(

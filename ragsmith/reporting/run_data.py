@@ -10,6 +10,7 @@ from ragsmith.diagnosis.ablation import load_ablation as kept_ablation
 from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND as INTERVENTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
+from ragsmith.evaluation.keys import scoring_model_ids
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import get_judge_accuracy
 from ragsmith.records.objectives import load_latencies, load_timings
@@ -79,7 +80,9 @@ class RunData:
         kept = StoredRun(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
-        self.judged = get_judge_accuracy(record.models.get("judge", ""), store.get_calls)
+        self.judged = get_judge_accuracy(
+            scoring_model_ids(record.models, tested=True).get("judge", ""), store.get_calls
+        )
         self.dropped = kept.dropped
         self.ablation = kept_ablation(store, record.winner) if record.winner else None
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
@@ -87,7 +90,7 @@ class RunData:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
         self.out_of_fold = out_of_fold_evaluations(store, record)
         self.fold_winners = fold_winners(store, record)
-        self.diagnoses = store.diagnoses(self.keys)
+        self.diagnoses = kept.by_question(self.keys, store.diagnoses)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
         self.timings = load_timings(store, named)
         self.interventions = store.findings(INTERVENTIONS, self.keys)

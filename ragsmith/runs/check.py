@@ -172,8 +172,8 @@ class _ModelChecker:
         return n_verdicts + n_tasks + len(outside) - len(language_models)
 
     def _is_judge(self, model_in_role: _CheckedModel) -> bool:
-        """Whether a model is the judge of a search."""
-        return model_in_role.can_judge and model_in_role.role == self._judge_role
+        """Whether a model is the judge of a search or of its test."""
+        return model_in_role.can_judge and model_in_role.role in (self._judge_role, "test_judge")
 
     @cached_property
     def models(self) -> tuple[_CheckedModel, ...]:
@@ -342,11 +342,12 @@ class _ModelChecker:
         of_techniques = [task for technique in techniques.values() for task in find_tasks(technique)]
         if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
             of_techniques.append(EXTRACT_RELATIONS)
+        named = self._setup.models.named_roles
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
         return {
             "language_model": find_tasks_of(generate),
             "controller": of_techniques,
-            "judge": find_tasks_of(*by_judge),
+            **{role: find_tasks_of(*by_judge) for role in ("judge", "test_judge") if role in ("judge", *named)},
         }
 
     @cached_property

@@ -154,7 +154,7 @@ class Crossfit:
         outcome = run.go()
         record = load_record(self._store, run.key)
         assert record is not None
-        entrants = dict(record.test)
+        entrants = {role: record.key_on_test(key) for role, key in record.test.items()}
         for role in ("recommended", "cheapest"):  # a pipeline with two roles was evaluated once, as the winner
             if entrants and role not in entrants:
                 entrants[role] = entrants["winner"]

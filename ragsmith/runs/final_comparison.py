@@ -9,6 +9,7 @@ from typing import Any
 from ragsmith.comparison.ledger import count_look, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
+from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.diagnosis.diagnosed import (
     EvidenceTracer,
     code_digest,
@@ -130,7 +131,12 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
             context.update(untested=look)
             return
     context.tested = context.evaluator.evaluate(list(candidates.values()), test)
-    context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
+    context.update(
+        test={name: one.key for name, one in zip(candidates, context.tested, strict=True)},
+        test_keys={one.key: context.evaluator.stored_key(one.key, test[0].id) for one in context.tested}
+        if "test_judge" in context.record.models
+        else {},
+    )
     if not context.within:
         context.update(look=count_test_use(*used, timestamp(context.now())[:10]))
     context.report(Step("test questions", 0, len(candidates)))
@@ -241,15 +247,13 @@ def diagnose(
     roles: Mapping[str, Collection[Evaluation]],
     seen: Sequence[Evaluation],
     *,
-    least_good: float,
     most: int = MAX_DIAGNOSED_QUESTIONS,
 ) -> None:
     """Diagnose the questions of the pipelines in ``roles``, and of the neighbours of the winner.
 
     ``roles`` has evaluations on the search and on the test questions by role, ``seen`` all those on the search
-    questions, and ``least_good`` is the judge's least score of a good answer. Only scored answers that have no
-    diagnosis yet are diagnosed, so no model gets a new request. If a model cannot be reached or the budget is
-    exhausted, nothing is stored.
+    questions. Only scored answers that have no diagnosis yet are diagnosed, so no model gets a new request. If a model
+    cannot be reached or the budget is exhausted, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
     requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
@@ -261,7 +265,7 @@ def diagnose(
             for one in evaluations
         ]
     try:
-        found = _new_diagnoses(evaluator, setup, store, requested, most, least_good, answers=not fitness.ranking_only)
+        found = _new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranking_only)
         store.put_diagnoses(list(found))
     except (BudgetExhausted, ModelUnavailable):
         return
@@ -277,18 +281,18 @@ def _new_diagnoses(
     store: Store,
     requested: Sequence[tuple[Evaluation, frozenset[str]]],
     most: int,
-    least_good: float,
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
     """Diagnose the questions without a current diagnosis."""
-    known = store.diagnoses([one.key for one, _ in requested])
+    under = evaluator.stored_key
+    known = store.diagnoses({under(one.key, question) for one, _ in requested for question in one.records})
     order = {question: at for at, question in enumerate(setup.order)}
     missing: dict[tuple[str, str], tuple[Evaluation, bool]] = {}
     for one, in_full in requested:
         first = sorted(one.records, key=order.__getitem__)[:most]
         for question in dict.fromkeys([*first, *sorted(in_full & one.records.keys())]):
-            stored = known[one.key].get(question, {})
+            stored = known[under(one.key, question)].get(question, {})
             if stored.get("code") != code_digest() or (question in in_full and "passages" not in stored):
                 before = missing.get((one.key, question))  # a pipeline with two roles may be shown in full for either
                 missing[one.key, question] = one, question in in_full or (before is not None and before[1])
@@ -301,5 +305,6 @@ def _new_diagnoses(
         for at, question, value in evaluator.observe(jobs, tracer):
             key = each[at]
             measures = part[key, question].records[question]["measures"]
+            least_good = good_score_threshold(setup, tested=question in setup.tested)
             found = make_diagnosis(value, setup.examples[question], measures, least_good)
-            yield DiagnosisRow(key, question, found.to_dict())
+            yield DiagnosisRow(under(key, question), question, found.to_dict())

@@ -314,7 +314,6 @@ class Run:
             context.settings.fitness,
             roles,
             list(seen.values()),
-            least_good=record.threshold,
         )
 
     def _differs_from(self, before: RunRow | None) -> bool:

@@ -314,6 +314,7 @@ def stub_models(
         else reranker,
         judge=language_model(real.judge),
         controller=language_model(real.controller) if real.controller else None,
+        test_judge=language_model(real.test_judge) if real.test_judge else None,
     )
 
 

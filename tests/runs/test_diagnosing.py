@@ -108,7 +108,7 @@ def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
     with Evaluator(tiny_setup, store, 1) as evaluator:
         evaluated = evaluator.evaluate(list(candidates.values()), tiny_setup.split.search)
         roles = {name: [one] for name, one in zip(candidates, evaluated, strict=True)}
-        diagnose(evaluator, tiny_setup, store, Fitness(), roles, evaluated, least_good=0.25, most=2)
+        diagnose(evaluator, tiny_setup, store, Fitness(), roles, evaluated, most=2)
     worth = [one.by_question(Fitness()) for one in evaluated]
     searched = {example.id for example in tiny_setup.split.search}
     first = [question for question in tiny_setup.order if question in searched][:2]

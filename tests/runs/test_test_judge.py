@@ -1,0 +1,185 @@
+"""A second judge scores the answers to test questions, and neither judge sees what the other scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from judges import FLATTERY, Flatterer, Judge, search_flattered
+
+import ragsmith
+from ragsmith.api.result import Result
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.keys import evaluation_key, ranking_key
+from ragsmith.models.names import ModelNames
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
+from ragsmith.reporting.summary import summary_lines
+from ragsmith.runs.check import check_models
+from ragsmith.runs.plan import plan
+from ragsmith.store.store import Store
+
+LAW = load_dataset("law")
+SHARE = 0.6
+"""The share of right answers of either prompt."""
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    return {
+        "language_model": Flatterer(LAW, SHARE, 1),
+        "judge": Judge("vain", vain=True),
+        "test_judge": Judge("honest"),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("flattered")
+
+
+@pytest.fixture(scope="module")
+def result(models: dict[str, Any], folder: Path) -> Result:
+    return search_flattered(LAW, folder, models, 1)
+
+
+def split_questions() -> tuple[set[str], set[str]]:
+    parts = Experiment(LAW).split
+    return {example.question for example in parts.search}, {example.question for example in parts.test}
+
+
+def test_each_judge_sees_its_own_questions_alone(models: dict[str, Any], result: Result) -> None:
+    search, test = split_questions()
+    assert result.state == "finished"
+    assert models["judge"].judged
+    assert set(models["judge"].judged) <= search
+    assert models["test_judge"].judged
+    assert set(models["test_judge"].judged) <= test
+
+
+def test_what_pleases_the_judge_of_the_search_alone_is_not_called_better(result: Result) -> None:
+    assert result.winner.ask(LAW.examples[0].question).answer.startswith(FLATTERY)
+    assert (
+        result.run_report.winner.scores["generation"].mean
+        > result.run_report.baselines["naive"].scores["generation"].mean + 0.1
+    )
+    assert result.verdict.words == "No difference from naive RAG or BM25 shown."
+
+
+def test_the_report_names_both_judges_and_compares_no_levels(result: Result, folder: Path) -> None:
+    said = " ".join(summary_lines(result.run_report, columns=10_000))
+    assert "vain judged answers to search questions, and honest those to test questions" in said
+    assert "other ones and have another judge" in said
+    assert "price of choosing" not in said
+    result.report(folder / "reports")
+    page = (folder / "reports" / "law" / "index.html").read_text()
+    assert "honest those to test questions" in page
+    report = result.run_report
+    assert [(model.role, model.id) for model in report.models if "judge" in model.role] == [
+        ("judge", "vain"),
+        ("test_judge", "honest"),
+    ]
+    marks: dict[str, set[float]] = {"search": set(), "test": set()}
+    for row in report.answered:
+        if row.pipeline == "winner" and "judge" in row.measures:
+            marks[row.split].add(row.measures["judge"])
+    assert marks == {"search": {1.0}, "test": {0.0, 1.0}}
+
+
+def test_the_winner_says_which_judge_decided_and_its_scores_are_reproduced(
+    models: dict[str, Any], result: Result, folder: Path
+) -> None:
+    result.export(folder / "winner.yaml")
+    written = yaml.safe_load((folder / "winner.yaml").read_text())
+    assert written["run"]["decided_by"] == "honest"
+    assert written["models"]["test_judge"] == "given:honest"
+    loaded = ragsmith.Pipeline.load(folder / "winner.yaml", models=models)
+    assert loaded.verify() == []
+    assert loaded.changed_models() == {}
+    before = len(models["judge"].judged), len(models["test_judge"].judged)
+    given = {"models": models, "cache": folder / "cache.sqlite"}
+    scored = ragsmith.evaluate(folder / "winner.yaml", **given).parts
+    found = {part: scored[part].metrics["judge"].mean for part in ("search", "test")}
+    assert found == {part: written["expected"][part]["judge"] for part in found}
+    compared = ragsmith.compare(folder / "winner.yaml", "naive", split="all", **given)
+    assert len(compared.questions) == len(LAW.examples)
+    assert ragsmith.gate(folder / "winner.yaml", **given).difference.nonzero == 0
+    assert (len(models["judge"].judged), len(models["test_judge"].judged)) == before
+
+
+def test_repeating_asks_nothing_and_the_search_is_shared_with_one_that_has_no_second_judge(
+    models: dict[str, Any], result: Result, folder: Path
+) -> None:
+    _, test = split_questions()
+    vain, honest = models["judge"], models["test_judge"]
+    before = len(vain.judged), len(honest.judged)
+    assert search_flattered(LAW, folder, models, 1).verdict.words == result.verdict.words
+    assert (len(vain.judged), len(honest.judged)) == before
+    alone = {role: model for role, model in models.items() if role != "test_judge"}
+    plain = search_flattered(LAW, folder, alone, 1, test=True)
+    assert set(vain.judged[before[0] :]) <= test
+    assert len(honest.judged) == before[1]
+    assert "Better than naive RAG" in plain.verdict.words
+    assert search_flattered(LAW, folder, models, 1).verdict.words == result.verdict.words
+
+
+def test_scores_by_different_judges_have_different_keys(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+) -> None:
+    def keys(**names: str) -> tuple[str, str, str]:
+        given = {role: Judge(name) for role, name in names.items()}
+        models = ModelNames(**{role: f"given:{name}" for role, name in names.items()})
+        setup = Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size, False, given=given)
+        tested = evaluation_key(setup, pipeline(), tested=True)
+        return evaluation_key(setup, pipeline()), tested, ranking_key(setup, pipeline())
+
+    alone, other, both = keys(judge="a"), keys(judge="b"), keys(judge="a", test_judge="b")
+    assert alone[0] == alone[1]
+    assert both == (alone[0], other[1], alone[2])
+    assert alone[:2] != other[:2]
+
+
+def test_a_crossfit_has_the_second_judge_score_each_question_in_its_fold(tmp_path: Path) -> None:
+    vain, honest = Judge("vain", vain=True), Judge("honest")
+    models = {"language_model": Flatterer(LAW, SHARE, 2), "judge": vain, "test_judge": honest}
+    found = search_flattered(LAW, tmp_path, models, 2, verdict="crossfit", folds=3)
+    assert found.state == "finished"
+    folds = found.run_report.about.record.folds
+    tested = {question for fold in folds for question in fold.test}
+    assert set(honest.judged) == {one.question for one in LAW.examples if one.answerable and one.id in tested}
+    by_role = {one.name: one.test.scores["generation"].mean for one in found.run_report.finalists}
+    assert by_role["naive"] == pytest.approx(SHARE, abs=0.1)
+    assert by_role["winner"] == pytest.approx(SHARE, abs=0.1)
+    assert "No difference from naive RAG" in found.verdict.words
+
+
+def test_a_plan_counts_the_requests_to_either_judge(
+    models: dict[str, Any], result: Result, folder: Path, store: Store
+) -> None:
+    setup = Experiment(
+        LAW, ModelNames().override({role: f"given:{one.id}" for role, one in models.items()}), given=models
+    )
+    settings = RunSettings(strategy="exhaustive", racing=None, probes=False, warm_start=False, rankings_first=False)
+    lines = plan(setup, load_space(folder / "space.yaml"), store, settings, sample=1_000).lines
+    calls = {line.model: line.calls for line in lines if line.request == "judge"}
+    sent = {one.id: len(set(one.judged)) for one in (models["judge"], models["test_judge"])}
+    assert calls.keys() == sent.keys()
+    for judge, questions in sent.items():  # of each of three pipelines, unless two give the same answer
+        assert questions < calls[judge] <= 3 * questions
+
+
+def test_either_judge_is_checked() -> None:
+    chats = {"judge": Judge("vain", vain=True), "test_judge": Judge("honest")}
+    names = ModelNames(judge="given:vain", test_judge="given:honest", cross_encoder="none")
+    told: list[int] = []
+    checked = check_models(names, load_space("quick"), given=chats, faithfulness=False, on_start=told.append)
+    found = {one.role: one for one in checked}
+    assert [task.task for task in found["test_judge"].tasks] == ["judge"]
+    assert found["judge"].judged is not None
+    assert found["test_judge"].judged is not None
+    assert told == [sum(len(chat.judged) for chat in chats.values())]
