@@ -15,6 +15,7 @@ from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.prompts_and_vectors import parse_problem, render_prompt
+from ragsmith.measures.non_answers import RULES, copied_share, find_non_answers
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames
 from ragsmith.models.served.json_endpoint import JsonEndpoint
@@ -27,7 +28,7 @@ from ragsmith.runs.check import _CheckedModel, _ModelChecker
 from ragsmith.serving.conversation import SELF_CONTAINED
 from ragsmith.techniques.task_lookup import N_PASSAGES
 from ragsmith.text.blocks import number_blocks
-from ragsmith.text.words import sentences, words
+from ragsmith.text.words import sentences
 from ragsmith.types import Example
 
 READ, UNREADABLE, CUT, FAILED = "read", "unreadable", "cut", "failed"
@@ -36,12 +37,9 @@ DEADLINE = 600.0
 """Seconds for a reply, so that a slow machine does not change the table."""
 MAX_REQUESTS = 16
 """Requests of one task; ragsmith sends fewer."""
-RUN = 8
-"""Words in a row that count as copied; names and terms of the field are shorter."""
 FOLLOW_UP = "Is there an exception to that?"
 """The question that has to be made self-contained, after the question of the data set and its answer."""
 _MARK = re.compile(r"^[ \t]*>", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"\{>?\w+\}")
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,9 @@ class RoleTasks:
 
     def __init__(self, domain: str, space: str) -> None:
         self._setup = Experiment(load_dataset(domain), ModelNames(), faithfulness=True)
-        self._checker = _ModelChecker(self._setup, load_space(space), None, False, ())
+        self._checker = _ModelChecker(self._setup, load_space(space), None, False, (), lambda _: None)
         self.tasks = [
-            *self._checker._tasks(_CheckedModel("language_model", ModelNames().language_model)),
+            *self._checker._tasks(_CheckedModel("language_model", ModelNames().language_model)).values(),
             SELF_CONTAINED,
         ]
         self._chunks = self._setup.corpus.chunks
@@ -127,8 +125,8 @@ class RoleTasks:
             "claims": tuple(_first_sentence(passage) for passage in passages),
             "conversation": f"user: {example.question}\nassistant: {example.answer}",
         }
-        self._checker.__dict__["_task_inputs"] = self._checker._task_inputs | known
-        found = {name: self._checker._input(task, name) for name in task.inputs}
+        inputs = self._checker._task_inputs(example) | known
+        found = {name: self._checker._input(task, name, inputs) for name in task.inputs}
         return found | ({"question": FOLLOW_UP} if task.name == SELF_CONTAINED.name else {})
 
 
@@ -181,24 +179,12 @@ def _ask(chat: OpenAIChat, task: Task[Any], example: Example, inputs: dict[str, 
         first.usage.input_tokens,
         first.usage.output_tokens,
         first.usage.seconds,
-        copied_share(first.text, [prompt]),
-        copied_share(first.text, _PLACEHOLDER.split(task.prompt)) > 0,
+        copied_share(first.text, prompt),
+        RULES in find_non_answers([first.text], task.prompt),
         _MARK.search(first.text) is not None,
         len(limited.replies),
         usable,
     )
-
-
-def copied_share(reply: str, texts: Sequence[str]) -> float:
-    """The share of the words of ``reply`` in runs of `RUN` words that one of ``texts`` has."""
-    known = {run for text in texts for run in _runs(words(text))}
-    found = words(reply)
-    copied = {i + k for i, run in enumerate(_runs(found)) if run in known for k in range(RUN)}
-    return len(copied) / len(found) if found else 0.0
-
-
-def _runs(found: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(found[i : i + RUN]) for i in range(len(found) - RUN + 1)]
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

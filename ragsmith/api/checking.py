@@ -50,6 +50,7 @@ def check_models(
     imports: Sequence[str | Path] = (),
     cache: Store | str | Path | None = None,
     on_start: Callable[[int], None] | None = None,
+    on_change: Callable[[Sequence[ModelCheck]], None] | None = None,
 ) -> tuple[ModelCheck, ...]:
     """Send every model one request per language task of ``space``, or one for vectors or scores, and check the replies.
 
@@ -60,8 +61,9 @@ def check_models(
     with a known order, which measures its error rate. ``calibration`` names annotated data sets, or is ``"all"`` for
     all annotated bundled domains: the judge scores a correct and a wrong answer to each of their questions, and
     ``calibrated`` of the returned check has its accuracy on them. Capabilities of models are stored in ``cache``, where
-    a search finds them. ``on_start`` is called with the maximum number of requests, to which every truncated reply and
-    every refused parameter adds one. The other arguments are those of `search`.
+    a search finds them. ``on_start`` is called with the maximum number of requests, to which every truncated or
+    unreadable reply and every refused parameter adds one, and ``on_change`` whenever a task ends, with all checks so
+    far. The other arguments are those of `search`.
 
     Raises:
         UsageError: the space or a model cannot be used, or the space searches over a model that is given.
@@ -79,6 +81,7 @@ def check_models(
         judge_cases=judge_cases,
         calibrations=[Calibration.read(one) for one in _list_calibrations(calibration)],
         on_start=on_start,
+        on_change=on_change,
     )
     if cache is None:
         return check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,9 +12,11 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.interrupts import interrupt_message
 from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result
 from ragsmith.text import numbers
+from ragsmith.text.terminal import aligned, widths
 
 if TYPE_CHECKING:
     from ragsmith.runs.check import ModelCheck
@@ -88,35 +91,71 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Send every model one request per task of a search, and report which work and what was learned about them."""
-    checks = ragsmith.check_models(
-        models.by_role(),
-        space=space,
-        base_url=models.base_url,
-        faithfulness=faithfulness,
-        judge_cases=judge_cases,
-        calibration=calibration or (),
-        cache=cache,
-        on_start=_print_requests,
-    )
-    show_result(as_json, _checks_json(checks), lambda: _print_checks(checks))
-    if not all(result.ok for result in checks):
+    shown = _CheckTable(as_json)
+    with interrupt_message("interrupted; what was found until then is shown, and usable replies are in a given cache."):
+        try:
+            ragsmith.check_models(
+                models.by_role(),
+                space=space,
+                base_url=models.base_url,
+                faithfulness=faithfulness,
+                judge_cases=judge_cases,
+                calibration=calibration or (),
+                cache=cache,
+                on_start=_print_requests,
+                on_change=shown.update,
+            )
+        except KeyboardInterrupt:
+            shown.print_results(interrupted=True)
+            raise
+    shown.print_results()
+    if not all(result.ok for result in shown.checks):
         raise typer.Exit(1)
 
 
-def _checks_json(checks: Sequence[ModelCheck]) -> list[dict[str, Any]]:
-    return [
-        {**asdict(result), "calibrated": [its.to_dict() for its in result.calibrated], "ok": result.ok}
-        for result in checks
-    ]
+HEAD = ["role", "task", "answers", "tokens in", "tokens out", "thinking", "seconds"]
+ASKED_AGAIN = "ok, asked again"
 
 
-def _print_checks(checks: Sequence[ModelCheck]) -> None:
-    of_role = Counter(result.role for result in checks)
-    names = [model.role if of_role[model.role] == 1 else f"{model.role} {_display_name(model)}" for model in checks]
-    _print_table(names, checks)
-    for name, result in zip(names, checks, strict=True):
-        print_lines(*_problem_lines(name, result), *([] if result.problem else _capability_lines(result)))
-        _print_calibration(result)
+class _CheckTable:
+    """The checks of models so far; unless they are printed as JSON, each row is printed when its task ends."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self.checks: Sequence[ModelCheck] = ()
+        self._printed: list[list[str]] = []
+
+    def update(self, checks: Sequence[ModelCheck]) -> None:
+        """Print the rows that are new in ``checks``; those of all tasks have the same widths."""
+        self.checks = checks
+        if not self._as_json:
+            named = zip(_names(checks), checks, strict=True)
+            every = [HEAD, *([name, task, ASKED_AGAIN, *HEAD[3:]] for name, one in named for task in one.planned)]
+            rows = [HEAD, ["-" * width for width in widths(every)], *_rows(checks)]
+            new = [row for row in rows if row not in self._printed]
+            print_lines(*aligned([*every, *new], frozenset({3, 4, 5, 6}))[len(every) :])
+            sys.stdout.flush()
+            self._printed += new
+
+    def print_results(self, *, interrupted: bool = False) -> None:
+        """Print what was learned about the models, as JSON with the tasks."""
+        plain = [_to_json(result) | {"interrupted": interrupted} for result in self.checks]
+        show_result(self._as_json, plain, lambda: self._print_findings(interrupted))
+
+    def _print_findings(self, interrupted: bool) -> None:
+        for name, result in zip(_names(self.checks), self.checks, strict=True):
+            print_lines(*_problem_lines(name, result), *([] if result.problem else _capability_lines(result)))
+            print_wrapped(*(f"{name}, {task.task}: {task.remark}" for task in result.tasks if task.remark))
+            print_wrapped(f"{name}: {result.roles}" if result.roles else None)
+            print_wrapped(
+                f"{name}, not asked: {', '.join(result.not_asked)}" if interrupted and result.not_asked else None
+            )
+            _print_calibration(result)
+
+
+def _to_json(result: ModelCheck) -> dict[str, Any]:
+    found = {"calibrated": [its.to_dict() for its in result.calibrated], "not_asked": result.not_asked}
+    return {**asdict(result), **found, "ok": result.ok, "roles": result.roles}
 
 
 def _print_calibration(checked: ModelCheck) -> None:
@@ -149,7 +188,8 @@ def _print_calibration(checked: ModelCheck) -> None:
 def _print_requests(requests: int) -> None:
     if requests:
         print_stderr(
-            f"sending up to {requests} requests, and one more for each truncated reply and each refused parameter"
+            f"sending up to {requests} requests, and one more for each truncated or unreadable reply and each refused "
+            "parameter"
         )
 
 
@@ -158,20 +198,20 @@ def _display_name(result: ModelCheck) -> str:
     return result.id if result.id and ":" in result.name else result.name
 
 
-def _print_table(names: Sequence[str], checks: Sequence[ModelCheck]) -> None:
-    """Print a row for each language task, and for each model without tasks; ``names`` are those of the models."""
+def _names(checks: Sequence[ModelCheck]) -> list[str]:
+    """Return the roles, with the name of the model where several have the same."""
+    of_role = Counter(result.role for result in checks)
+    return [one.role if of_role[one.role] == 1 else f"{one.role} {one.name}" for one in checks]
+
+
+def _rows(checks: Sequence[ModelCheck]) -> list[list[str]]:
+    """Return a row for each task that has ended."""
     rows = []
-    for name, result in zip(names, checks, strict=True):
-        for task in result.tasks:
-            answers = "no" if task.problem else "ok, cut once" if task.requests > 1 else "ok"
-            counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
-            shown = [f"{count:,}" if count else "" for count in counts]
-            rows.append([name, task.task, answers, *shown, f"{task.seconds:.2f}"])
-        if not result.tasks:
-            seconds = "" if result.seconds is None else f"{result.seconds:.2f}"
-            rows.append([name, "", "no" if result.problem else "ok", "", "", "", seconds])
-    head = ["role", "task", "answers", "tokens in", "tokens out", "thinking", "seconds"]
-    print_rows(rows, head, frozenset({3, 4, 5, 6}))
+    for name, task in ((name, task) for name, one in zip(_names(checks), checks, strict=True) for task in one.tasks):
+        answers = "no" if task.problem else ASKED_AGAIN if task.requests > task.asked else "ok"
+        counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
+        rows.append([name, task.task, answers, *(f"{n:,}" if n else "" for n in counts), f"{task.seconds:.2f}"])
+    return rows
 
 
 def _problem_lines(name: str, result: ModelCheck) -> list[str]:

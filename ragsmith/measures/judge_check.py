@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ragsmith.measures.judge import HIGHEST, JUDGE, LOWEST, collect_scores
+from ragsmith.measures.judge_calibration import Proportion
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -24,6 +25,10 @@ REPEATED_KINDS = ("again", "swapped")
 """Kinds of repetitions: the paraphrase with another sample, and with reference and answer swapped."""
 SCALE_STEP = 1 / (HIGHEST - LOWEST)
 """Difference of scores from which verdicts count as different."""
+BLOCK = 36
+"""Number of requests, those of four cases, after which a check may end early."""
+CHANCE = 0.5
+"""Share of pairs of a right and a wrong answer that a coin orders right."""
 CASES_DIGEST = "ff29d7be0105318a"
 """Digest of ``judge_cases.json``."""
 
@@ -66,7 +71,7 @@ class JudgeAccuracy:
     Of the ``compared`` pairs of a wrong and a right answer to a question, ``errors`` counts, by kind of wrong answer,
     those with a score of the wrong answer that is at least as high. Of the ``repeated`` verdicts on a paraphrase,
     ``again`` or with reference and answer ``swapped``, ``flips`` counts those that differ from the first verdict by at
-    least a step of the scale. ``unread`` is the number of failed verdicts, which are excluded.
+    least a step of the scale. ``unread`` is the number of failed verdicts, which are excluded, of those ``asked``.
     """
 
     compared: int
@@ -74,30 +79,57 @@ class JudgeAccuracy:
     repeated: int
     flips: Mapping[str, int]
     unread: int = 0
+    asked: int = 0
+
+    @property
+    def ordered(self) -> Proportion:
+        """The share of pairs whose right answer scored higher.
+
+        The three pairs of a wrong answer count as one, as the effective number of pairs of the Mann-Whitney statistic
+        of three right and four wrong answers is 4.5.
+        """
+        pairs = len(RIGHT_KINDS)
+        return Proportion((self.compared - sum(self.errors.values())) // pairs, self.compared // pairs)
+
+    @property
+    def fails(self) -> str:
+        """Why it is no judge, or "": by 95 % intervals on the cases so far, or as all of them do not show a judge."""
+        low, high = self.ordered.interval or (0.0, 1.0)
+        if (Proportion(self.unread, self.asked).interval or (0.0, 1.0))[0] > CHANCE:
+            return "most of its verdicts cannot be read"
+        is_shown = high < CHANCE or (low <= CHANCE and self.asked == len(list_judge_requests()))
+        return "it is not shown to order right and wrong answers better than a coin" if is_shown else ""
 
     def __str__(self) -> str:
         """Return the summary for output and reports."""
         unread = f"; {self.unread} verdicts failed" if self.unread else ""
+        fails = f"; {self.fails} (after {self.asked} of {len(list_judge_requests())} verdicts)" if self.fails else ""
         return (
             f"on the bundled cases it marked a wrong answer as high as a right one in {sum(self.errors.values())} of "
             f"{self.compared} comparisons ({_format_counts(self.errors)}), and changed its verdict in "
-            f"{sum(self.flips.values())} of {self.repeated} ({_format_counts(self.flips)}){unread}"
+            f"{sum(self.flips.values())} of {self.repeated} ({_format_counts(self.flips)}){unread}{fails}"
         )
 
 
+@cache
 def list_judge_requests() -> tuple[JudgeRequest, ...]:
     """Return the requests of a check; each costs one call."""
     return tuple(request for number in range(len(load_judge_cases())) for request in _case_requests(number))
 
 
 def check_judge(model: LanguageModel) -> JudgeAccuracy:
-    """Check ``model`` on the bundled cases.
+    """Check ``model`` on the bundled cases; it ends early if these show that it `fails`.
 
     Raises:
         ModelUnavailable: the server rejects the model or is down. Other failures count as failed verdicts.
     """
-    scores = collect_scores(model, [(request.sample, request.inputs) for request in list_judge_requests()])
-    return _summarize(zip(list_judge_requests(), scores, strict=True))
+    requests, scores = list_judge_requests(), list[float | None]()
+    while True:
+        block = requests[len(scores) :][:BLOCK]
+        scores += collect_scores(model, [(request.sample, request.inputs) for request in block])
+        found = _summarize(zip(requests, scores, strict=False))
+        if found.fails or len(scores) == len(requests):
+            return found
 
 
 @cache
@@ -109,17 +141,21 @@ def check_embedded_judge() -> JudgeAccuracy:
 def get_judge_accuracy(
     model: str, get_calls: Callable[[Iterable[str]], Mapping[str, StoredCall]]
 ) -> JudgeAccuracy | None:
-    """Return the accuracy of the chat model ``model`` by its stored replies; None if most are missing."""
+    """Return the accuracy of the chat model ``model`` by its stored replies.
+
+    None if most are missing, unless the first ones show that it fails.
+    """
     keys = {
         completion_key(model, JUDGE.render(dict(request.inputs)), JUDGE.max_tokens, request.sample): request
         for request in list_judge_requests()
     }
     calls = get_calls(keys)
-    if len(calls) < len(keys) / 2:
-        return None
-    return _summarize(
-        (request, _parse_verdict(calls[key].value) if key in calls else None) for key, request in keys.items()
-    )
+    asked = max((place for place, key in enumerate(keys, 1) if key in calls), default=0)
+    scores = [_parse_verdict(calls[key].value) if key in calls else None for key in keys]
+    if len(calls) >= len(keys) / 2:
+        return _summarize(zip(keys.values(), scores, strict=True))
+    begun = _summarize(list(zip(keys.values(), scores, strict=True))[:asked])
+    return begun if begun.fails and begun.unread < len(calls) else None
 
 
 def _parse_verdict(reply: str) -> float | None:
@@ -169,7 +205,7 @@ def _summarize(results: Iterable[tuple[JudgeRequest, float | None]]) -> JudgeAcc
             if (case, kind) in valid and (case, "paraphrase") in valid:
                 repeated += 1
                 flips[kind] += abs(valid[case, kind] - valid[case, "paraphrase"]) >= SCALE_STEP
-    return JudgeAccuracy(compared, dict(errors), repeated, dict(flips), len(scores) - len(valid))
+    return JudgeAccuracy(compared, dict(errors), repeated, dict(flips), len(scores) - len(valid), len(scores))
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:

@@ -1,7 +1,8 @@
 """Capabilities of a chat model, learnt from its server's responses: refused parameters, and tokens for thinking.
 
 A capability is learnt once and applies to every later request of all threads; it is stored in the cache for later
-commands. Capabilities only accumulate, so concurrent processes never overwrite each other's.
+commands. Capabilities only accumulate, so concurrent processes never overwrite each other's; of the tasks that a model
+can do, the last check counts.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from ragsmith.digest import digest
+from ragsmith.models.tasks import Task
 
 FIRST_REQUEST_SECONDS = 5.0
 """Seconds that other requests wait for a model's first one. Servers reject parameters before they compute anything,
@@ -25,19 +29,23 @@ class ModelCapabilities:
     ``begins_in_thought`` is true if a reply closed a thought that it had not opened, because the chat template opens
     one in the prompt. A reply that is truncated before the end of the thought then contains nothing else.
 
+    ``tasks`` is whether the last check of the model found that it can do a task, by `task_key`.
+
     >>> ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(frozenset({"seed"}), begins_in_thought=True)
-    ModelCapabilities(refuses=frozenset({'seed'}), thinking_tokens=512, begins_in_thought=True)
+    ModelCapabilities(refuses=frozenset({'seed'}), thinking_tokens=512, begins_in_thought=True, tasks={})
     """
 
     refuses: frozenset[str] = frozenset()
     thinking_tokens: int = 0
     begins_in_thought: bool = False
+    tasks: Mapping[str, bool] = field(default_factory=dict)
 
     def __or__(self, other: ModelCapabilities) -> ModelCapabilities:
         return ModelCapabilities(
             self.refuses | other.refuses,
             max(self.thinking_tokens, other.thinking_tokens),
             self.begins_in_thought or other.begins_in_thought,
+            {**self.tasks, **other.tasks},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,7 +55,17 @@ class ModelCapabilities:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ModelCapabilities:
         """Inverse of `to_dict`."""
-        return cls(frozenset(fields["refuses"]), fields["thinking_tokens"], fields["begins_in_thought"])
+        known = fields["thinking_tokens"], fields["begins_in_thought"], fields.get("tasks", {})
+        return cls(frozenset(fields["refuses"]), *known)
+
+    def cannot(self, task: Task[Any]) -> bool:
+        """Whether the last check of ``task``, with the same prompt, found that the model cannot do it."""
+        return self.tasks.get(task_key(task)) is False
+
+
+def task_key(task: Task[Any]) -> str:
+    """Return the key of a task: its name and the digest of its prompt, with which a model may do it or not."""
+    return f"{task.name} {digest('prompt', task.prompt)[:12]}"
 
 
 class CapabilityLearner:
@@ -70,9 +88,12 @@ class CapabilityLearner:
         return self._learnt or ModelCapabilities()
 
     def restore(self, stored: ModelCapabilities) -> None:
-        """Add stored capabilities; the first request then no longer precedes the others."""
+        """Add stored capabilities; the first request then no longer precedes the others.
+
+        The result of a check is left out, so that this process never overwrites that of a later one.
+        """
         with self._lock:
-            self._learnt = self.capabilities | stored
+            self._learnt = self.capabilities | replace(stored, tasks={})
         self._answered.set()
 
     def learn(self, learnt: ModelCapabilities) -> None:

@@ -238,10 +238,10 @@ class Loader:
         self._shared = shared or SharedModels()
         self.providers = find_providers(chosen, self._shared.providers, **limits)
 
-    def close(self) -> None:
-        """Close the connections to all servers."""
+    def close(self, *, patience: float = 0.0) -> None:
+        """Close the connections to all servers; requests in flight have ``patience`` seconds to end."""
         for provider in self.providers.values():
-            provider.close()
+            provider.close(patience=patience)
 
     def model(self, role: str) -> Any:
         """Return the model of ``role``.

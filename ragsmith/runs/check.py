@@ -6,6 +6,7 @@ The question, its answer and the passages come from a bundled data set, not from
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,18 +17,29 @@ from typing import Any, TypeVar
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
-from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
+from ragsmith.errors import (
+    CutReply,
+    LoopingReply,
+    ModelError,
+    ModelUnavailable,
+    RagsmithError,
+    RefusedContent,
+    StageFailed,
+    Unreadable,
+)
 from ragsmith.evaluation.experiment import Experiment, sort_examples
+from ragsmith.evaluation.threads import INTERRUPT_SECONDS
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.completions import complete_within_limits
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.prompts_and_vectors import normalize_vectors, parse_problem, render_prompt
+from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, normalize_vectors, render_prompt
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
 from ragsmith.measures.judge_check import JudgeAccuracy, check_judge, list_judge_requests
+from ragsmith.measures.non_answers import RUN, copied_share, find_non_answers
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
-from ragsmith.models.capabilities import ModelCapabilities, find_learner
+from ragsmith.models.capabilities import ModelCapabilities, find_learner, task_key
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
@@ -35,12 +47,15 @@ from ragsmith.models.registry import OBJECT_KIND, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import stage_errors
+from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space import Space
+from ragsmith.techniques.families import prompt_maker
 from ragsmith.techniques.generation import generate
+from ragsmith.techniques.registry import Technique
 from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
 from ragsmith.text.blocks import number_blocks
 from ragsmith.text.redaction import redacted
-from ragsmith.types import Chunks
+from ragsmith.types import Chunks, Example
 
 T = TypeVar("T")
 
@@ -48,16 +63,23 @@ DATASET = "law"
 """The bundled data set whose first search question is used in the requests."""
 MAX_CONCURRENT_TASKS = 32
 """Maximum number of concurrent requests of language tasks."""
+N_ANSWERS = 3
+"""Number of questions that are answered, as answers may be alike; the other tasks get the first one."""
+CASES = "the bundled cases"
+"""The bundled answers that a judge scores, among the tasks."""
 PROBE_TEXTS = ("ready", "never")
 """Texts of the requests to embedders and rerankers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCheck:
-    """The result of a language task; ``problem`` is "" if the reply is usable.
+    """The result of a task; ``problem`` is "" if the replies to its ``asked`` questions are usable.
 
-    ``requests`` is 2 if the first reply was truncated and requested again, and ``usage`` is that of both.
-    ``thought_tokens`` are the reasoning tokens of the last reply, as far as the server reports them.
+    Besides language tasks these are ``vectors`` of an embedder and ``scores`` of a reranker. ``requests`` is larger
+    than ``asked`` if replies were truncated or unreadable and requested again, and ``usage`` is that of all.
+    ``thought_tokens`` are the reasoning tokens of the last reply, as far as the server reports them. ``able`` is
+    whether the model can do the task, None if a failure of the server leaves it open. ``remark`` is about the answers
+    of a chat model: what they copy, and how many are none (`find_non_answers`).
     """
 
     task: str
@@ -66,14 +88,17 @@ class TaskCheck:
     usage: Usage = NO_USAGE
     thought_tokens: int = 0
     seconds: float = 0.0
+    asked: int = 1
+    able: bool | None = True
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
     """The result for the model of a role; ``problem`` is "" if it works.
 
-    ``seconds`` is None for language models, whose ``tasks`` have their own, and after an error. ``dimensions`` are
-    those of an embedder's vectors. ``refuses`` are the request parameters that the server of a chat model rejects, and
+    ``planned`` are the tasks of its role, ``tasks`` those that ended, in this order. ``dimensions`` are those of an
+    embedder's vectors. ``refuses`` are the request parameters that the server of a chat model rejects, and
     ``thinking_tokens`` the tokens that it uses for reasoning. ``judged`` is the accuracy of the judge on the bundled
     cases, ``calibrated`` its accuracy on the answers of data sets; if its server fails before the end, ``problem``
     names the missing data sets.
@@ -82,14 +107,33 @@ class ModelCheck:
     role: str
     name: str
     id: str
+    planned: tuple[str, ...] = ()
     problem: str = ""
-    seconds: float | None = None
     dimensions: int | None = None
     tasks: tuple[TaskCheck, ...] = ()
     refuses: tuple[str, ...] = ()
     thinking_tokens: int = 0
     judged: JudgeAccuracy | None = None
     calibrated: tuple[CalibrationResult, ...] = ()
+
+    @property
+    def not_asked(self) -> tuple[str, ...]:
+        """The planned tasks, and cases of a judge, that have no result."""
+        ended = {*(task.task for task in self.tasks), *(one.dataset for one in self.calibrated)}
+        return tuple(name for name in self.planned if name not in ended and not (name == CASES and self.judged))
+
+    @property
+    def cannot(self) -> tuple[str, ...]:
+        """The tasks that the model cannot do, with ``judge`` if the bundled cases show no judge."""
+        unable = [task.task for task in self.tasks if task.able is False]
+        return (*unable, *([JUDGE.name] if self.judged and self.judged.fails else []))
+
+    @property
+    def roles(self) -> str:
+        """What the model cannot do, and what to use it for; "" if it can do all that it was asked for."""
+        able = [task.task for task in self.tasks if task.able and task.task not in self.cannot]
+        use = f"use it for {', '.join(able)}" if able else "name another model"
+        return f"this model cannot {', '.join(self.cannot)}: {use}" if self.cannot else ""
 
     @property
     def ok(self) -> bool:
@@ -107,14 +151,16 @@ def check_models(
     calibrations: Sequence[Calibration] = (),
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
+    on_change: Callable[[Sequence[ModelCheck]], None] | None = None,
 ) -> tuple[ModelCheck, ...]:
     """Send the requests of a search to the model of every role, and to all models that ``space`` searches over.
 
     A model with two roles is checked in each. ``given`` has the models passed as objects, by role. ``on_start`` is
     called before the first request with the maximum number of requests to servers and to such objects, not counting
-    those repeated after a truncated reply or without a rejected parameter. Capabilities and usable replies are written
-    to ``store``; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
-    ``calibrations`` are read from it.
+    those repeated after a truncated or unreadable reply or without a rejected parameter. ``on_change`` is called before
+    the first request, and then whenever a task ends, with the checks of all models so far; during an interruption it
+    may be called until this function raises. Capabilities and usable replies are written to ``store`` as they arrive;
+    only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of ``calibrations`` are read from it.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model lacks; or a chunk overlap of
@@ -122,11 +168,11 @@ def check_models(
     """
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _ModelChecker(setup.with_searched_settings(space.settings), space, store, judge_cases, calibrations)
+    setup = setup.with_searched_settings(space.settings)
+    check = _ModelChecker(setup, space, store, judge_cases, calibrations, on_change or (lambda _: None))
     if on_start is not None:
         on_start(check.requests)
-    with ThreadPoolExecutor(len(check.models)) as pool:
-        return tuple(pool.map(check.check, check.models))
+    return check.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +194,7 @@ class _ModelChecker:
         store: CallStore | None,
         judge_cases: bool,
         calibrations: Sequence[Calibration],
+        on_change: Callable[[Sequence[ModelCheck]], None],
     ) -> None:
         self._setup = setup
         self._space = space
@@ -155,6 +202,19 @@ class _ModelChecker:
         self._judge_role = "judge" if "judge" in setup.models.named_roles else "language_model"
         self._judge_cases = judge_cases
         self._calibrations = calibrations
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._loaders: list[Loader] = []
+        self._stopped = False
+        self._found = [self._not_yet_checked(one) for one in self.models]
+
+    def _not_yet_checked(self, model_in_role: _CheckedModel) -> ModelCheck:
+        """Return the check of a model before its first request."""
+        role, name = model_in_role.role, model_in_role.chosen.name
+        planned = {"embedder": ["vectors"], "cross_encoder": ["scores"]}.get(role) or [*self._tasks(model_in_role)]
+        if self._is_judge(model_in_role):
+            planned += [CASES] * self._judge_cases + [one.dataset.name for one in self._calibrations]
+        return ModelCheck(role, name, NONE) if name == NONE else ModelCheck(role, name, "", tuple(planned))
 
     @property
     def requests(self) -> int:
@@ -168,7 +228,7 @@ class _ModelChecker:
             len(one.cases) for one in self._calibrations
         )
         n_verdicts = verdicts_per_judge * sum(map(self._is_judge, outside))
-        n_tasks = sum(len(self._tasks(one)) for one in language_models)
+        n_tasks = sum(self._n_questions(task) for one in language_models for task in self._tasks(one).values())
         return n_verdicts + n_tasks + len(outside) - len(language_models)
 
     def _is_judge(self, model_in_role: _CheckedModel) -> bool:
@@ -191,85 +251,103 @@ class _ModelChecker:
             *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
-    def check(self, model_in_role: _CheckedModel) -> ModelCheck:
-        """Check a model in its role."""
-        found = ModelCheck(model_in_role.role, model_in_role.chosen.name, NONE)
-        if model_in_role.chosen.name == NONE:
-            return found
-        found = replace(found, id="")
-        loader = None
+    def run(self) -> tuple[ModelCheck, ...]:
+        """Check all models; after an interruption no more is sent, and requests in flight have seconds to end."""
+        self._on_change(tuple(self._found))
+        with ThreadPoolExecutor(len(self.models)) as pool:
+            try:
+                tuple(pool.map(self._check, (at for at, one in enumerate(self.models) if one.chosen.name != NONE)))
+            except KeyboardInterrupt:
+                self._stopped = True
+                for loader in self._loaders:
+                    loader.close(patience=INTERRUPT_SECONDS)
+                raise
+        return tuple(self._found)
+
+    def _update(self, at: int, *ended: TaskCheck, **found: Any) -> None:
+        """Set fields of the check of the model ``at`` a position, add the tasks that ``ended``, and report them."""
+        with self._lock:
+            if self._stopped:
+                found.pop("problem", None)  # that the connection was closed
+            before = self._found[at]
+            self._found[at] = replace(before, tasks=(*before.tasks, *ended), **found)
+            self._on_change(tuple(self._found))
+
+    def _check(self, at: int) -> None:
+        """Check the model at a position in its role."""
+        role = self.models[at].role
         try:
-            loader = self._loader(model_in_role, self._setup.corpus.chunks)
-            model = loader.model(model_in_role.role)
-            found = replace(found, id=redacted(model.id))
-            started = time.perf_counter()
-            if model_in_role.role == "embedder":
-                vectors = normalize_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
-                seconds = time.perf_counter() - started
-                return replace(found, seconds=seconds, dimensions=int(vectors.shape[1]))
-            if model_in_role.role == "cross_encoder":
-                model.score(PROBE_TEXTS[0], PROBE_TEXTS)
-                return replace(found, seconds=time.perf_counter() - started)
-            tasks, capabilities = self._check_tasks(model, self._tasks(model_in_role))
-            found = replace(
-                found,
-                tasks=tasks,
-                refuses=tuple(sorted(capabilities.refuses)),
-                thinking_tokens=capabilities.thinking_tokens,
-            )
-            if self._is_judge(model_in_role) and not any(task.problem for task in tasks if task.task == JUDGE.name):
-                found = self._check_judge(model, model_in_role, found)
-            return found
+            with closing(self._loader(self.models[at], self._setup.corpus.chunks)) as loader:
+                model = loader.model(role)
+                self._update(at, id=redacted(model.id))
+                started = time.perf_counter()
+                if role == "embedder":
+                    vectors = normalize_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
+                    self._update(
+                        at, TaskCheck("vectors", seconds=time.perf_counter() - started), dimensions=vectors.shape[1]
+                    )
+                elif role == "cross_encoder":
+                    model.score(PROBE_TEXTS[0], PROBE_TEXTS)
+                    self._update(at, TaskCheck("scores", seconds=time.perf_counter() - started))
+                else:
+                    self._check_tasks(at, model)
         except RagsmithError as error:
-            return replace(found, problem=_format_error(error))
-        finally:
-            if loader is not None:
-                loader.close()
+            self._update(at, problem=_format_error(error))
 
     def _loader(self, model_in_role: _CheckedModel, chunks: Chunks) -> Loader:
-        texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
-        return Loader(
-            {model_in_role.role: model_in_role.chosen}, texts, self._setup.given, languages=languages, attempts=1
-        )
+        chosen, languages = {model_in_role.role: model_in_role.chosen}, [chunk.language for chunk in chunks]
+        texts = tuple(chunk.text for chunk in chunks)
+        self._loaders.append(Loader(chosen, texts, self._setup.given, languages=languages, attempts=1))
+        return self._loaders[-1]
 
-    def _check_tasks(
-        self, model: LanguageModel | ChatModel, to_check: Sequence[Task[Any]]
-    ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
-        """Send a request for every task, and return the results and the detected capabilities.
-
-        The first request is sent alone: if the server does not reply, the others are not sent.
-        """
+    def _check_tasks(self, at: int, model: LanguageModel | ChatModel) -> None:
+        """Send a request for every task; the first one is sent alone: if it fails, the others are not sent."""
         learner = find_learner(model)
         if learner is not None and self._store is not None:
             learner.restore(self._store.capabilities(model.id) or ModelCapabilities())
             learner.on_change = partial(self._store.put_capabilities, model.id)
-        ask = partial(self._check_task, model)
-        first = [ask(task, alone=True) for task in to_check[:1]]
-        with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
-            checked = (*first, *pool.map(ask, to_check[1:]))
-        return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
-    def _check_judge(
-        self, model: LanguageModel | ChatModel, model_in_role: _CheckedModel, found: ModelCheck
-    ) -> ModelCheck:
+        def ask(name: str) -> None:
+            if self._stopped:
+                raise ModelUnavailable("the check was interrupted")
+            checked = self._check_task(model, name, tasks[name], alone=not self._found[at].tasks)
+            self._remember(model, tasks[name], checked.able)
+            self._update(at, checked)
+
+        tasks = self._tasks(self.models[at])
+        tuple(map(ask, [*tasks][:1]))
+        with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
+            tuple(pool.map(ask, [*tasks][1:]))
+        learnt = learner.capabilities if learner is not None else ModelCapabilities()
+        self._update(at, refuses=tuple(sorted(learnt.refuses)), thinking_tokens=learnt.thinking_tokens)
+        if self._is_judge(self.models[at]) and not any(
+            task.problem for task in self._found[at].tasks if task.task == JUDGE.name
+        ):
+            self._check_judge(at, model)
+
+    def _remember(self, model: LanguageModel | ChatModel, task: Task[Any], able: bool | None) -> None:
+        """Store whether a chat model can do a task, where a search finds it."""
+        if self._store is not None and is_chat_model(model) and able is not None:
+            self._store.put_capabilities(model.id, ModelCapabilities(tasks={task_key(task): able}))
+
+    def _check_judge(self, at: int, model: LanguageModel | ChatModel) -> None:
         """Compare the scores of a judge with reference scores.
 
-        If its server refuses requests or fails, no more are sent, and the results so far are returned.
+        If its server refuses requests or fails, no more are sent.
         """
-        calibrated: list[CalibrationResult] = []
         try:
             if self._judge_cases:
-                found = replace(found, judged=self._judge_through_store(model, check_judge))
+                judged = self._judge_through_store(model, check_judge)
+                self._update(at, judged=judged)
+                self._remember(model, JUDGE, not judged.fails)
             for calibration in self._calibrations:
-                loader = self._loader(model_in_role, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
-                with closing(loader):
-                    calibrated.append(self._judge_through_store(loader.model(model_in_role.role), calibration.evaluate))
+                chunks = Experiment(calibration.dataset, ModelNames()).corpus.chunks
+                with closing(self._loader(self.models[at], chunks)) as loader:
+                    result = self._judge_through_store(loader.model(self.models[at].role), calibration.evaluate)
+                self._update(at, calibrated=(*self._found[at].calibrated, result))
         except ModelUnavailable as error:
-            missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []
-            missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]
-            problem = f"the calibration is incomplete, without {', '.join(missing)}: {_format_error(error)}"
-            found = replace(found, problem=problem)
-        return replace(found, calibrated=tuple(calibrated))
+            missing = ", ".join(self._found[at].not_asked)
+            self._update(at, problem=f"the calibration is incomplete, without {missing}: {_format_error(error)}")
 
     def _judge_through_store(self, model: LanguageModel | ChatModel, judge: Callable[[LanguageModel], T]) -> T:
         """Return the result of ``judge`` for a model whose replies are stored, so that a report can read them."""
@@ -279,82 +357,112 @@ class _ModelChecker:
         finally:
             gateway.write_pending()
 
-    def _check_task(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
-        """Send the request of one task.
+    def _check_task(
+        self, model: LanguageModel | ChatModel, name: str, task: Task[Any], *, alone: bool = False
+    ) -> TaskCheck:
+        """Send the requests of one task.
 
         Raises:
             ModelError: the server failed or rejected the request, and the task is ``alone``.
             ModelUnavailable: the server rejects the key or the model, or is down.
         """
-        inputs = {name: self._input(task, name) for name in task.inputs}
-        started = time.perf_counter()
+        started, problem, remark, asked = time.perf_counter(), "", "", 0
+        able: bool | None = True
         replies: list[Completion] = []
-        problem = ""
+        texts: list[str] = []
+        questions = self._known_inputs[: self._n_questions(task)]
         try:
             with stage_errors("task", task.name):
-                if is_chat_model(model):
-                    problem = self._complete(model, task, inputs, replies)
-                else:
-                    performer: Any = model
-                    performer.run(task, **inputs)
+                for asked, known in enumerate(questions, 1):  # noqa: B007
+                    inputs = {input_: self._input(task, input_, known) for input_ in task.inputs}
+                    if is_chat_model(model):
+                        texts.append(self._complete(model, task, inputs, replies))
+                    else:
+                        performer: Any = model
+                        performer.run(task, **inputs)
         except StageFailed as failed:
             cause = failed.cause
             if isinstance(cause, ModelUnavailable) or (alone and type(cause) in (ModelError, RefusedContent)):
                 raise cause from None
             error = cause if isinstance(cause, RagsmithError) else failed
             problem = _format_error(error).removeprefix(f"{redacted(model.id)}: ")
-        seconds = time.perf_counter() - started
+            able = False if isinstance(cause, Unreadable | CutReply | LoopingReply) else None
+        if len(texts) == N_ANSWERS:
+            answers, contexts = [task.read(text)[0] for text in texts], [str(known["context"]) for known in questions]
+            found = find_non_answers(answers, task.prompt, contexts, answerable=True)
+            able = len(set().union(*found.values())) < N_ANSWERS
+            copied = sum(copied_share(*pair) for pair in zip(answers, contexts, strict=True)) / N_ANSWERS
+            remark = f"{100 * copied:.0f} % of the words of {N_ANSWERS} answers are copied in runs of {RUN} words"
+            remark += "".join(f"; {len(where)} {kind}" for kind, where in found.items())
         usage = sum((reply.usage for reply in replies), NO_USAGE)
         thought = replies[-1].thought_tokens if replies else 0
-        return TaskCheck(task.name, problem, len(replies), usage, thought, seconds)
+        seconds = time.perf_counter() - started
+        return TaskCheck(name, problem, len(replies), usage, thought, seconds, asked, able, remark)
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
-        """Complete a task, store a usable reply, and return the problem or ""; all replies are added to ``replies``."""
+        """Complete a task as a search does, store and return a usable reply; all are added to ``replies``.
+
+        Raises:
+            Unreadable: the reply to the second request is unreadable as well.
+        """
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
-        def send(limit: int) -> Completion:
-            replies.append(model.complete(prompt, max_tokens=limit, sample=0))
+        def send(text: str, limit: int) -> Completion:
+            replies.append(model.complete(text, max_tokens=limit, sample=0))
             return replies[-1]
 
-        reply = complete_within_limits(model, task, prompt, send)
-        if problem := parse_problem(task, reply.text):
-            return redacted(f"the reply cannot be read: {problem}")
+        reply = complete_until_parsed(
+            task, prompt, lambda text: complete_within_limits(model, task, text, partial(send, text))
+        )
+        if isinstance(reply, str):
+            raise Unreadable(f"the reply cannot be read: {reply}")
         if self._store is not None:
             key = completion_key(model.id, prompt, task.max_tokens, 0)
-            tokens = reply.usage.input_tokens, reply.usage.output_tokens
-            self._store.put_calls([StoredCall(key, model.id, task.name, reply.text, 1, *tokens, reply.usage.seconds)])
-        return ""
+            usage = reply.usage
+            tokens = usage.input_tokens, usage.output_tokens
+            self._store.put_calls(
+                [StoredCall(key, model.id, task.name, reply.text, usage.calls, *tokens, usage.seconds)]
+            )
+        return reply.text
 
-    def _tasks(self, model_in_role: _CheckedModel) -> list[Task[Any]]:
-        """Return the distinct tasks of a model: those of its role, and of roles without their own model."""
+    def _n_questions(self, task: Task[Any]) -> int:
+        """The number of questions that a task gets."""
+        return N_ANSWERS if task.name in {one.name for one in find_tasks_of(generate)} else 1
+
+    def _tasks(self, model_in_role: _CheckedModel) -> dict[str, Task[Any]]:
+        """Return the distinct tasks of a model by name: those of its role, and of roles without their own model."""
         named = self._setup.models.named_roles
         found: dict[str, Task[Any]] = {}
         for role, tasks in self._tasks_by_role.items():
             if (role if role in named else "language_model") == model_in_role.role and (
                 model_in_role.can_judge or role != "judge"
             ):
-                found |= {task.name: task for task in tasks if task.name not in found}
-        return list(found.values())
+                found |= tasks
+        return found
 
     @cached_property
-    def _tasks_by_role(self) -> dict[str, Sequence[Task[Any]]]:
-        techniques = {gene.technique.name: gene.technique for genes in self._space.options for gene in genes}
-        of_techniques = [task for technique in techniques.values() for task in find_tasks(technique)]
-        if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
-            of_techniques.append(EXTRACT_RELATIONS)
+    def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
+        genes = [gene for genes in self._space.options for gene in genes]
+        of_techniques = _worded(genes, find_tasks)
+        if any("entity_graph" in gene.technique.tools.values() for gene in genes):
+            of_techniques.setdefault(EXTRACT_RELATIONS.name, EXTRACT_RELATIONS)
+        makers = [gene for gene in genes if gene.technique.family == prompt_maker.name]
         named = self._setup.models.named_roles
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
+        judging = {task.name: task for task in find_tasks_of(*by_judge)}
         return {
-            "language_model": find_tasks_of(generate),
+            "language_model": _worded(makers, lambda _: find_tasks_of(generate)),
             "controller": of_techniques,
-            **{role: find_tasks_of(*by_judge) for role in ("judge", "test_judge") if role in ("judge", *named)},
+            **{role: judging for role in ("judge", "test_judge") if role in ("judge", *named)},
         }
 
     @cached_property
-    def _task_inputs(self) -> dict[str, Input]:
-        """Example inputs of tasks, by name."""
+    def _known_inputs(self) -> list[dict[str, Input]]:
+        """Example inputs of tasks, by name, for each of the questions."""
         questions = sort_examples(split(self._setup.dataset).search)
-        example = next((one for one in questions if one.answer and one.evidence), questions[0])
+        return [self._task_inputs(one) for one in questions if one.answer and one.evidence][:N_ANSWERS]
+
+    def _task_inputs(self, example: Example) -> dict[str, Input]:
         relevant = self._setup.relevance[example.id].relevant
         chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]
         passages = tuple(chunk.text for chunk in chunks)
@@ -373,15 +481,25 @@ class _ModelChecker:
             "words": 200,
         }
 
-    def _input(self, task: Task[Any], name: str) -> Input:
+    def _input(self, task: Task[Any], name: str, known: Mapping[str, Input]) -> Input:
         """Return the input ``name`` of a task; for an unknown name, a value of its type."""
         parameter = inspect.signature(task.offline).parameters.get(name)
         hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
         kind = getattr(hint, "__name__", str(hint))
-        passages = self._task_inputs["passages"]
+        passages = known["passages"]
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
-        return self._task_inputs.get(name, unknown)
+        return known.get(name, unknown)
+
+
+def _worded(genes: Sequence[Gene], tasks_of: Callable[[Technique], Sequence[Task[Any]]]) -> dict[str, Task[Any]]:
+    """Return the tasks of options, with their own prompts; the name of such a prompt is added to that of the task."""
+    found: dict[str, Task[Any]] = {}
+    for gene in genes:
+        for task in tasks_of(gene.technique):
+            own = gene.prompts.get(task.name)
+            found.setdefault(f"{task.name} ({own.name})" if own else task.name, task.reword(own.text) if own else task)
+    return found
 
 
 def _format_error(error: RagsmithError) -> str:

@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ import yaml
 from fault_kinds import Fault, completion, reply_to
 from fault_replies import chat_reply, number
 from fault_server import FaultServer
+
+from ragsmith.models.calls import completion_key
+from ragsmith.store.store import Store
 
 Command = Callable[..., Any]
 Arguments = Callable[..., list[object]]
@@ -78,8 +83,8 @@ def test_served_models_are_asked_once_for_each_task_of_the_space(
     asked = {role: [task["task"] for task in model["tasks"]] for role, model in found.items()}
     assert asked["language_model"] == ["answer", "judge"]
     assert sorted(asked["controller"]) == ["imagine_passage", "write_header"]
-    assert len(server.log) == 6
-    assert shown.err.startswith("sending up to 6 requests, and one more for each truncated reply")
+    assert len(server.log) == 8  # three answers, as they may be alike
+    assert shown.err.startswith("sending up to 8 requests, and one more for each truncated or unreadable reply")
 
 
 def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
@@ -88,17 +93,16 @@ def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file:
     assert shown.code == 0
     lines = [line.split() for line in shown.out.splitlines()]
     assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "thinking", "seconds"]
-    assert lines[2][:5] == ["language_model", "answer", "ok", "12", "3"]
-    assert ["judge", "judge", "ok", "12", "3"] in [line[:5] for line in lines]
-    *said, judged = shown.out.splitlines()[-5:]
-    assert said == [
-        "language_model: openai:big@temperature=0",
-        "embedder: openai:e@dimensions=16; 16 dimensions",
-        "cross_encoder: rerank:r",
-        "judge: openai:j@temperature=0",
-    ]
-    assert re.fullmatch(r"judge: on the bundled cases it marked .* of 240 comparisons .* of 40 \(.*\)", judged)
-    assert shown.err.startswith("sending up to 186 requests")
+    rows = {tuple(line[:2]): line[2:] for line in lines[2:8]}  # in the order in which they end
+    assert rows["language_model", "answer"][:3] == ["ok", "36", "9"]
+    assert rows["judge", "judge"][:3] == ["ok", "12", "3"]
+    assert {("embedder", "vectors"), ("cross_encoder", "scores")} <= rows.keys()
+    said = shown.out.splitlines()[8:]
+    assert said[0] == "language_model: openai:big@temperature=0"
+    assert "embedder: openai:e@dimensions=16; 16 dimensions" in said
+    judged = next(line for line in said if line.startswith("judge: on the bundled cases"))
+    assert re.fullmatch(r"judge: on the bundled cases it marked .* of 240 comparisons .* of 40 \(.*\).*", judged)
+    assert shown.err.startswith("sending up to 188 requests")
 
 
 def test_a_server_that_fails_is_one_sentence_and_one_request(
@@ -174,7 +178,7 @@ def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
     assert shown.code == 0
     [checked] = [model for model in json.loads(shown.out) if model["role"] == "language_model"]
     assert checked["ok"]
-    assert {task["requests"] for task in checked["tasks"]} == {1, 2}
+    assert {task["requests"] - task["asked"] for task in checked["tasks"]} == {0, 2}  # of three answers two are cut
     spent = sum(task["usage"]["input_tokens"] + task["usage"]["output_tokens"] for task in checked["tasks"])
     assert spent == thinking.tokens  # those of replies that were cut, too
     assert any(task["thought_tokens"] for task in checked["tasks"]) == (way != "usage")
@@ -182,7 +186,7 @@ def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
     before = len(server.log)
     again = ragsmith("models", "check", *flags)
     assert again.code == 0
-    assert len(server.log) - before == len(checked["tasks"])  # nothing is cut any more
+    assert len(server.log) - before == sum(task["asked"] for task in checked["tasks"])  # nothing is cut any more
     needed = checked["thinking_tokens"]
     assert f"needs {needed:,} tokens to think" in again.out
     assert f"    language_model: {{model: 'openai:deep', thinking_tokens: {needed}}}" in again.out
@@ -311,3 +315,93 @@ def test_a_served_judge_marks_each_answer_once_and_it_is_said_before(
     by_role = {one["role"]: one for one in json.loads(shown.out)}
     assert len(by_role["judge"]["calibrated"]) == 1
     assert by_role["language_model"]["calibrated"] == []
+
+
+# --- interruptions, answers that are none, own prompts ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupted_check_shows_what_it_found_and_keeps_what_arrived(
+    spawn: Command, server: FaultServer, tmp_path: Path, as_json: bool
+) -> None:
+    server.latency = lambda request: 0.0 if "Answer the question from them" in str(request.body) else 60.0
+    flags = ("--base-url", server.url, "--cache", "cache.sqlite", "--space", "quick", *(["--json"] if as_json else []))
+    process = spawn("models", "check", "--llm", "openai:slow", *flags)
+    before: list[str] = []
+    while not as_json and not any(line.split()[:3] == ["language_model", "answer", "ok"] for line in before):
+        before.append(process.stdout.readline())  # though it is a pipe
+    while len(server.log) < 6:  # answers, and the tasks that have to wait
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    if as_json:
+        found = {model["role"]: model for model in json.loads(out)}
+        assert {model["interrupted"] for model in found.values()} == {True}
+        assert [task["task"] for task in found["language_model"]["tasks"]] == ["answer"]
+        assert "judge" in found["language_model"]["not_asked"]
+        assert found["embedder"]["not_asked"] == []
+    else:
+        told = " ".join(out.split())
+        assert "language_model, not asked: write_header, imagine_passage, judge, the bundled cases" in told
+        assert "embedder, not asked" not in told
+        rows = [line for line in before if line.strip()]
+        assert len({line.index("ok") for line in rows[2:]}) == 1  # aligned
+    answers = [one.body for one in server.log if "Answer the question from them" in str(one.body)]
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        keys = [
+            completion_key("openai:slow@temperature=0", one["messages"][-1]["content"], one["max_tokens"], 0)
+            for one in answers
+        ]
+        assert len(store.get_calls(keys)) == 3
+
+
+def _passages(prompt: str) -> str:
+    return prompt.partition("</context>")[0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said", "is_none"),
+    [
+        (lambda prompt: _passages(prompt)[:900], "3 copied passages", True),
+        (lambda prompt: f"{number(prompt, 99)} is it. Answer the question from them and from nothing else.", "", True),
+        (lambda prompt: "The court decides on it.", "3 the same for all", True),
+        (lambda prompt: "The passages do not contain the answer.", "3 decline to answer", True),
+        (chat_reply, "", False),
+    ],
+)
+def test_answers_that_are_none_are_named_and_the_role_is_said(
+    ragsmith: Command, server: FaultServer, reply: Callable[[str], str], said: str, is_none: bool
+) -> None:
+    def answer(path: str, body: Any) -> Any:
+        prompt = body["messages"][-1]["content"]
+        is_answer = "Answer the question from them" in prompt
+        return completion(reply(prompt)) if is_answer else reply_to("POST", path, body)
+
+    server.answer = answer
+    flags = ("--llm", "openai:odd", "--base-url", server.url, "--space", "quick", "--no-judge-cases")
+    [found, *_] = json.loads(ragsmith("models", "check", *flags, "--json").out)
+    [task] = [task for task in found["tasks"] if task["task"] == "answer"]
+    assert said in task["remark"]
+    assert found["roles"].startswith("this model cannot answer: use it for ") == is_none
+    told = " ".join(ragsmith("models", "check", *flags).out.split())
+    assert f"language_model, answer: {task['remark']}" in told or not task["remark"]
+    assert ("this model cannot answer" in told) == is_none
+
+
+def test_own_prompts_of_the_space_are_sent(ragsmith: Command, server: FaultServer, tmp_path: Path) -> None:
+    (tmp_path / "brief.txt").write_text("{context}\n\nIn three words: {question}\n")
+    quick = yaml.safe_load((Path(__file__).parents[2] / "search_spaces/quick.yaml").read_text())
+    space = tmp_path / "space.yaml"
+    space.write_text(yaml.safe_dump(quick | {"prompts": {"answer": ["default", "brief.txt"]}}))
+    flags = ("--llm", "openai:x", "--base-url", server.url, "--space", space, "--no-judge-cases", "--json")
+    shown = ragsmith("models", "check", *flags)
+    [found, *_] = json.loads(shown.out)
+    asked = {task["task"]: task["asked"] for task in found["tasks"]}
+    assert (asked["answer"], asked["answer (brief)"]) == (3, 3)
+    sent = [one.body["messages"][-1]["content"] for one in server.log if "messages" in (one.body or {})]
+    assert sum("In three words: " in prompt for prompt in sent) == 3
+    assert shown.err.startswith(f"sending up to {len(sent)} requests")

@@ -1,5 +1,7 @@
 """Judges of known faults are found out, and what is kept of a chat model says the same as asking it."""
 
+import random
+
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
@@ -57,9 +59,42 @@ def test_a_judge_that_obeys_the_answer_is_found_out():
     assert checked.errors == {"negated": 0, "wrong number": 0, "unrelated": 0, "injected": 60}
 
 
-def test_a_judge_that_says_the_same_of_everything_errs_always_and_never_changes_its_mind():
+def test_a_judge_that_says_the_same_of_everything_is_not_asked_to_the_end():
     checked = check_judge(Judge(lambda one: 0.5))
-    assert (sum(checked.errors.values()), sum(checked.flips.values())) == (240, 0)
+    assert (checked.asked, checked.compared) == (36, 48)  # four cases
+    assert (sum(checked.errors.values()), sum(checked.flips.values())) == (48, 0)
+    assert str(checked).endswith(
+        "is not shown to order right and wrong answers better than a coin (after 36 of 180 verdicts)"
+    )
+
+
+def test_a_judge_that_cannot_be_read_is_not_asked_to_the_end():
+    def silent(one):
+        raise ModelError("no verdict")
+
+    checked = check_judge(Judge(silent))
+    assert (checked.asked, checked.unread) == (36, 36)
+    assert checked.fails == "most of its verdicts cannot be read"
+
+
+def test_a_judge_that_sees_half_of_the_mistakes_is_asked_to_the_end_and_not_shown_to_judge():
+    checked = check_judge(Judge(lambda one: 0.75 if one.kind in ("negated", "wrong number") else fair(one)))
+    assert (checked.asked, sum(checked.errors.values())) == (180, 120)
+    assert "not shown to order" in checked.fails
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_judge_that_marks_nine_of_ten_answers_rightly_is_never_given_up(seed):
+    draws = random.Random(seed)
+    checked = check_judge(Judge(lambda one: fair(one) if draws.random() < 0.9 else 1 - fair(one)))
+    assert checked.asked == 180
+    assert checked.fails == ""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_judge_that_draws_its_marks_is_never_shown_to_judge(seed):
+    draws = random.Random(seed)
+    assert check_judge(Judge(lambda one: draws.randrange(5) / 4)).fails
 
 
 def test_a_judge_that_changes_its_mind_is_found_out():
@@ -106,3 +141,12 @@ def test_what_is_kept_of_a_chat_model_is_read_again():
     assert checked is not None
     assert (checked.compared, sum(checked.errors.values()), checked.repeated, checked.unread) == (240, 0, 0, 40)
     assert get_judge_accuracy("other", lambda keys: {key: calls[key] for key in keys if key in calls}) is None
+
+
+def test_the_first_replies_of_a_judge_that_was_given_up_are_read_again():
+    calls = kept(lambda one: "Score: 3" if one.case < 4 else "Score: 5")
+    first = {key: call for key, call in calls.items() if call.value == "Score: 3"}
+    checked = get_judge_accuracy("chat", lambda keys: {key: first[key] for key in keys if key in first})
+    assert checked == check_judge(Judge(lambda one: 0.5))
+    fine = kept(lambda one: f"Score: {1 + 4 * (one.kind not in WRONG)}")  # too few to say anything
+    assert get_judge_accuracy("chat", lambda keys: {key: fine[key] for key in keys if key in first}) is None
