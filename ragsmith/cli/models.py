@@ -226,14 +226,17 @@ def _problem_lines(name: str, result: ModelCheck) -> list[str]:
 
 def _capability_lines(result: ModelCheck) -> list[str]:
     """Return the lines about the capabilities of a model, with the entry for a file of models."""
-    from ragsmith.models.served.openai_chat import REFUSABLE_PARAMETERS
+    from ragsmith.models.served.openai_chat import FORM_TYPES, REFUSABLE_PARAMETERS
 
     thinking = result.thinking_tokens
-    refused = {name: REFUSABLE_PARAMETERS.get(name) for name in result.refuses}
+    refused = {name: REFUSABLE_PARAMETERS[name] for name in result.refuses if name in REFUSABLE_PARAMETERS}
+    no_form = [name.partition(" of ")[2] for name in result.refuses if name.partition(" of ")[0] == FORM_TYPES[1]]
     capabilities = [
         _display_name(result),
         *([] if result.dimensions is None else [f"{result.dimensions} dimensions"]),
         *(f"takes {instead} for {name}" if instead else f"refuses {name}" for name, instead in refused.items()),
+        *([f"takes a schema as {FORM_TYPES[1]}"] if FORM_TYPES[0] in result.refuses and not no_form else []),
+        *(f"takes no schema{f' of {form}' if form else ''}: replies are read from text" for form in no_form),
         *([f"needs {thinking:,} tokens to think, which a search learns; in a file of models:"] if thinking else []),
     ]
     return [

@@ -13,7 +13,14 @@ from ragsmith.gateway.claims import BatchedStore
 from ragsmith.gateway.failures import FailedCall, RequestTarget, describe_limit
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, parse_problem
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
+from ragsmith.models.calls import (
+    ChatModel,
+    Completion,
+    StoredCall,
+    accepts_cut_answers,
+    completion_key,
+    form_argument,
+)
 from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinking_tokens
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
@@ -49,7 +56,8 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         """
         identity = (model.id, prompt, task.max_tokens, sample)
         accept_cut = task.usable_cut and accepts_cut_answers(model)
-        complete_key, key = completion_key(*identity), completion_key(*identity, cut=accept_cut)
+        form = form_argument(model, task)
+        complete_key, key = completion_key(*identity, **form), completion_key(*identity, **form, cut=accept_cut)
         failures = self.context.failures
 
         def request() -> Completion:
@@ -101,7 +109,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
             return call.value, Usage(call.calls, 0, 0, call.input_tokens, call.output_tokens, call.seconds, n_cut)
 
         self._count("language_model", asked=1)
-        return self.memo.get((*identity, accept_cut), load_or_request)
+        return self.memo.get((*identity, task.form and task.form.name, accept_cut), load_or_request)
 
     def _request(
         self,
@@ -127,7 +135,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
                 nonlocal total_usage
                 with self.context.reserve_cost(model, text, limit) as usages:
                     began = perf_counter()
-                    completion = model.complete(text, max_tokens=limit, sample=sample)
+                    completion = model.complete(text, max_tokens=limit, sample=sample, **form_argument(model, task))
                     if not completion.usage.seconds:  # models of user code may not report seconds
                         usage = replace(completion.usage, seconds=perf_counter() - began)
                         completion = replace(completion, usage=usage)

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from itertools import combinations
 
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply, strip_marks
 from ragsmith.text.words import STOP_WORDS, words
 
 Triple = tuple[str, str, str]
@@ -174,6 +174,12 @@ EXTRACT_RELATIONS = Task(
         "Use the names as the passage writes them, never a pronoun. Write nothing else, or NONE if there are no facts."
     ),
     parse=parse_triples,
+    form=ReplyForm(
+        "facts",
+        {"facts": [{"subject": str, "relation": str, "object": str}]},
+        "{subject} | {relation} | {object}",
+        empty="NONE",
+    ),
     offline=extract_relations_offline,
     max_tokens=1024,
 )

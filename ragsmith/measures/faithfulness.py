@@ -15,7 +15,7 @@ from ragsmith.caches import bounded_cache
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_lines, parse_search_text
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply, parse_lines, parse_search_text
 from ragsmith.text.content_words import denies, find_numbers
 from ragsmith.text.declining import declines
 from ragsmith.text.words import sentences, terms
@@ -203,14 +203,27 @@ def _split_sentences(passage: str) -> list[str]:
 
 # --- the tasks -------------------------------------------------------------------------------------------------------
 
-CLAIMS = Task(name="claims", prompt=CLAIMS_PROMPT, parse=parse_claims, offline=claims_offline, max_tokens=1024)
+CLAIMS = Task(
+    name="claims",
+    prompt=CLAIMS_PROMPT,
+    parse=parse_claims,
+    form=ReplyForm("claims", {"statements": [str]}, empty="NONE"),
+    offline=claims_offline,
+    max_tokens=1024,
+)
 
 
 @cache
 def support_task(n: int) -> Task[SupportVerdicts]:
     """Return the task of checking ``n`` claims, a number that its parser checks."""
-    parse = partial(parse_support, n=n)
-    return Task(name="support", prompt=SUPPORT_PROMPT, parse=parse, offline=support_offline, max_tokens=16 * n + 256)
+    return Task(
+        name="support",
+        prompt=SUPPORT_PROMPT,
+        parse=partial(parse_support, n=n),
+        form=ReplyForm("support", {str(i): ("yes", "no") for i in range(1, n + 1)}),
+        offline=support_offline,
+        max_tokens=16 * n + 256,
+    )
 
 
 @measure(label="Faithfulness", subject="answer", paper="https://arxiv.org/abs/2309.15217", costly=True)

@@ -12,7 +12,7 @@ from ragsmith.measures.agreement import score_agreement
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Input, OfflineModel, Task, clean_reply
+from ragsmith.models.tasks import Input, OfflineModel, ReplyForm, Task, clean_reply
 
 PROMPT = """{>reference}
 
@@ -77,7 +77,14 @@ def judge_offline(model: OfflineModel, *, sample: int, question: str, reference:
     return score_agreement(model, question, reference, answer)
 
 
-JUDGE = Task(name="judge", prompt=PROMPT, parse=parse_score, offline=judge_offline, max_tokens=256)
+JUDGE = Task(
+    name="judge",
+    prompt=PROMPT,
+    parse=parse_score,
+    form=ReplyForm("verdict", {"score": (*range(LOWEST, HIGHEST + 1),)}),
+    offline=judge_offline,
+    max_tokens=256,
+)
 
 
 @measure(label="Agreement", subject="answer", paper="https://arxiv.org/abs/2306.05685")

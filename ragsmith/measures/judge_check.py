@@ -145,22 +145,25 @@ def get_judge_accuracy(
 
     None if most are missing, unless the first ones show that it fails.
     """
-    keys = {
-        completion_key(model, JUDGE.render(dict(request.inputs)), JUDGE.max_tokens, request.sample): request
-        for request in list_judge_requests()
-    }
-    calls = get_calls(keys)
-    asked = max((place for place, key in enumerate(keys, 1) if key in calls), default=0)
-    scores = [_parse_verdict(calls[key].value) if key in calls else None for key in keys]
-    if len(calls) >= len(keys) / 2:
-        return _summarize(zip(keys.values(), scores, strict=True))
-    begun = _summarize(list(zip(keys.values(), scores, strict=True))[:asked])
-    return begun if begun.fails and begun.unread < len(calls) else None
+    for form in (JUDGE.form, None):  # of models that take a form, and of others
+        keys = {
+            completion_key(model, JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample, form=form): one
+            for one in list_judge_requests()
+        }
+        calls = get_calls(keys)
+        asked = max((place for place, key in enumerate(keys, 1) if key in calls), default=0)
+        scores = [_parse_verdict(calls[key].value) if key in calls else None for key in keys]
+        if len(calls) >= len(keys) / 2:
+            return _summarize(zip(keys.values(), scores, strict=True))
+        begun = _summarize(list(zip(keys.values(), scores, strict=True))[:asked])
+        if begun.fails and begun.unread < len(calls):
+            return begun
+    return None
 
 
 def _parse_verdict(reply: str) -> float | None:
     try:
-        return JUDGE.parse(reply)
+        return JUDGE.read(reply)
     except ValueError:
         return None
 

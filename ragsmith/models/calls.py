@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from ragsmith.digest import digest
+from ragsmith.models.tasks import ReplyForm, Task
 from ragsmith.models.usage import Usage
 
 Json: TypeAlias = Any
@@ -52,6 +54,8 @@ class ChatModel(Protocol):
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """Reply to ``prompt`` with at most ``max_tokens``, which include thoughts; the reply does not contain them.
 
+        A model whose attribute ``structured_output`` is true also takes a `ReplyForm` as ``form``.
+
         Raises:
             ModelError: there was no valid reply.
         """
@@ -67,9 +71,23 @@ def accepts_cut_answers(model: object) -> bool:
     return bool(getattr(model, "cut_answers", False))
 
 
-def completion_key(model: str, prompt: str, max_tokens: int, sample: int, *, cut: bool = False) -> str:
-    """Return the cache key of a completion, which differs between truncated (``cut``) and complete ones."""
-    return digest("cut completion" if cut else "completion", model, prompt, max_tokens, sample)
+def form_argument(model: object, task: Task[Any]) -> dict[str, Any]:
+    """Return the form of ``task`` as the argument of a request to ``model``; empty if one of them has no form."""
+    return {"form": task.form} if task.form and getattr(model, "structured_output", False) else {}
+
+
+def completion_key(
+    model: str, prompt: str, max_tokens: int, sample: int, *, form: ReplyForm | None = None, cut: bool = False
+) -> str:
+    """Return the cache key of a completion, which differs between truncated (``cut``) and complete ones.
+
+    A reply depends on the requested ``form`` and on the order of its keys.
+    """
+    return digest(
+        "cut completion" if cut else "completion",
+        *(model, prompt, max_tokens, sample),
+        *((form.name, json.dumps(form.schema)) if form else ()),
+    )
 
 
 def result_key(kind: str, model: str, text: str, query: str = "text") -> str:

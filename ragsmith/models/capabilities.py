@@ -1,4 +1,4 @@
-"""Capabilities of a chat model, learnt from its server's responses: refused parameters, and tokens for thinking.
+"""Capabilities of a chat model, learnt from its server's responses: refused parameters, forms, tokens for thinking.
 
 A capability is learnt once and applies to every later request of all threads; it is stored in the cache for later
 commands. Capabilities only accumulate, so concurrent processes never overwrite each other's; of the tasks that a model
@@ -24,21 +24,23 @@ so a first request that takes longer was accepted, or its server does not respon
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """The parameters that a model ``refuses``, and the observed number of tokens for thinking.
+    """The parameters and forms of replies that a model ``refuses``, and the observed number of tokens for thinking.
 
     ``begins_in_thought`` is true if a reply closed a thought that it had not opened, because the chat template opens
     one in the prompt. A reply that is truncated before the end of the thought then contains nothing else.
-
+    ``takes_forms`` is true if the server accepted a form, so that a refusal concerns one form only.
     ``tasks`` is whether the last check of the model found that it can do a task, by `task_key`.
 
-    >>> ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(frozenset({"seed"}), begins_in_thought=True)
-    ModelCapabilities(refuses=frozenset({'seed'}), thinking_tokens=512, begins_in_thought=True, tasks={})
+    >>> both = ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(begins_in_thought=True)
+    >>> both.refuses, both.thinking_tokens, both.begins_in_thought
+    (frozenset({'seed'}), 512, True)
     """
 
     refuses: frozenset[str] = frozenset()
     thinking_tokens: int = 0
     begins_in_thought: bool = False
     tasks: Mapping[str, bool] = field(default_factory=dict)
+    takes_forms: bool = False
 
     def __or__(self, other: ModelCapabilities) -> ModelCapabilities:
         return ModelCapabilities(
@@ -46,6 +48,7 @@ class ModelCapabilities:
             max(self.thinking_tokens, other.thinking_tokens),
             self.begins_in_thought or other.begins_in_thought,
             {**self.tasks, **other.tasks},
+            self.takes_forms or other.takes_forms,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,8 +58,7 @@ class ModelCapabilities:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ModelCapabilities:
         """Inverse of `to_dict`."""
-        known = fields["thinking_tokens"], fields["begins_in_thought"], fields.get("tasks", {})
-        return cls(frozenset(fields["refuses"]), *known)
+        return cls(**{**fields, "refuses": frozenset(fields["refuses"])})
 
     def cannot(self, task: Task[Any]) -> bool:
         """Whether the last check of ``task``, with the same prompt, found that the model cannot do it."""

@@ -150,6 +150,8 @@ Dimensions = Annotated[int, Range(1)]
 ThinkingTokens = Annotated[int, Range(0, 999_999), NO_EFFECT_ON_RESULTS]
 """Tokens that a model may use to think before it replies. They do not affect results, as a complete
 reply is the same under any limit. The bound keeps sums in the range of the database."""
+StructuredOutput = bool
+"""Whether requests have the JSON schema of a reply in a form, such as a score or a list."""
 AcceptedModel = Annotated[str, NO_EFFECT_ON_RESULTS]
 """Another model name that is accepted in a server's replies, or ``any``."""
 Device = Annotated[str, NO_EFFECT_ON_RESULTS]

@@ -161,7 +161,9 @@ def _import_providers() -> None:
 
 def model_id(kind: str, model: str, **options: object) -> str:
     """Return the identifier of a model with the options that affect results, if set: ``KIND:MODEL@option=value``."""
-    return "@".join([f"{kind}:{model}", *(f"{name}={value!r}" for name, value in options.items() if value)])
+    return "@".join(
+        [f"{kind}:{model}", *(f"{name}={value!r}" for name, value in options.items() if value or value is False)]
+    )
 
 
 def option_names(*, affecting_results: bool = False) -> tuple[str, ...]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,95 @@ class OfflineModel(Hashable, Protocol):
 
 
 @dataclass(frozen=True)
+class ReplyForm:
+    """The form of a reply as a JSON object, for servers that enforce a JSON schema.
+
+    ``shape`` has the shapes of the values by key, in order: a type of Python, a tuple of the possible values, a list of
+    the shape of any number of items, or of as many equal shapes as there are items, or another object. ``name`` is
+    sent with the schema.
+
+    A reply in JSON is written as the text for which the prompt asks, so that one parser reads and checks both:
+    ``key: value`` lines, a list of numbers on one line, and each other item of a list by the template ``item``, which
+    has ``{text}`` for a text or the keys of an object. ``empty`` is the text for empty lists. If ``item`` is None,
+    the parser reads JSON.
+    """
+
+    name: str
+    shape: dict[str, Any]
+    item: str | None = "- {text}"
+    empty: str = ""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema, with keywords that servers have in common."""
+        return _schema(self.shape)
+
+    def has(self, reply: str) -> bool:
+        """Whether ``reply`` is a JSON object of this form, apart from the lengths of lists."""
+        with suppress(ValueError, RecursionError):
+            return _has_shape(json.loads(reply), self.shape)
+        return False
+
+    def to_text(self, reply: str) -> str:
+        """Return a reply, without additions of chat models, as text if it is a JSON object.
+
+        Raises:
+            ValueError: it begins like a JSON object, and is cut or has another form.
+        """
+        if self.item is None or not reply.startswith("{"):
+            return reply
+        if not self.has(reply):
+            raise ValueError(
+                f"JSON that is cut or has other keys or values than {', '.join(self.shape)}: {reply[:80]!r}"
+            )
+        lines = (line for key, value in json.loads(reply).items() for line in self._lines(key, value))
+        return "\n".join(lines) or self.empty
+
+    def _lines(self, key: str, value: Any) -> Iterator[str]:
+        items = value if isinstance(value, list) else [value]
+        if items and all(isinstance(item, int) or items is not value for item in items):
+            yield f"{key}: {', '.join(map(str, items))}"
+        elif self.item:
+            for item in items:
+                parts = item if isinstance(item, dict) else {"text": item}
+                yield self.item.format_map({name: " ".join(str(part).split()) for name, part in parts.items()})
+
+
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _schema(shape: Any) -> dict[str, Any]:
+    match shape:
+        case tuple():
+            return {"type": _JSON_TYPES[type(shape[0])], "enum": [*shape]}
+        case list():
+            return {
+                "type": "array",
+                "items": _schema(shape[0]),
+                **({"minItems": len(shape), "maxItems": len(shape)} if len(shape) > 1 else {}),
+            }
+        case dict():
+            properties = {key: _schema(part) for key, part in shape.items()}
+            return {"type": "object", "properties": properties, "required": [*shape], "additionalProperties": False}
+    return {"type": _JSON_TYPES[shape]}
+
+
+def _has_shape(value: Any, shape: Any) -> bool:
+    match shape:
+        case tuple():
+            return value in shape
+        case list():
+            return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
+        case dict():
+            return (
+                isinstance(value, dict)
+                and value.keys() == shape.keys()
+                and all(_has_shape(value[key], part) for key, part in shape.items())
+            )
+    return isinstance(value, (int, float) if shape is float else shape)
+
+
+@dataclass(frozen=True)
 class Task(Generic[T]):
     """One kind of request to a language model.
 
@@ -72,7 +162,7 @@ class Task(Generic[T]):
     reply is a failure, without a default. ``offline`` is the classical method; it gets the embedded model, ``sample``
     (number of a repeated request) and the inputs by keyword. ``max_tokens`` limits a reply without thoughts.
     ``usable_cut`` is whether a truncated reply is usable, if the run accepts that. ``built_in`` is the built-in prompt
-    that ``prompt`` replaces, if it does.
+    that ``prompt`` replaces, if it does. ``form`` is the form of a reply for servers that enforce one.
     """
 
     name: str
@@ -82,6 +172,7 @@ class Task(Generic[T]):
     max_tokens: int = 512
     usable_cut: bool = False
     built_in: str = ""
+    form: ReplyForm | None = None
 
     def __hash__(self) -> int:  # equality compares all fields
         return hash(self.name)
@@ -122,13 +213,13 @@ class Task(Generic[T]):
         return self if worded == self.prompt else replace(self, prompt=worded, built_in=self.built_in or self.prompt)
 
     def read(self, reply: str) -> T:
-        """Parse ``reply``.
+        """Parse ``reply``, a text or JSON of the task's form.
 
         Raises:
             ValueError: it cannot be parsed, or it repeats the instructions of the built-in prompt. One's own prompt
                 may contain examples of replies, which are no instructions.
         """
-        result = self.parse(reply)
+        result = self.parse(self.form.to_text(clean_reply(reply)) if self.form else reply)
         texts = " ".join(" ".join(_texts_of(result)).split())
         if repeated := next((rule for rule in _rules(self.built_in or self.prompt) if rule in texts), ""):
             raise ValueError(f"the reply repeats the instructions ({repeated[:60]!r})")
@@ -353,6 +444,10 @@ def parse_lines(reply: str) -> tuple[str, ...]:
     if not found:
         raise ValueError("the reply has no items")
     return found
+
+
+QUESTIONS = ReplyForm("questions", {"questions": [str]})
+"""The form of a reply of one question or query per line."""
 
 
 def parse_questions(reply: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
 from ragsmith.measures.judge_check import JudgeAccuracy, check_judge, list_judge_requests
 from ragsmith.measures.non_answers import RUN, copied_share, find_non_answers
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, form_argument, is_chat_model
 from ragsmith.models.capabilities import ModelCapabilities, find_learner, task_key
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
@@ -98,10 +98,10 @@ class ModelCheck:
     """The result for the model of a role; ``problem`` is "" if it works.
 
     ``planned`` are the tasks of its role, ``tasks`` those that ended, in this order. ``dimensions`` are those of an
-    embedder's vectors. ``refuses`` are the request parameters that the server of a chat model rejects, and
-    ``thinking_tokens`` the tokens that it uses for reasoning. ``judged`` is the accuracy of the judge on the bundled
-    cases, ``calibrated`` its accuracy on the answers of data sets; if its server fails before the end, ``problem``
-    names the missing data sets.
+    embedder's vectors. ``refuses`` are the request parameters and forms of replies that the server of a chat model
+    rejects, and ``thinking_tokens`` the tokens that it uses for reasoning. ``judged`` is the accuracy of the judge on
+    the bundled cases, ``calibrated`` its accuracy on the answers of data sets; if its server fails before the end,
+    ``problem`` names the missing data sets.
     """
 
     role: str
@@ -408,7 +408,7 @@ class _ModelChecker:
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
         def send(text: str, limit: int) -> Completion:
-            replies.append(model.complete(text, max_tokens=limit, sample=0))
+            replies.append(model.complete(text, max_tokens=limit, sample=0, **form_argument(model, task)))
             return replies[-1]
 
         reply = complete_until_parsed(
@@ -417,7 +417,7 @@ class _ModelChecker:
         if isinstance(reply, str):
             raise Unreadable(f"the reply cannot be read: {reply}")
         if self._store is not None:
-            key = completion_key(model.id, prompt, task.max_tokens, 0)
+            key = completion_key(model.id, prompt, task.max_tokens, 0, **form_argument(model, task))
             usage = reply.usage
             tokens = usage.input_tokens, usage.output_tokens
             self._store.put_calls(

@@ -19,7 +19,16 @@ from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import ChatModel, Json, StoredCall, completion_key, is_chat_model, is_stored, result_key
+from ragsmith.models.calls import (
+    ChatModel,
+    Json,
+    StoredCall,
+    completion_key,
+    form_argument,
+    is_chat_model,
+    is_stored,
+    result_key,
+)
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -123,11 +132,11 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         """Return the cached reply, or perform the task by its classical method and append a pseudo-word."""
         prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         count = self.count(task.name)
-        key = completion_key(self.real.id, prompt, task.max_tokens, sample)
+        key = completion_key(self.real.id, prompt, task.max_tokens, sample, **form_argument(self.real, task))
         known = self.store.get_calls([key]).get(key)
         if known is not None:
             try:
-                reply = task.parse(known.value)
+                reply = task.read(known.value)
             except ValueError:
                 pass  # it would be requested again
             else:
@@ -176,7 +185,7 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         if drawn is _COSTLIEST:
             return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (pseudo_word,))
         try:
-            return task.parse(drawn)
+            return task.read(drawn)
         except ValueError:  # the reply to a task of that name with other inputs
             return result
 

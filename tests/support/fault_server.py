@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fault_kinds import ANYWHERE, AT, KEY_HEADERS, Fault, Sent, broken, endpoint, reply_to
+from schema_replies import VERDICTS, Verdict, ignore, in_schema, schema_of
 
 MOST_FAULTS = 3
 """Drawn faults of one request: the attempt after them is answered."""
@@ -58,7 +59,8 @@ class FaultServer:
     ``script`` holds the faults of the next requests (None is a good reply), ``always`` the one of all others.
     ``answer`` may take the place of the replies: it is given path and body, and returns what becomes JSON, or
     bytes. ``slots`` requests are worked on at once, and ``tells_slots`` is whether ``/props`` says so. ``wait`` is
-    what a drawn 429 tells, in seconds; ``kinds`` are those that may be drawn.
+    what a drawn 429 tells, in seconds; ``kinds`` are those that may be drawn. ``schemas`` says what becomes of a
+    requested schema.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class FaultServer:
         self._tells_slots, self._slots = slots if tells_slots else 0, asyncio.Semaphore(slots or 1 << 20)
         self.script: list[Fault | None] = []
         self.always: Fault | None = None
+        self.schemas: Verdict = ignore
         self.answer: Callable[[str, Any], Any] | None = None
         self.log: list[Request] = []
         self.most_in_flight = 0
@@ -195,6 +198,12 @@ class FaultServer:
             good = reply_to(request.method, request.path, request.body)
         if isinstance(good, dict) and "choices" in good:
             good = {"model": request.body["model"], **good}
+        requested = request.body.get("response_format") if isinstance(request.body, dict) else None
+        verdict = self.schemas(requested) if requested else False
+        if verdict is True and fault is None:
+            good = in_schema(good, schema_of(requested))
+        elif isinstance(verdict, Fault):
+            fault = fault or verdict
         status, headers, body = broken(fault, good, key.removeprefix("Bearer "), self.root)
         now = time.monotonic()
         told = fault.told if fault else None
@@ -234,6 +243,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--wait", type=float, default=0.2, help="seconds that a 429 tells")
     parser.add_argument("--kinds", help="kinds of faults, separated by commas; otherwise all but the slow ones")
+    parser.add_argument("--schemas", choices=sorted(VERDICTS), default="ignored", help="what becomes of JSON schemas")
     parser.add_argument("--log", type=Path, help="write a line of JSON for each request")
     chosen = parser.parse_args()
     kinds = tuple(chosen.kinds.split(",")) if chosen.kinds else None
@@ -246,6 +256,7 @@ def main() -> None:
             wait=chosen.wait,
             kinds=kinds,
         )
+        server.schemas = VERDICTS[chosen.schemas]
         if chosen.log:
             server.log_file = stack.enter_context(chosen.log.open("a"))
         stack.enter_context(server)

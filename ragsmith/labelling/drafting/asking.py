@@ -277,7 +277,7 @@ class ModelDrafting:
 
 def _raw_task(task: Task[Any], suffix: str) -> Task[str]:
     """Return ``task`` with ``suffix`` appended to its prompt and the unparsed reply as its result."""
-    return Task(task.name, task.prompt + suffix, str, task.offline, task.max_tokens)
+    return Task(task.name, task.prompt + suffix, str, task.offline, task.max_tokens, form=task.form)
 
 
 def _check_reply(

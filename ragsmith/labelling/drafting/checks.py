@@ -7,7 +7,7 @@ import re
 from ragsmith.labelling.drafting.draft import Draft, locate_in_passage
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.replies import chat_task, object_in, text_of
-from ragsmith.models.tasks import Task
+from ragsmith.models.tasks import ReplyForm, Task
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk
 
@@ -42,7 +42,13 @@ def parse_closed_book(reply: str) -> str:
     return text_of(answer, "answer") if known else ""
 
 
-CLOSED_BOOK: Task[str] = chat_task(CLOSED_BOOK_NAME, CLOSED_BOOK_PROMPT, parse_closed_book, 256)
+CLOSED_BOOK: Task[str] = chat_task(
+    CLOSED_BOOK_NAME,
+    CLOSED_BOOK_PROMPT,
+    parse_closed_book,
+    256,
+    ReplyForm("known", {"known": bool, "answer": str}, None),
+)
 
 
 def closed_book_problem(draft: Draft, known: str) -> str | None:
@@ -94,7 +100,13 @@ def parse_round_trip(reply: str) -> tuple[int, str]:
     return (number, text_of(said, "words", exact=True)) if number else (0, "")
 
 
-ROUND_TRIP: Task[tuple[int, str]] = chat_task(ROUND_TRIP_NAME, ROUND_TRIP_PROMPT, parse_round_trip, 256)
+ROUND_TRIP: Task[tuple[int, str]] = chat_task(
+    ROUND_TRIP_NAME,
+    ROUND_TRIP_PROMPT,
+    parse_round_trip,
+    256,
+    ReplyForm("found", {"text": (*range(MAX_PASSAGES + 1),), "words": str}, None),
+)
 
 
 def rival_passages(draft: Draft, material: DraftingCorpus) -> tuple[Chunk, ...]:

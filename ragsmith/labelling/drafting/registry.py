@@ -20,8 +20,8 @@ from functools import cached_property
 from ragsmith.digest import digest
 from ragsmith.extensions import Extension, Package, Registry
 from ragsmith.labelling.drafting.links import Links
-from ragsmith.labelling.drafting.replies import DraftReply, chat_task, questions_in
-from ragsmith.models.tasks import Task
+from ragsmith.labelling.drafting.replies import DRAFTS, DraftReply, chat_task, questions_in
+from ragsmith.models.tasks import ReplyForm, Task
 from ragsmith.types import Chunk
 
 ChoosePassages = Callable[..., Sequence[Chunk]]
@@ -33,7 +33,7 @@ class DraftingMethod(Extension):
 
     ``prompt`` has the placeholders ``{title}`` and ``{>text}``, or ``{>texts}`` for several passages; ``type`` is that
     of its questions, and ``answerable`` whether the passages answer them. ``parse`` parses a reply of at most
-    ``max_tokens``.
+    ``max_tokens``, whose form is ``form`` for servers that enforce one; that of `questions_in` is known.
     """
 
     type: str
@@ -41,11 +41,18 @@ class DraftingMethod(Extension):
     parse: Callable[[str], tuple[DraftReply, ...]] = questions_in
     max_tokens: int = 512
     answerable: bool = True
+    form: ReplyForm | None = None
 
     @cached_property
     def task(self) -> Task[tuple[DraftReply, ...]]:
         """Task for the chat model."""
-        return chat_task(self.name, self.prompt, self.parse, self.max_tokens)
+        return chat_task(
+            self.name,
+            self.prompt,
+            self.parse,
+            self.max_tokens,
+            self.form or (DRAFTS if self.parse is questions_in else None),
+        )
 
     @property
     def digest(self) -> str:
@@ -68,6 +75,7 @@ def drafting_method(
     parse: Callable[[str], tuple[DraftReply, ...]] = questions_in,
     max_tokens: int = 512,
     answerable: bool = True,
+    form: ReplyForm | None = None,
     paper: str = "",
     package: Package | None = None,
 ) -> Callable[[ChoosePassages], ChoosePassages]:
@@ -85,6 +93,7 @@ def drafting_method(
                 parse=parse,
                 max_tokens=max_tokens,
                 answerable=answerable,
+                form=form,
             )
         )
         return fn

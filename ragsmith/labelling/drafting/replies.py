@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ragsmith.models.tasks import Task, clean_reply
+from ragsmith.models.tasks import ReplyForm, Task, clean_reply
 
 MAX_QUESTIONS = 2
 """Maximum number of questions in a reply."""
@@ -27,6 +27,9 @@ FORM = """Reply with JSON and nothing else, in this form:
 "quotes" holds the words of the text that show the answer, each a clause or a sentence, copied character by character.
 If the text allows no such question, reply {"questions": []}"""
 
+DRAFTS = ReplyForm("drafts", {"questions": [{"question": str, "answer": str, "quotes": [str]}]}, None)
+"""`FORM`, for servers that enforce one."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftReply:
@@ -37,9 +40,11 @@ class DraftReply:
     quotes: tuple[tuple[int, str], ...]
 
 
-def chat_task(name: str, prompt: str, parse: Callable[[str], Any], max_tokens: int) -> Task[Any]:
+def chat_task(
+    name: str, prompt: str, parse: Callable[[str], Any], max_tokens: int, form: ReplyForm | None = None
+) -> Task[Any]:
     """Return a task that only a chat model can perform."""
-    return Task(f"draft_{name}", prompt, parse, _refuse_offline, max_tokens)
+    return Task(f"draft_{name}", prompt, parse, _refuse_offline, max_tokens, form=form)
 
 
 def _refuse_offline(*_: object, **__: object) -> NoReturn:

@@ -3,7 +3,8 @@
 Empty or malformed replies, and those without a finish reason, are errors. Thoughts are removed from a reply, whether
 they are in a separate field (``reasoning_content``, ``reasoning``), in parts of the content or in tags; their
 tokens are counted. Impossible token counts are replaced by estimates. Parameters that a server refuses by name are not
-sent again: see `ragsmith.models.capabilities`.
+sent again: see `ragsmith.models.capabilities`. The form of a reply is sent as a JSON schema in one of two ways
+(`FORM_TYPES`), unless the server refuses both.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any
 from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
+from ragsmith.models.options import AcceptedModel, ContextWindow, StructuredOutput, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
+from ragsmith.models.served.http.transport import NAMES_FORM
 from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
-from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
+from ragsmith.models.tasks import ReplyForm, clean_reply, ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, NO_USAGE, Usage, estimate_max_tokens
 from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redact_known, redacted
@@ -226,7 +228,13 @@ REFUSABLE_PARAMETERS: Mapping[str, str | None] = {
     "max_tokens": "max_completion_tokens",
 }
 """Parameters that a server may refuse by name, and the parameter that is sent instead, if any."""
-_REJECTED = re.compile(r"HTTP (?:400|422)\b")
+FORM_TYPES = ("json_schema", "json_object")
+"""Types of ``response_format`` with a schema, tried in this order. OpenAI, vLLM, Ollama, LM Studio and llama.cpp's own
+server take the first, that of llama-cpp-python only the second."""
+_REJECTED = re.compile(r"HTTP (?:400|422|500)\b")
+_NAMES_SCHEMA = re.compile(  # an error in one schema, or in its grammar
+    r"grammar|invalid (?:json )?schema|schema for|conver|compil|pars|too (?:complex|deep|large|many)", re.IGNORECASE
+)
 
 OPENAI = Service(
     "https://api.openai.com/v1",
@@ -251,10 +259,12 @@ class OpenAIChat(OpenAIModel):
         thinking_tokens: ThinkingTokens = 0,
         accept_model: AcceptedModel = "",
         cut_answers: bool = False,
+        structured_output: StructuredOutput = True,
     ) -> None:
         super().__init__(model, endpoint)
         self.context_window = context_window
         self.cut_answers = cut_answers
+        self.structured_output = structured_output
         self.learner = CapabilityLearner()
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model
@@ -263,14 +273,19 @@ class OpenAIChat(OpenAIModel):
     @property
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
-        return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
+        return model_id(
+            "openai",
+            f"{self._model}@temperature=0",
+            context_window=self.context_window,
+            structured_output=self.structured_output and None,  # part of the id if it is off
+        )
 
     @property
     def thinking_tokens(self) -> int:
         """Tokens for thinking: the option, or the learnt number if that is larger."""
         return max(self._thinking_tokens, self.learner.capabilities.thinking_tokens)
 
-    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+    def complete(self, prompt: str, *, max_tokens: int, sample: int, form: ReplyForm | None = None) -> Completion:
         """See `ragsmith.models.calls.ChatModel`.
 
         Raises:
@@ -287,13 +302,13 @@ class OpenAIChat(OpenAIModel):
         with self.learner.request():
             thinks = self._thinking_tokens > 0 or self.learner.capabilities.begins_in_thought
             request = CompletionRequest(self._model, prompt, max_tokens, self._accepts, thinks)
-            parsed = self._send(body, request)
+            parsed = self._send(body, request, form)
         for subject, problem in parsed.anomalies.items():
             self._warn_once(subject, problem)
         return parsed.completion
 
-    def _send(self, body: dict[str, Any], request: CompletionRequest) -> ParsedReply:
-        """Send ``body`` without refused parameters, which count as learnt when the rest is accepted."""
+    def _send(self, body: dict[str, Any], request: CompletionRequest, form: ReplyForm | None) -> ParsedReply:
+        """Send ``body`` without refused parameters and forms, which count as learnt when the rest is accepted."""
         refused = self.learner.capabilities.refuses
         create = self.client.chat.completions.with_raw_response.create
 
@@ -301,19 +316,33 @@ class OpenAIChat(OpenAIModel):
             return read_reply(request, reply, seconds)
 
         while True:
-            accepted = _without_refused(body, refused)
+            accepted = _without_refused(body, refused) | _response_format(form, refused)
+            form_type = accepted.get("response_format", {}).get("type", "")
             try:
                 parsed = self._endpoint.send(self.post_with(create), [accepted], parse, what=self.id)[0]
             except RefusedContent as error:
-                newly_refused = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
+                message = str(error).removeprefix(f"{self.id}: ")
+                newly_refused = _refused_parameters(message, accepted)
+                if form and form_type and _REJECTED.match(message) and NAMES_FORM.search(message):
+                    newly_refused |= {self._refused_form(form, form_type, message)}
                 if not newly_refused:
                     raise
                 refused |= newly_refused | self.learner.capabilities.refuses
             else:
-                self.learner.learn(ModelCapabilities(refused, begins_in_thought=parsed.begins_in_thought))
+                reply = parsed.completion
+                if form and form_type == FORM_TYPES[1] and not (reply.cut_at or form.has(clean_reply(reply.text))):
+                    refused |= {self._refused_form(form, form_type)}  # it writes JSON and ignores the schema
+                    form_type = ""
+                self.learner.learn(ModelCapabilities(refused, 0, parsed.begins_in_thought, bool(form_type)))
                 if "temperature" in refused:
                     self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
                 return parsed
+
+    def _refused_form(self, form: ReplyForm, form_type: str, message: str = "") -> str:
+        """Return the refused type: of ``form`` alone if the server takes others, or ``message`` rejects its schema."""
+        if self.learner.capabilities.takes_forms or _NAMES_SCHEMA.search(message):
+            return f"{form_type} of {form.name}"
+        return form_type
 
     def _warn_once(self, subject: str, problem: str) -> None:
         if subject not in self._warned:
@@ -326,6 +355,15 @@ def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]
     if not _REJECTED.match(message):
         return frozenset()
     return frozenset(name for name in REFUSABLE_PARAMETERS if name in body and re.search(rf"\b{name}\b", message))
+
+
+def _response_format(form: ReplyForm | None, refused: frozenset[str]) -> dict[str, Any]:
+    """Return the parameter that requests a reply in ``form``, of the first type that is not refused; or none."""
+    types = [kind for kind in FORM_TYPES if form and not refused & {kind, f"{kind} of {form.name}"}]
+    if form is None or not types:
+        return {}
+    named = {"json_schema": {"name": form.name, "schema": form.schema, "strict": True}}
+    return {"response_format": {"type": types[0], **(named if types[0] in named else {"schema": form.schema})}}
 
 
 def _without_refused(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from ragsmith.plugins import Share
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import read_sentences
 from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, MAX_SCORE
-from ragsmith.techniques.query_expansion.srr import parse_decision
+from ragsmith.techniques.query_expansion.srr import SUFFICIENCY, parse_decision
 from ragsmith.text.declining import NOT_FOUND, declines
 from ragsmith.text.words import terms
 from ragsmith.types import Answer, Prompt, Question
@@ -38,7 +38,12 @@ def is_answerable_offline(
 
 
 ANSWERABLE = Task(
-    name="answer_held", prompt=PROMPT, parse=parse_decision, offline=is_answerable_offline, max_tokens=256
+    name="answer_held",
+    prompt=PROMPT,
+    parse=parse_decision,
+    form=SUFFICIENCY,
+    offline=is_answerable_offline,
+    max_tokens=256,
 )
 
 

@@ -6,7 +6,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import CitedText, make_answer, parse_citations, read_sentences, wants_explanation
@@ -158,7 +158,19 @@ def _find_continuation(sentences: Sequence[str], draft: Sequence[str], scores: M
 
 
 REVIEW_TASK = Task(
-    name="review_answer", prompt=REVIEW_PROMPT, parse=parse_review, offline=review_offline, max_tokens=512
+    name="review_answer",
+    prompt=REVIEW_PROMPT,
+    parse=parse_review,
+    form=ReplyForm(
+        "review",
+        {
+            "verdict": ("ok", "revise"),
+            "points": [{"kind": ("unsupported", "beside the point", "missing"), "what": str}],
+        },
+        "- {kind}: {what}",
+    ),
+    offline=review_offline,
+    max_tokens=512,
 )
 
 # --- revision --------------------------------------------------------------------------------------------------------

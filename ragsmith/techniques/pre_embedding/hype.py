@@ -3,7 +3,7 @@
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, parse_questions
+from ragsmith.models.tasks import QUESTIONS, OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, content_words
@@ -66,6 +66,7 @@ ASK_QUESTIONS = Task(
         "One question a line, and nothing else."
     ),
     parse=parse_questions,
+    form=QUESTIONS,
     offline=generate_questions_offline,
 )
 

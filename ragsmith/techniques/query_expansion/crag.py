@@ -6,7 +6,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_judgement_threshold
 from ragsmith.techniques.families import query_expansion
@@ -70,6 +70,7 @@ JUDGE_EVIDENCE = Task(
         "Reply with one whole number from 1 to 100 and nothing else."
     ),
     parse=parse_score,
+    form=ReplyForm("evidence", {"score": (*range(MIN_SCORE, MAX_SCORE + 1),)}),
     offline=judge_evidence_offline,
     max_tokens=64,
 )

@@ -4,7 +4,7 @@ import re
 
 from ragsmith.index.relations import find_names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, parse_questions
+from ragsmith.models.tasks import QUESTIONS, OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import weighted_search
@@ -86,6 +86,7 @@ DECOMPOSE = Task(
         "repeat it unchanged. One question a line, and nothing else."
     ),
     parse=parse_questions,
+    form=QUESTIONS,
     offline=split_question_offline,
     max_tokens=256,
 )

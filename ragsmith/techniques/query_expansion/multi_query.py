@@ -3,7 +3,7 @@
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, parse_questions
+from ragsmith.models.tasks import QUESTIONS, OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import weighted_search
@@ -52,6 +52,7 @@ PARAPHRASE = Task(
         "they are. One wording a line, and nothing else."
     ),
     parse=parse_questions,
+    form=QUESTIONS,
     offline=paraphrase_offline,
     max_tokens=256,
 )

@@ -4,7 +4,7 @@ from collections import Counter
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, parse_questions
+from ragsmith.models.tasks import QUESTIONS, OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion, search_and_fuse
@@ -46,6 +46,7 @@ RELATE = Task(
         "full answer draws on. One question a line, and nothing else."
     ),
     parse=parse_questions,
+    form=QUESTIONS,
     offline=add_perspectives_offline,
     max_tokens=256,
 )

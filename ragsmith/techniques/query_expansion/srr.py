@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
 from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_judgement_threshold
 from ragsmith.techniques.families import query_expansion
@@ -57,6 +57,10 @@ def parse_decision(reply: str) -> bool:
     return decision
 
 
+SUFFICIENCY = ReplyForm("sufficiency", {"verdict": ("Sufficient", "Insufficient")})
+"""The form of a reply of one word."""
+
+
 def parse_verdict(reply: str) -> float:
     """Parse a verdict as a confidence of 1 or 0, as a chat model does not say how confident it is.
 
@@ -100,6 +104,7 @@ JUDGE_SUFFICIENCY = Task(
         "something that the question asks is missing."
     ),
     parse=parse_verdict,
+    form=SUFFICIENCY,
     offline=judge_sufficiency_offline,
     max_tokens=256,
 )
@@ -115,6 +120,11 @@ _CANDIDATE = re.compile(
 _FORM = (
     "Write each in this form and nothing else, with the probability, from 0 to 1, that a search for it finds what is "
     "needed:\n<query>QUERY</query>\n<probability>NUMBER</probability>"
+)
+CANDIDATES = ReplyForm(
+    "candidates",
+    {"queries": [{"query": str, "probability": float}]},
+    "<query>{query}</query>\n<probability>{probability}</probability>",
 )
 
 
@@ -186,6 +196,7 @@ REFORMULATE = Task(
         "Use the terms that documents would use, and keep names, numbers and conditions. " + _FORM
     ),
     parse=parse_candidates,
+    form=CANDIDATES,
     offline=reformulate_offline,
 )
 
@@ -193,6 +204,7 @@ SUB_QUERIES = Task(
     name="sub_queries",
     prompt="Question: {question}\n\nWrite {n} different sub-questions that help to answer this question. " + _FORM,
     parse=parse_candidates,
+    form=CANDIDATES,
     offline=decompose_offline,
 )
 

@@ -4,7 +4,7 @@ import re
 from functools import cache, partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
+from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import rank
@@ -77,6 +77,7 @@ def make_ranking_task(n: int) -> Task[Order]:
         name="rank_passages",
         prompt=PROMPT,
         parse=partial(parse_ranking, n=n),
+        form=ReplyForm("ranking", {"ranking": [(*range(1, n + 1),)] * n}),
         offline=rank_passages_offline,
         max_tokens=64 + 8 * n,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.registry import drafting_method
 from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, DraftReply, items_in, list_of, text_of
+from ragsmith.models.tasks import ReplyForm
 from ragsmith.types import Chunk
 
 PROMPT = f"""{{>texts}}
@@ -52,7 +53,16 @@ def _quote(entry: object) -> tuple[int, str]:
 
 
 @drafting_method(
-    type="multi_document", prompt=PROMPT, parse=parse, max_tokens=768, paper="https://arxiv.org/abs/2401.15391"
+    type="multi_document",
+    prompt=PROMPT,
+    parse=parse,
+    form=ReplyForm(
+        "linked_drafts",
+        {"questions": [{"question": str, "answer": str, "quotes": [{"text": (1, 2), "words": str}]}]},
+        None,
+    ),
+    max_tokens=768,
+    paper="https://arxiv.org/abs/2401.15391",
 )
 def multi_document(passage: Chunk, links: Links) -> Sequence[Chunk]:
     """Ask questions that require two documents, about passages linked by a name, a reference or a heading."""

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from ragsmith.digest import digest
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.registry import drafting_method
-from ragsmith.labelling.drafting.replies import FORM, MATERIAL, WORDING, DraftReply, items_in, questions_in, text_of
+from ragsmith.labelling.drafting.replies import (
+    DRAFTS,
+    FORM,
+    MATERIAL,
+    WORDING,
+    DraftReply,
+    items_in,
+    questions_in,
+    text_of,
+)
+from ragsmith.models.tasks import ReplyForm
 from ragsmith.plugins import Count
 from ragsmith.text.words import words
 from ragsmith.types import Chunk, Modality
@@ -90,6 +100,7 @@ def parse_long_answer(reply: str) -> tuple[DraftReply, ...]:
     type="long_answer",
     prompt=LONG_ANSWER,
     parse=parse_long_answer,
+    form=DRAFTS,
     max_tokens=1024,
     paper="https://arxiv.org/abs/1907.09190",
 )
@@ -176,6 +187,7 @@ def parse_near_misses(reply: str) -> tuple[DraftReply, ...]:
     type="unanswerable",
     prompt=NEAR_MISS,
     parse=parse_near_misses,
+    form=ReplyForm("near_misses", {"questions": [{"question": str, "missing": str}]}, None),
     max_tokens=384,
     answerable=False,
     paper="https://arxiv.org/abs/1806.03822",

@@ -36,8 +36,13 @@ MODERATED = re.compile(
 """Messages of a content filter, which OpenRouter and xAI send with 403; not those about a flagged account."""
 QUOTA_EXHAUSTED = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
 """Messages of an exhausted quota, which is permanent: OpenAI sends them with 429, Anthropic and LiteLLM with 400."""
-CONTENT_REFUSED_STATUSES = frozenset({400, 422, 451})
-"""HTTP statuses for refused content; other rejections concern how or where a request was sent."""
+CONTENT_REFUSED_STATUSES = frozenset({400, 422, 451, 500})
+"""HTTP statuses for refused content (500 for a refused form); other rejections concern how or where a request was
+sent."""
+NAMES_FORM = re.compile(
+    r"response.?format|json.?(?:schema|object|mode)|\bschemas?\b|grammar|structured.?output|guided", re.IGNORECASE
+)
+"""Errors about the form of a reply, with which some servers fail (HTTP 500) instead of refusing the request."""
 CONTENT_TOO_LARGE_STATUS = 413
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
@@ -128,7 +133,7 @@ def classify_response(status: int, headers: Mapping[str, str], body: bytes) -> A
         return RequestRejected(f"{problem}: the server refuses the request")
     if status in ACCESS_REFUSED_STATUSES or (status in (400, 429) and QUOTA_EXHAUSTED.search(message)):
         return AccessRefused(f"{problem}: the server refuses the key or the model")
-    if status in TRANSIENT_STATUSES or status >= 500:
+    if status in TRANSIENT_STATUSES or status > 500 or (status == 500 and not NAMES_FORM.search(message)):
         return TransientFailure(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
         return RequestRejected(
