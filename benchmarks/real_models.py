@@ -235,6 +235,7 @@ def roles(setting: Setting) -> list[str]:
     """The first reply to every language task."""
     given = setting.given
     tasks = RoleTasks(given.domain, "default")
+    tasks.tasks = [task for task in tasks.tasks if task.form or not given.with_form]
     examples = tasks.draw(given.questions, given.seed)
     until = time.monotonic() + given.limit
     replies: list[FirstReply] = []
@@ -246,7 +247,6 @@ def roles(setting: Setting) -> list[str]:
             examples,
             again=given.again,
             schema=not given.no_schema,
-            with_form=given.with_form,
             until=until,
         )
         for reply in asked:
@@ -258,7 +258,7 @@ def roles(setting: Setting) -> list[str]:
         print("\n".join(table(replies)))
         if given.output:
             write(replies, given.output)
-    missing = len(tasks.asked(given.with_form)) * len(examples) - len(replies)
+    missing = len(tasks.tasks) * len(examples) - len(replies)
     wrong = [f"{missing:,} replies are missing, as the time was over"] if missing else []
     counted = sum(reply.requests for reply in replies)
     return [*wrong, *account(setting.proxy, counted, "replies")]

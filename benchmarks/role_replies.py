@@ -100,10 +100,6 @@ class RoleTasks:
         self._embedder = WordLlamaEmbedder()
         self._vectors = self._embedder.embed([chunk.text for chunk in self._chunks])
 
-    def asked(self, with_form: bool) -> list[Task[Any]]:
-        """The tasks, or only those whose reply has a form."""
-        return [task for task in self.tasks if task.form or not with_form]
-
     def draw(self, n: int, seed: int) -> list[Example]:
         """Draw questions that the documents answer, from the search part."""
         every = [one for one in sort_examples(split(self._setup.dataset).search) if one.answer and one.evidence]
@@ -162,7 +158,6 @@ def ask_all(
     again: bool,
     until: float,
     schema: bool = True,
-    with_form: bool = False,
 ) -> Iterator[FirstReply]:
     """Yield the first reply to each task for each question in turn, until the time ``until`` of ``time.monotonic``.
 
@@ -170,7 +165,7 @@ def ask_all(
     """
     with connected(url, model, schema=schema) as chat:
         for example in examples:
-            inputs = {task: roles.inputs(task, example) for task in roles.asked(with_form)}
+            inputs = {task: roles.inputs(task, example) for task in roles.tasks}
             for task in sorted(inputs, key=lambda task: len(task.render(inputs[task]))):
                 if time.monotonic() >= until:
                     return

@@ -333,7 +333,7 @@ class OpenAIChat(OpenAIModel):
                 if form and form_type == FORM_TYPES[1] and not (reply.cut_at or form.has(clean_reply(reply.text))):
                     refused |= {self._refused_form(form, form_type)}  # it writes JSON and ignores the schema
                     form_type = ""
-                self.learner.learn(ModelCapabilities(refused, 0, parsed.begins_in_thought, bool(form_type)))
+                self.learner.learn(ModelCapabilities(refused, 0, parsed.begins_in_thought, takes_forms=bool(form_type)))
                 if "temperature" in refused:
                     self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
                 return parsed
