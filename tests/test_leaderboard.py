@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +20,8 @@ from fault_server import FaultServer
 import ragsmith
 from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.errors import UsageError
+from ragsmith.gateway.budget import BLOCK_CALLS
+from ragsmith.store.store import open_store
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +134,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
         yield running
 
 
-def test_a_chat_model_is_asked_only_with_run_and_within_the_limit(
+def test_a_chat_model_is_asked_only_within_a_limit_and_after_what_it_costs(
     islands: list[Path], tmp_path: Path, server: FaultServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("openai:tiny: {input: 1000, output: 2000}\n")
-    chat = ("--llm", "openai:tiny", "--base-url", server.url, "--prices", str(prices))
+    chat = ("--llm", "openai:tiny", "--base-url", server.url, "--prices", "1000/2000")
     assert leaderboard.main(arguments(islands, tmp_path, *chat)) == 0
     said = capsys.readouterr().out.splitlines()
     assert server.log == []
@@ -142,9 +146,45 @@ def test_a_chat_model_is_asked_only_with_run_and_within_the_limit(
     assert all(" in money" in line for line in said[:3])
     assert "nothing was sent" in said[3]
     assert not (tmp_path / "board.md").exists()
-    assert leaderboard.main(arguments(islands, tmp_path, *chat, "--run", "--max-calls", "10")) == 130
+    assert leaderboard.main(arguments(islands, tmp_path, *chat, "--max-calls", "10")) == 130
+    assert capsys.readouterr().out.splitlines() == said[:3], "it says so before it asks"
     assert len(server.log) == 10
     assert not (tmp_path / "board.md").exists()
+
+
+def test_prices_are_a_file_or_those_of_the_model_for_a_million_tokens() -> None:
+    assert leaderboard._prices(".4/1.6", "openai:tiny") == {"openai:tiny": {"input": 0.4, "output": 1.6}}
+    assert leaderboard._prices("0/2", "openai:tiny") == {"openai:tiny": {"input": 0.0, "output": 2.0}}
+    for other in ("prices.yaml", "folder/4", None):
+        assert leaderboard._prices(other, "openai:tiny") == other
+
+
+def test_after_a_kill_the_same_command_pays_for_what_is_missing_alone_within_one_limit(
+    islands: list[Path], tmp_path: Path, server: FaultServer
+) -> None:
+    server.latency = 0.01
+    chat = ("--llm", "openai:tiny", "--base-url", server.url, "--prices", ".4/1.6", "--workers", "4")
+    given = arguments(islands, tmp_path, *chat, "--max-cost", "10")
+    process = subprocess.Popen([sys.executable, leaderboard.__file__, *given], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 300
+        while len(server.log) < 40:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    lost, before = server.most_in_flight, len(server.log)
+    assert leaderboard.main(given) == 0
+    sent = Counter(request.digest for request in server.log)
+    assert sent.total() > before
+    assert sent.total() - len(sent) <= lost, "only what was in flight is sent again"
+    [found] = json.loads((tmp_path / "board.json").read_text())
+    assert (found["models"], list(found["domains"])) == ("openai:tiny", ["marrow", "harrow"])
+    with open_store(tmp_path / "cache.sqlite") as store:
+        spent = sum(store.spending(row.key).spent.calls for row in store.runs())
+    assert len(server.log) <= spent <= len(server.log) + BLOCK_CALLS, "a killed process leaves what it had reserved"
 
 
 def test_models_of_a_file_are_said_to_cost_what_the_same_named_one_does(

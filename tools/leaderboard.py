@@ -3,13 +3,16 @@
 python tools/leaderboard.py                             search every bundled domain, and write the page
 python tools/leaderboard.py --dataset law               search a domain again, once the page has all of them
 python tools/leaderboard.py --page                      write the page again from docs/leaderboard.json
-python tools/leaderboard.py --llm openai:NAME ...       say what the same would ask of a chat model, and cost
-python tools/leaderboard.py --llm openai:NAME ... --run ask it, within --max-calls or --max-cost, and write its rows
+python tools/leaderboard.py --llm openai:NAME --base-url URL --prices .4/1.6                 say what it would cost
+python tools/leaderboard.py --llm openai:NAME --base-url URL --prices .4/1.6 --max-cost 10   say so, and ask it
 
 What was found is kept in docs/leaderboard.json, a section for the embedded models and one for each chat model, so that
 rows are added and none is lost. A chat model is named as in `ragsmith search`: --llm, or a file with --models;
---base-url and --prices go with it. Searches go on where they stopped, from what --cache holds. They count looks at test
-questions in a ledger beside the cache, as of somebody who never looked before.
+--base-url and --prices go with it, the latter as INPUT/OUTPUT for a million tokens of the --llm or as a file. It is
+asked only within --max-calls or --max-cost, which bound all data sets together, whatever the number of commands; its
+section has the data sets that are done. Searches go on where they stopped, from what --cache holds, and pay for nothing
+twice, after a kill, too. They count looks at test questions in a ledger beside the cache, as of somebody who never
+looked before.
 
 To try it: --dataset NAME (several times), --max-evaluations N, --preset quick, and --output FILE for another page; the
 published one takes only what default searches of all bundled domains found, when all of them ended.
@@ -21,6 +24,7 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -158,11 +162,11 @@ takes each domain as a draw of what there could be (random effects, Hartung and 
 """.strip()
 
 EMPTY = """
-Nobody has run this with a chat model yet. This says what it would ask, and what that costs by your prices; with
-`--run` it asks, and fills the rows:
+Nobody has run this with a chat model yet. This says what it costs by your prices for a million tokens, input/output,
+asks within `--max-cost`, goes on where it was stopped, and fills the rows (without `--max-cost` it only says):
 """.strip()
 
-COMMAND = "python tools/leaderboard.py --llm openai:NAME --base-url URL --prices prices.yaml --max-cost 20"
+COMMAND = "python tools/leaderboard.py --llm openai:NAME --base-url URL --prices .4/1.6 --max-cost 10"
 
 
 def page(sections: Sequence[Section], expected: Sequence[str]) -> str:
@@ -275,20 +279,25 @@ def main(arguments: Sequence[str]) -> int:
     called = (
         EMBEDDED if not asked.get("models") else ModelNames().override(asked["models"]).for_role("language_model").name
     )
-    if called != EMBEDDED and not given.run:
-        return _say_plan(names, called, {**asked, "prices": given.prices})
+    limits = Limits(given.max_calls, None, given.max_cost)
+    prices = _prices(given.prices, called)
+    searches = called == EMBEDDED or bool(limits.by_name)
     published = file.resolve() == PAGE.with_suffix(".json").resolve()
-    if published and (unlike := _unlike_published(given, _domains(read(file), called))):
+    if searches and published and (unlike := _unlike_published(given, _domains(read(file), called))):
         raise UsageError(
             f"{PAGE.name} holds default searches of all bundled domains, and {unlike} is not one: name another page "
             "with --output FILE"
         )
-    limits = Limits(given.max_calls, None, given.max_cost)
+    if called != EMBEDDED:
+        _say_plan(names, called, {**asked, "prices": prices})
+    if not searches:
+        print("nothing was sent: --max-cost or --max-calls, which bound all domains together, send it")
+        return 0
     found = ragsmith.search_each(
         names,
         **asked,
         test=True,
-        prices=given.prices,
+        prices=prices,
         limits=limits if called != EMBEDDED else None,
         workers=given.workers,
         reports=given.reports,
@@ -297,7 +306,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, why in {**found.failed, **found.waiting}.items():
         print(f"{name}: {why}", file=sys.stderr)
     whole = {name: one for name, one in found.found.items() if one.state == "finished"}
-    if published and len(whole) < len(names):
+    if published and len(whole) < len(names) and called == EMBEDDED:
         print(
             f"{PAGE.name} is left as it is, for {len(whole)} of {len(names)} domains ended: the same command goes on "
             "from the cache, or name another page with --output FILE",
@@ -323,18 +332,22 @@ def _unlike_published(given: argparse.Namespace, found: Mapping[str, Any]) -> st
     return " or ".join(unlike)
 
 
-def _say_plan(names: Sequence[str], called: str, asked: Mapping[str, Any]) -> int:
-    """Print what a search of each data set would ask of a chat model; nothing is sent."""
+def _prices(given: str | None, model: str) -> str | dict[str, dict[str, float]] | None:
+    """The file of prices, or those of ``model`` from ``INPUT/OUTPUT``."""
+    match = re.fullmatch(r"(\d*\.?\d+)/(\d*\.?\d+)", given or "")
+    return {model: {"input": float(match[1]), "output": float(match[2])}} if match else given
+
+
+def _say_plan(names: Sequence[str], called: str, asked: Mapping[str, Any]) -> None:
+    """Print what a search of each data set still asks of a chat model; nothing is sent."""
     sums: dict[str, float] = {}
     for name in names:
         total = ragsmith.plan(name, **asked).totals
         shown = {what: total[what] for what in ("calls", "input_tokens", "output_tokens", "cost")}
-        print(f"{name}: {_amounts(shown)}")
+        print(f"{name}: {_amounts(shown)}", flush=True)
         for what, value in shown.items():
             sums[what] = sums.get(what, 0.0) + (value if value is not None else float("nan"))
     print(f"{called}, all {len(names)}: {_amounts(sums)}")
-    print("nothing was sent: --run sends it, and --max-cost or --max-calls bounds all domains together")
-    return 0
 
 
 def _amounts(total: Mapping[str, Any]) -> str:
@@ -365,12 +378,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--llm", help="a chat model, as openai:NAME [the embedded one]")
     parser.add_argument("--models", type=Path, help="a file of models by role")
     parser.add_argument("--base-url")
-    parser.add_argument("--prices", type=Path)
-    parser.add_argument("--max-calls", type=int)
-    parser.add_argument("--max-cost", type=float)
-    parser.add_argument(
-        "--run", action="store_true", help="ask the chat model; without, only what it would cost is said"
-    )
+    parser.add_argument("--prices", help="a file, or INPUT/OUTPUT for a million tokens of the --llm")
+    parser.add_argument("--max-calls", type=int, help="of all data sets; without it and --max-cost nothing is asked")
+    parser.add_argument("--max-cost", type=float, help="of all data sets, over all commands")
     return parser.parse_args(arguments)
 
 
