@@ -3,11 +3,13 @@
     python benchmarks/bench_served.py [--latency SECONDS] [--space SPACE]
     python benchmarks/bench_served.py --embedded
     python benchmarks/bench_served.py --slots
+    python benchmarks/bench_served.py --planned law finance [--questions N] [--length TIMES] [--max-evaluations N]
 
 The server is `tests/support/fault_server.py` in a process of its own. The bound is 1.15 x (distinct calls x latency /
 32) plus the wall time of the same search on the embedded models, run first. ``--embedded`` counts the calls that the
 search with the paper's preset needs and makes, with one process and two, and what evaluating each candidate alone would
-have cost.
+have cost. ``--planned`` shows what `plan` says before a search, and once a hundred replies are there, against what the
+search takes, at a server whose replies never repeat and whose texts are ``--length`` times as long.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 from commands import ragsmith
+from planned_spending import print_planned
 from served_runs import asked, environment, serving
 from served_slots import print_throughput
 
@@ -94,7 +97,14 @@ def main() -> None:
     parser.add_argument("--space", default="default", help="the space that is searched")
     parser.add_argument("--embedded", action="store_true", help="count calls of the embedded models")
     parser.add_argument("--slots", action="store_true", help="print the throughput at servers with slots")
+    parser.add_argument("--planned", nargs="+", metavar="DATASET", help="compare plans with searches of data sets")
+    parser.add_argument("--questions", type=int, help="with --planned: questions of each data set [all]")
+    parser.add_argument("--length", type=int, default=1, help="with --planned: how often a text is written on")
+    parser.add_argument("--max-evaluations", type=int, help="with --planned: as in a search")
     given = parser.parse_args()
+    if given.planned:
+        print_planned(given.planned, given.questions, given.length, given.max_evaluations)
+        return
     if given.slots:
         print_throughput()
         return

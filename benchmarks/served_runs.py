@@ -39,8 +39,11 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def serving(log: Path, latency: float) -> Iterator[str]:
-    """The base URL of a server that replies after ``latency`` seconds and writes a line to ``log`` for each request."""
+def serving(log: Path, latency: float, *more: str) -> Iterator[str]:
+    """The base URL of a server that replies after ``latency`` seconds and writes a line to ``log`` for each request.
+
+    ``more`` are further options of `tests/support/fault_server.py`.
+    """
     command = [
         sys.executable,
         str(ROOT / "tests/support/fault_server.py"),
@@ -48,6 +51,7 @@ def serving(log: Path, latency: float) -> Iterator[str]:
         str(latency),
         "--log",
         str(log),
+        *more,
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -245,6 +245,7 @@ def main() -> None:
     parser.add_argument("--kinds", help="kinds of faults, separated by commas; otherwise all but the slow ones")
     parser.add_argument("--schemas", choices=sorted(VERDICTS), default="ignored", help="what becomes of JSON schemas")
     parser.add_argument("--log", type=Path, help="write a line of JSON for each request")
+    parser.add_argument("--distinct", type=int, help="replies that never repeat, and texts so many times as long")
     chosen = parser.parse_args()
     kinds = tuple(chosen.kinds.split(",")) if chosen.kinds else None
     with contextlib.ExitStack() as stack:
@@ -259,6 +260,10 @@ def main() -> None:
         server.schemas = VERDICTS[chosen.schemas]
         if chosen.log:
             server.log_file = stack.enter_context(chosen.log.open("a"))
+        if chosen.distinct:
+            from never_repeating import answer_at_length  # noqa: PLC0415  only here
+
+            server.answer = answer_at_length(chosen.distinct)
         stack.enter_context(server)
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()

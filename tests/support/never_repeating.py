@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from fault_kinds import completion, endpoint, reply_to
@@ -44,6 +45,24 @@ def answer(path: str, body: Any) -> Any:
     if endpoint(path, body) != "chat":
         return reply_to("POST" if body else "GET", path, body)
     prompt = body["messages"][-1]["content"]
-    reply = distinct_reply(prompt)
+    return _counted(prompt, distinct_reply(prompt))
+
+
+def answer_at_length(times: int) -> Callable[[str, Any], Any]:
+    """`answer`, whose sentences are said so many times, each time in other words."""
+
+    def long_answer(path: str, body: Any) -> Any:
+        if endpoint(path, body) != "chat":
+            return answer(path, body)
+        prompt = body["messages"][-1]["content"]
+        reply = distinct_reply(prompt)
+        if reply.endswith(".") and not _VERDICT.fullmatch(reply):
+            reply = " ".join([reply, *(distinct_reply(f"{prompt}{i * ' '}") for i in range(1, times))])
+        return _counted(prompt, reply)
+
+    return long_answer
+
+
+def _counted(prompt: str, reply: str) -> Any:
     usage = {"prompt_tokens": tokens(prompt), "completion_tokens": tokens(reply)}
     return completion(reply) | {"usage": usage | {"total_tokens": sum(usage.values())}}
