@@ -207,6 +207,12 @@ def search(
     if limits and limits.cost is not None:
         known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
+
+    def plan_rest() -> Spent:
+        from ragsmith.runs.plan import plan as estimate_costs  # noqa: PLC0415  most searches need none
+
+        return estimate_costs(setup, found, store, chosen, prices=known).spending
+
     with cluster or nullcontext(), resources.store() as store:
         run = (Crossfit if chosen.verdict == CROSSFIT else Run)(
             setup,
@@ -219,7 +225,7 @@ def search(
                 memory=memory_bytes,
                 cluster=cluster,
             ),
-            allowance=Allowance(limits=limits, prices=known, accept_spent=accepted),
+            allowance=Allowance(limits, known, accepted, plan_rest if known.known or limits else None),
             callbacks=Callbacks(on_start=on_start, on_step=on_step, on_progress=on_progress),
         )
         try:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +43,10 @@ class Spent:
 
     def __str__(self) -> str:
         return f"{self.calls:,} requests, {self.tokens:,} tokens and {self.cost:.6g} in money"
+
+    def differs_from(self, other: Spent, tolerance: float = 0.25) -> bool:
+        """Return whether any amount differs from the ``other`` one by more than the share ``tolerance`` of that."""
+        return any(abs(mine - its) > tolerance * its for mine, its in zip(astuple(self), astuple(other), strict=True))
 
     def maximum(self, other: Spent) -> Spent:
         """Return the elementwise maximum."""

@@ -380,6 +380,7 @@ class RunRecord:
     - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
     - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
     - ``rankings``: the number of rankings that were searched before the answers
+    - ``expected``: the spending in total that was expected after the first requests
     - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
@@ -425,6 +426,7 @@ class RunRecord:
     rankings: int = 0
     test_threshold: float = MIN_GOOD_JUDGE_SCORE
     test_keys: Mapping[str, str] = field(default_factory=dict)
+    expected: Spent = NOTHING_SPENT
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

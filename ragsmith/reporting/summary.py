@@ -19,6 +19,7 @@ from ragsmith.reporting.wording import (
     describe_duplicates,
     describe_estimate,
     describe_extra_evaluations,
+    describe_forecast,
     describe_loss,
     describe_questions,
     explain_first_place,
@@ -79,8 +80,8 @@ def summary_lines(report: RunReport, columns: int = COLUMNS, decision: Decision 
             lines[-1] += f" (latency: the median of {TIMED_QUESTIONS} questions, on {record.settings.machine})"
         lines += [_format_pipeline(None, row) for row in report.front]
     lines += [*_simplification_lines(report), *_failure_lines(report)]
-    if besides := describe_extra_evaluations(report):
-        lines += ["", besides]
+    for said in filter(None, (describe_extra_evaluations(report), describe_forecast(report))):
+        lines += ["", said]
     printable = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
     return [part for line in printable for part in folded(line, columns)]
 

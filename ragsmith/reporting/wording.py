@@ -560,6 +560,7 @@ def describe_work(report: RunReport) -> str:
     if account.spent.calls:
         text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"
         text += f", for {account.spent.cost:.4f} in money." if account.spent.cost else "."
+        text = f"{text} {describe_forecast(report)}".rstrip()
     if not account.stages_requested:
         return f"{text} No stage ran and no model was called."
     ratio = account.stages_computed / account.stages_requested
@@ -567,6 +568,14 @@ def describe_work(report: RunReport) -> str:
         f"{text} Of {account.stages_requested:,} stages that pipelines required, {account.stages_computed:,} were "
         f"computed ({numbers.share(ratio)}); the rest was shared."
     )
+
+
+def describe_forecast(report: RunReport) -> str:
+    """Return how far the spending of a finished run was from the forecast; "" if by less than a quarter."""
+    spent, expected = report.about.record.account.spent, report.about.record.expected
+    if report.about.state != "finished" or not expected.calls or not expected.differs_from(spent):
+        return ""
+    return f"The search took {spent}; after its first requests, {expected} were expected."
 
 
 def title_of_random(report: RunReport) -> str:

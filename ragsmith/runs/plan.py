@@ -23,7 +23,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, list_collection_texts, select_timed_questions
 from ragsmith.exported.requirements import searchable_space
-from ragsmith.gateway.budget import Budget, Prices
+from ragsmith.gateway.budget import Budget, Prices, Spent
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway, TimingGateway
@@ -32,9 +32,9 @@ from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, support_task
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import StoredCall, is_chat_model, is_costly
+from ragsmith.models.capabilities import find_learner
 from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
-from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, load_record
@@ -146,14 +146,19 @@ class SearchPlan:
 
     def for_searches(self, searches: int) -> SearchPlan:
         """Return an upper bound of the cost of several searches of this size, which may share requests."""
-        scaled = _scale(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed"))
         return replace(
-            scaled,
+            _scale(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed")),
             lines=tuple(_scale(line, searches, (*COUNT_FIELDS, "cost")) for line in self.lines),
             choices=(),
             ranges={name: (low * searches, high * searches) for name, (low, high) in self.ranges.items()},
             searches=searches,
         )
+
+    @property
+    def spending(self) -> Spent:
+        """The sums over all lines as an amount of spending, without money if a price is not known."""
+        calls, read, written = (round(self.totals[name] or 0) for name in ("calls", "input_tokens", "output_tokens"))
+        return Spent(calls, read + written, self.totals["cost"] or 0.0)
 
     @property
     def totals(self) -> Totals:
@@ -242,7 +247,8 @@ def plan(
         )
     stored = {}
     for model in filter(is_chat_model, models.values()):
-        Gateway(store).language_model(model, Meter())  # restores its capabilities
+        if (learner := find_learner(model)) and (known := store.capabilities(model.id)):
+            learner.restore(known)
         stored[model.id] = store.sample_calls(model.id, MAX_CACHED_REPLIES)
     if settings.racing:
         samples = _draw_samples(setup, sample or RACED_QUESTIONS, 1)

@@ -38,6 +38,7 @@ from ragsmith.records.record import (
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
 from ragsmith.runs.final_comparison import diagnose, peek_test_use, run_final_comparison
+from ragsmith.runs.forecast import Forecast
 from ragsmith.runs.rankings import resolve_rankings_first
 from ragsmith.runs.run_context import (
     TIME_LIMIT_REACHED,
@@ -101,12 +102,14 @@ class Execution:
 class Allowance:
     """What a run may spend on requests: ``limits`` over all resumes, with cost by ``prices``.
 
-    ``accept_spent`` is what was spent if a damaged cache has lost it.
+    ``accept_spent`` is what was spent if a damaged cache has lost it. ``plan_rest`` returns the spending that is still
+    expected (`ragsmith.runs.plan`).
     """
 
     limits: Limits | None = None
     prices: Prices | None = None
     accept_spent: Spent | None = None
+    plan_rest: Callable[[], Spent] | None = None
 
 
 class Run:
@@ -142,6 +145,7 @@ class Run:
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
+        self._forecast = Forecast(self._budget.limits, None if within else allowance.plan_rest)
         self._evaluator = Evaluator(
             setup,
             store,
@@ -153,7 +157,7 @@ class Run:
             clock=execution.clock,
             memory=execution.memory,
             cluster=execution.cluster,
-            on_results=self._check_time,
+            on_results=self._check_limits,
         )
         self._context = RunContext(
             self.key,
@@ -174,7 +178,8 @@ class Run:
         """Whether there is any answer to report."""
         return self._evaluator.computed + self._evaluator.reused > 0
 
-    def _check_time(self) -> None:
+    def _check_limits(self) -> None:
+        self._context.update(expected=self._forecast.update(self._budget.spent))
         if self._context.is_late():
             raise BudgetExhausted(TIME_LIMIT_REACHED)
 
