@@ -31,12 +31,12 @@ from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vector_store
 from ragsmith.measures.registry import Measure, measures
-from ragsmith.models.loading import ModelNames, SharedModels, load_models
+from ragsmith.models.loading import ModelNames, SharedModels, collect_limits, load_models
 from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene, HyperparameterGene
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
@@ -111,15 +111,17 @@ class Experiment:
         return self._at(candidate[N_FAMILIES:])
 
     def _at(self, settings: tuple[Gene, ...]) -> Experiment:
-        if settings not in self._variants:
-            variant = self._with_settings(settings)
+        if settings not in self._variants:  # the genes of a stored pipeline have no addresses of models
+            searched = {gene: gene for genes in self.searched for gene in genes}
+            variant = self._with_settings([searched.get(gene, gene) for gene in settings])
             same = (variant.chunking_key, variant.models) == (self.chunking_key, self.models)
             self._variants[settings] = self if same else replace(variant, searched=(), scored_by=self)
         return self._variants[settings]
 
     def _with_settings(self, settings: Sequence[Gene]) -> Experiment:
         """Return the experiment with other settings."""
-        values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
+        chosen = [gene.technique for gene in settings]
+        values: dict[str, Any] = {one.family: one.value for one in chosen if isinstance(one, HyperparameterGene)}
         names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
         return replace(self, models=self.models.override(names) if names else self.models, **values)
 
@@ -159,7 +161,8 @@ class Experiment:
     @cached_property
     def _shared(self) -> SharedModels:
         """Models that do not depend on the corpus, and servers, shared by all variants."""
-        return SharedModels()
+        each = [variant.models for variant in self.variants]
+        return SharedModels(limits=collect_limits((role, n.for_role(role)) for n in each for role in n.named_roles))
 
     @property
     def variants(self) -> list[Experiment]:

@@ -25,7 +25,7 @@ from ragsmith.models.names import ModelName
 from ragsmith.models.registry import ROLES, option_names, problem_with_name, problem_with_option
 from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
-from ragsmith.text.strict_yaml import YamlTree, YamlValue, read_yaml, unknown_key_message
+from ragsmith.text.strict_yaml import YamlPath, YamlTree, YamlValue, read_yaml, unknown_key_message
 
 
 def read_models(path: Path) -> dict[str, ModelName]:
@@ -46,15 +46,17 @@ def parse_models(
     for role, value in section.items():
         if role not in ROLES:
             raise tree.error((*key_path, role), unknown_key_message(role, ROLES))
-        models[role] = _parse_model(
+        models[role] = parse_model(
             tree, (*key_path, role), role, value, option_names(affecting_results=affecting_results)
         )
     return models
 
 
-def _parse_model(
-    tree: YamlTree, key_path: tuple[str, ...], role: str, value: YamlValue, allowed: tuple[str, ...]
+def parse_model(
+    tree: YamlTree, key_path: YamlPath, role: str, value: YamlValue, allowed: tuple[str, ...] | None = None
 ) -> ModelName:
+    """Read the model of ``role`` at ``key_path``, with ``allowed`` options or, by default, all."""
+    allowed = option_names() if allowed is None else allowed
     options = dict(value) if isinstance(value, dict) else {"model": value}
     model_path = (*key_path, "model") if isinstance(value, dict) and "model" in value else key_path
     name = options.pop("model", None)

@@ -6,7 +6,7 @@ Keys are read from environment variables, and appear in no name, identifier, mes
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -104,30 +104,40 @@ Providers = dict[tuple[Any, ...], Provider]
 """Providers by server and limits."""
 
 
-def find_providers(
-    models: Mapping[str, ModelName], shared: Providers | None = None, **limits: Any
-) -> dict[Server, Provider]:
-    """Find or create the providers of ``models`` by role, with ``limits`` that override theirs; see `SharedModels`.
+ServerLimits = dict[Server, dict[str, tuple[Any, str]]]
+"""Limits of servers by name: the value, and a role of a model that has it."""
+
+
+def find_providers(models: Mapping[str, ModelName], shared: SharedModels, **limits: Any) -> dict[Server, Provider]:
+    """Find or create the providers of ``models`` by role, with ``limits`` that override theirs.
 
     Models at one address with one key share limits, pauses and connections.
 
     Raises:
         UsageError: two models at one server have different limits.
     """
-    limits_by_server: dict[Server, dict[str, tuple[Any, str]]] = {}
-    for role, name in models.items():
+    by_server = {}
+    for server, own_limits in collect_limits(models.items()).items():
+        policy = {name: value for name, (value, _) in (shared.limits.get(server, {}) | own_limits).items()} | limits
+        key = server, *sorted(policy.items())
+        if key not in shared.providers:
+            shared.providers[key] = Provider(server.base_url, Policy(**policy))
+        by_server[server] = shared.providers[key]
+    return by_server
+
+
+def collect_limits(models: Iterable[tuple[str, ModelName]]) -> ServerLimits:
+    """Return the limits of the servers of ``models``, pairs of role and model.
+
+    Raises:
+        UsageError: two models at one server have different limits.
+    """
+    found: ServerLimits = {}
+    for role, name in models:
         model_provider = providers(role).get(name.kind)
         if model_provider is not None and model_provider.served:
-            _add_limits(limits_by_server.setdefault(server_for(name, role), {}), name, role)
-    cached = {} if shared is None else shared
-    by_server = {}
-    for server, server_limits in limits_by_server.items():
-        policy = {name: value for name, (value, _) in server_limits.items()} | limits
-        key = server, *sorted(policy.items())
-        if key not in cached:
-            cached[key] = Provider(server.base_url, Policy(**policy))
-        by_server[server] = cached[key]
-    return by_server
+            _add_limits(found.setdefault(server_for(name, role), {}), name, role)
+    return found
 
 
 def _add_limits(limits: dict[str, tuple[Any, str]], name: ModelName, role: str) -> None:
@@ -137,8 +147,9 @@ def _add_limits(limits: dict[str, tuple[Any, str]], name: ModelName, role: str) 
         earlier, earlier_role = limits.setdefault(limit, (value, role))
         if earlier != value:
             raise UsageError(
-                f"{limit} is {earlier:g} for the {ROLE_LABELS[earlier_role]} and {value:g} for the "
-                f"{ROLE_LABELS[role]}, which share a server and a key: give both the same value, or each its own key"
+                f"{limit} is {earlier:g} for the {ROLE_LABELS[earlier_role]} and {value:g} for "
+                f"{'another' if role == earlier_role else f'the {ROLE_LABELS[role]}'}, which share a server and a key: "
+                "give both the same value, or each its own key"
             )
 
 
@@ -151,10 +162,14 @@ LoadedModels = dict[tuple[str, ModelName], Any]
 
 @dataclass(frozen=True, slots=True)
 class SharedModels:
-    """Models that do not depend on a corpus, and providers, shared between corpora or sets of models."""
+    """Models that do not depend on a corpus, and providers, shared between corpora or sets of models.
+
+    ``limits`` are those of all sets of models, if they are known, so that these share the provider of a server.
+    """
 
     models: LoadedModels = field(default_factory=dict)
     providers: Providers = field(default_factory=dict)
+    limits: ServerLimits = field(default_factory=dict)
 
 
 def load_models(
@@ -236,7 +251,7 @@ class Loader:
         self._texts, self._languages = texts, languages
         self._loaded: LoadedModels = {}
         self._shared = shared or SharedModels()
-        self.providers = find_providers(chosen, self._shared.providers, **limits)
+        self.providers = find_providers(chosen, self._shared, **limits)
 
     def close(self, *, patience: float = 0.0) -> None:
         """Close the connections to all servers; requests in flight have ``patience`` seconds to end."""

@@ -12,6 +12,7 @@ from typing import Any
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.errors import SpaceError
+from ragsmith.models.names import ModelName, model_name_from
 from ragsmith.models.own_prompts import BUILT_IN, OwnPrompt, Wordings
 from ragsmith.models.tasks import Task
 from ragsmith.plugins import is_instance_of
@@ -42,7 +43,10 @@ def _no_operation() -> None:
 
 @dataclass(frozen=True)
 class HyperparameterGene(Technique):
-    """A value of a hyperparameter, as a technique whose only parameter is ``value``."""
+    """A value of a hyperparameter, as a technique whose only parameter is ``value``.
+
+    The parameter has no address, limit or other option of how a model is called; ``value`` has them.
+    """
 
     value: Value = 0
 
@@ -54,15 +58,17 @@ class HyperparameterGene(Technique):
     @property
     def name(self) -> str:
         """The value as text."""
-        if not isinstance(self.value, Mapping):
-            return str(self.value)
-        options = ", ".join(f"{option}={value}" for option, value in self.value.items() if option != "model")
-        return f"{self.value['model']}({options})"
+        value = self.defaults["value"]
+        if not isinstance(value, Mapping):
+            return str(value)
+        options = ", ".join(f"{option}={setting}" for option, setting in value.items() if option != "model")
+        return f"{value['model']}({options})"
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The fixed ``value``."""
-        return {"value": self.value}
+        """The fixed value."""
+        named = model_name_from(self.value) if isinstance(self.value, Mapping) else None
+        return {"value": named.to_record() if isinstance(named, ModelName) else self.value}
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,9 @@ class Gene:
 
     @cached_property
     def _pickled(self) -> bytes:
-        options = dict(self.parameters), "", self.fit, dict(self.prompts)
+        setting = self.technique if isinstance(self.technique, HyperparameterGene) else None
+        parameters = {"value": setting.value} if setting else dict(self.parameters)
+        options = parameters, "", self.fit, dict(self.prompts)
         return pickle.dumps((self.technique.family, self.technique.name, *options))
 
     def __hash__(self) -> int:

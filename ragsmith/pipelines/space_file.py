@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
-from ragsmith.models.file import parse_models
+from ragsmith.models.file import parse_model
 from ragsmith.models.names import NONE
 from ragsmith.models.own_prompts import read_prompts
 from ragsmith.models.registry import OBJECT_KIND
@@ -145,11 +145,11 @@ class _SpaceReader:
             f"{NONE} is no model to search over: leave out the techniques that need one",
         )
         if name in ROLES:
-            model = parse_models(self._tree, {name: value}, *path[:-1], affecting_results=True)[name]
+            model = parse_model(self._tree, path, name, value)
             if model.kind == OBJECT_KIND:
                 problem = f"{model.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)
-            return model.to_record()
+            return {"model": model.name, **model.options} if model.options else model.name
         if not is_instance_of(int, value) or value < MINIMUM_CHARACTERS[name]:
             minimum = MINIMUM_CHARACTERS[name]
             raise self._tree.error(path, f"{name} must be a whole number of characters from {minimum}, not {value!r}")

@@ -47,7 +47,7 @@ from ragsmith.models.registry import OBJECT_KIND, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import stage_errors
-from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.genes import Gene, HyperparameterGene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import prompt_maker
 from ragsmith.techniques.generation import generate
@@ -240,10 +240,10 @@ class _ModelChecker:
         """The models of a search, then the other models of its space."""
         names = self._setup.models
         listed: list[tuple[str, Any]] = [
-            (gene.technique.family, gene.parameters["value"])
+            (gene.technique.family, gene.technique.value)
             for genes in self._space.settings
             for gene in genes[1:]
-            if gene.technique.family in ROLES
+            if isinstance(gene.technique, HyperparameterGene) and gene.technique.family in ROLES
         ]
         others = [(role, names.override({role: model_name_from(value)})) for role, value in listed]
         return (

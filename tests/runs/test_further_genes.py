@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.measures.registry import REGISTERED_MEASURES, Measure
 from ragsmith.models.names import ModelNames
-from ragsmith.pipelines.genes import N_FAMILIES
+from ragsmith.pipelines.genes import N_FAMILIES, configuration, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
@@ -146,6 +147,18 @@ def test_settings_multiply_the_space(searched: Searched) -> None:
             "corpus: {chunk_size: [300, 100], chunk_overlap: [0, 100]}",
             "chunks of 100 characters cannot overlap by 100: list less, or longer chunks only",
         ),
+        (
+            "models: {language_model: ['openai:a', {model: 'openai:b', base_url: 'http://u:p@host/v1'}]}",
+            "the base URL must not contain a user, password or query",
+        ),
+        ("models: {language_model: [{model: 'openai:b', api_key_env: sk-1}]}", "the name of an environment variable"),
+        ("models: {language_model: [{model: 'openai:b', in_flight: 0}]}", "in_flight must be a whole number"),
+        ("models: {language_model: [{model: 'openai:b', base_rul: x}]}", "did you mean 'base_url'"),
+        ("models: {language_model: [{base_url: 'http://host/v1'}]}", "a mapping with the key 'model'"),
+        (
+            "models: {language_model: ['openai:b', {model: 'openai:b', base_url: 'http://host/v1'}]}",
+            "language_model lists openai:b twice",
+        ),
         ("models: {embedder: ['given:mine']}", "given:mine is an object in Python, which no space can search over"),
     ],
 )
@@ -239,6 +252,58 @@ def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space
     writers: list[Any] = [variant.loaded_models.language_model for variant in setup.variants]
     assert [writer.id.partition("@")[0] for writer in writers] == ["openai:one", "openai:other"]
     assert writers[0].provider is writers[1].provider
+
+
+def own_models(tiny_space: Path, folder: Path, *listed: str) -> Space:
+    (folder / "space.yaml").write_text(f"{tiny_space.read_text()}models: {{language_model: [{', '.join(listed)}]}}\n")
+    return load_space(folder / "space.yaml")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "limits"),
+    [("", "", (None, None)), (", in_flight: 3", "", (3, 3)), ("", ", in_flight: 3", (3, 3))],
+)
+def test_a_limit_of_one_model_of_a_space_is_that_of_its_server(
+    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path, first: str, second: str, limits: tuple[int, int]
+) -> None:
+    at = "base_url: 'http://127.0.0.1:1'"
+    space = own_models(
+        tiny_space, tmp_path, f"{{model: 'openai:a', {at}{first}}}", f"{{model: 'openai:b', {at}{second}}}"
+    )
+    setup = tiny_setup.with_searched_settings(space.settings)
+    found = [variant.loaded_models.language_model.provider for variant in setup.variants]  # type: ignore[union-attr]
+    assert found[0] is found[1]
+    assert tuple(one.policy.in_flight for one in found) == limits
+
+
+def test_two_limits_for_one_server_are_refused(tiny_setup: Experiment, tiny_space: Path, tmp_path: Path) -> None:
+    at = "base_url: 'http://127.0.0.1:1'"
+    space = own_models(tiny_space, tmp_path, *(f"{{model: 'openai:{n}', {at}, in_flight: {n}}}" for n in (2, 5)))
+    with pytest.raises(
+        UsageError, match="in_flight is 2 for the language model and 5 for another, which share a server"
+    ):
+        _ = tiny_setup.with_searched_settings(space.settings).loaded_models
+
+
+def test_a_gene_of_a_model_keeps_its_address_in_other_processes_and_no_where_else(
+    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path
+) -> None:
+    elsewhere = "{model: 'openai:b', base_url: 'http://127.0.0.1:1/v1', api_key_env: B_KEY, context_window: 4000}"
+    space = own_models(tiny_space, tmp_path, "extractive", elsewhere)
+    plain = own_models(tiny_space, tmp_path, "extractive", "{model: 'openai:b', context_window: 4000}")
+    gene = space.settings[0][1]
+    assert str(gene) == "openai:b(context_window=4000)"
+    assert space.digest == plain.digest
+    candidate = space.candidate(tuple(size - 1 for size in space.sizes))
+    stored = configuration(candidate)
+    assert stored["language_model"]["parameters"] == {"value": {"model": "openai:b", "context_window": 4000}}
+    sent = pickle.loads(pickle.dumps(tiny_setup.with_searched_settings(space.settings)))
+    for asked in (candidate, read_configuration(stored)):
+        assert sent.for_candidate(asked).models.for_role("language_model").options == {
+            "base_url": "http://127.0.0.1:1/v1",
+            "api_key_env": "B_KEY",
+            "context_window": 4000,
+        }
 
 
 def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:

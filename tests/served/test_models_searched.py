@@ -80,3 +80,42 @@ def test_both_write_and_the_first_marks(
         marked_by = file.get("marked_by", {"chunk_size": 100, "models": file["models"]})
         assert (marked_by["chunk_size"], marked_by["models"]["language_model"]) == (100, "openai:first")
     assert all(load_evaluation(store, key, questions).complete for key in keys)
+
+
+def test_each_model_has_its_own_server_and_key(
+    tiny_setup: Experiment, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECOND_KEY", "secret-of-the-second")
+    with FaultServer() as one, FaultServer() as two:
+        one.answer = answer  # the other replies otherwise, so that pipelines with it have places of their own
+        listed = {"model": "openai:second", "base_url": two.url, "api_key_env": "SECOND_KEY", "in_flight": 1}
+        content = yaml.safe_load(SPACE) | {"models": {"language_model": ["openai:first", listed]}}
+        (tmp_path / "space.yaml").write_text(yaml.safe_dump(content))
+        space = load_space(tmp_path / "space.yaml")
+        setup = replace(tiny_setup, models=ModelNames(base_url=one.url)).with_searched_settings(space.settings)
+        run = Run(setup, space, store, SETTINGS, execution=Execution(workers=4))
+        outcome = run.go()
+        plain = replace(setup, searched=(), models=ModelNames(base_url=two.url)).with_searched_settings(
+            load_space(plain_space(tmp_path)).settings
+        )
+        assert Run(plain, space, store, SETTINGS, execution=Execution(workers=4)).key == run.key
+    asked = [{str((request.body or {})["model"]) for request in server.log} for server in (one, two)]
+    assert asked == [{"first"}, {"second"}]
+    assert {request.headers.get("authorization") for request in two.log} == {"Bearer secret-of-the-second"}
+    assert not any("secret" in value for request in one.log for value in request.headers.values())
+    assert outcome.winner is not None
+    files = [winner_yaml(store, run.key, setup, tmp_path, str(place)) for place in range(1, 5)]
+    assert any("openai:second" in file for file in files)
+    for text in (*files, *(str(row) for row in everything_in(store))):
+        assert not [secret for secret in (two.url, "SECOND_KEY", "secret-of-the-second") if secret in text]
+
+
+def plain_space(folder: Path) -> Path:
+    (folder / "plain.yaml").write_text(SPACE)
+    return folder / "plain.yaml"
+
+
+def everything_in(store: Store) -> list[object]:
+    with store._database.reading() as connection:
+        tables = connection.exec_driver_sql("select name from sqlite_master where type = 'table'").fetchall()
+        return [row for (name,) in tables for row in connection.exec_driver_sql(f'select * from "{name}"')]
