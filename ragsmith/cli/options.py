@@ -151,6 +151,10 @@ class RoleFlags:
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
+    answer_tokens: Annotated[
+        int | None,
+        typer.Option("--answer-tokens", help="Maximum number of tokens of an answer of the --llm. [default: 1024]"),
+    ] = None
     requests_in_flight: Annotated[
         int | None,
         typer.Option("--in-flight", help="Requests in flight at the server of the --llm. [default: learned]"),
@@ -189,11 +193,13 @@ class RoleFlags:
                 models[role] = name
         flags_by_option = {
             "thinking_tokens": "--thinking-tokens",
+            "answer_tokens": "--answer-tokens",
             "in_flight": "--in-flight",
             "deadline": "--deadline",
             "cut_answers": "--score-cut-answers",
         }
-        values = (self.thinking_tokens, self.requests_in_flight, self.deadline, self.cut_answers or None)
+        limits = self.requests_in_flight, self.deadline
+        values = (self.thinking_tokens, self.answer_tokens, *limits, self.cut_answers or None)
         given = zip(flags_by_option, values, strict=True)
         if options := {option: value for option, value in given if value is not None}:
             if (llm := models.get("language_model")) is None:

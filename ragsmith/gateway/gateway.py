@@ -24,7 +24,7 @@ from ragsmith.gateway.failures import Failures, RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import parse_reply, render_prompt
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
-from ragsmith.models.calls import ChatModel, is_chat_model
+from ragsmith.models.calls import ChatModel, is_chat_model, limit_answer
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.served.provider import Provider, ProviderActivity
@@ -78,6 +78,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
         return tuple(result for result, _ in results)
 
     def _complete(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
+        task = limit_answer(self._model, task)
         prompt, was_truncated = render_prompt(task, inputs, getattr(self._model, "context_window", None))
         if was_truncated:
             self._calls.context.count("language_model", cut=1)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.models.calls import Completion, accepts_cut_answers, is_chat_model, is_costly
+from ragsmith.models.calls import Completion, accepts_cut_answers, answer_tokens, is_chat_model, is_costly
 from ragsmith.models.names import ModelName
 from ragsmith.models.usage import Meter, Usage
 
@@ -53,6 +53,7 @@ class RemoteModel:
     model_key: ModelKey
     context_window: int | None = None
     cut_answers: bool = False
+    answer_tokens: int | None = None
 
 
 class RemoteChat(RemoteModel):
@@ -66,7 +67,8 @@ class RemoteChat(RemoteModel):
 def remote_model(model: Any, model_key: ModelKey) -> RemoteModel:
     """Return a proxy of ``model`` for other processes."""
     kind = RemoteChat if is_chat_model(model) else RemoteModel
-    return kind(model.id, model_key, getattr(model, "context_window", None), accepts_cut_answers(model))
+    window = getattr(model, "context_window", None)
+    return kind(model.id, model_key, window, accepts_cut_answers(model), answer_tokens(model))
 
 
 def is_called_centrally(model: Any, *, is_object: bool) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from ragsmith.digest import digest
 from ragsmith.models.tasks import ReplyForm, Task
 from ragsmith.models.usage import Usage
 
+T = TypeVar("T")
 Json: TypeAlias = Any
 """A value of JSON types, as ``json.loads`` returns; mappings have sorted keys."""
 
@@ -74,6 +75,17 @@ def accepts_cut_answers(model: object) -> bool:
 def form_argument(model: object, task: Task[Any]) -> dict[str, Any]:
     """Return the form of ``task`` as the argument of a request to ``model``; empty if one of them has no form."""
     return {"form": task.form} if task.form and getattr(model, "structured_output", False) else {}
+
+
+def answer_tokens(model: object) -> int | None:
+    """Return the token limit of answers that is set for ``model``; None is that of the task."""
+    return getattr(model, "answer_tokens", None)
+
+
+def limit_answer(model: object, task: Task[T]) -> Task[T]:
+    """Return ``task`` with the token limit that is set for ``model`` if it is that of answers, which are usable cut."""
+    limit = answer_tokens(model)
+    return replace(task, max_tokens=limit) if limit and task.usable_cut else task
 
 
 def completion_key(

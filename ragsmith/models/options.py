@@ -152,6 +152,8 @@ ThinkingTokens = Annotated[int, Range(0, 999_999), NO_EFFECT_ON_RESULTS]
 reply is the same under any limit. The bound keeps sums in the range of the database."""
 StructuredOutput = bool
 """Whether requests have the JSON schema of a reply in a form, such as a score or a list."""
+AnswerTokens = Annotated[int, Range(1, 999_999)]
+"""Maximum number of tokens of an answer, without thoughts."""
 AcceptedModel = Annotated[str, NO_EFFECT_ON_RESULTS]
 """Another model name that is accepted in a server's replies, or ``any``."""
 Device = Annotated[str, NO_EFFECT_ON_RESULTS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.models.calls import ChatModel, accepts_cut_answers, is_chat_model, is_stored
+from ragsmith.models.calls import ChatModel, accepts_cut_answers, answer_tokens, is_chat_model, is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.vector_stores import EXACT, identify_store
 
@@ -65,13 +65,15 @@ class Models:
     def ids(self) -> dict[str, str]:
         """Return the model id of each role.
 
-        The id of the language model includes whether truncated answers are scored, that of the embedder an approximate
-        search.
+        The id of the language model includes whether truncated answers are scored, and their token limit if it is set;
+        that of the embedder an approximate search.
         """
         ids = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
         ids |= {role: model.id for role in ("controller", "test_judge") if (model := getattr(self, role))}
         if accepts_cut_answers(self.language_model):
             ids["language_model"] += "@cut_answers=True"
+        if limit := answer_tokens(self.language_model):
+            ids["language_model"] += f"@answer_tokens={limit}"
         if store_id := identify_store(self.vector_store_address):
             ids["embedder"] += f"@{store_id}"
         return ids

@@ -38,7 +38,15 @@ from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
 from ragsmith.measures.judge_check import JudgeAccuracy, check_judge, list_judge_requests
 from ragsmith.measures.non_answers import RUN, copied_share, find_non_answers
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, form_argument, is_chat_model
+from ragsmith.models.calls import (
+    ChatModel,
+    Completion,
+    StoredCall,
+    completion_key,
+    form_argument,
+    is_chat_model,
+    limit_answer,
+)
 from ragsmith.models.capabilities import ModelCapabilities, find_learner, task_key
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
@@ -405,6 +413,7 @@ class _ModelChecker:
         Raises:
             Unreadable: the reply to the second request is unreadable as well.
         """
+        task = limit_answer(model, task)
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
         def send(text: str, limit: int) -> Completion:

@@ -23,10 +23,12 @@ from ragsmith.models.calls import (
     ChatModel,
     Json,
     StoredCall,
+    answer_tokens,
     completion_key,
     form_argument,
     is_chat_model,
     is_stored,
+    limit_answer,
     result_key,
 )
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -35,6 +37,7 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.query_expansion.srr import parse_candidates
 from ragsmith.techniques.registry import Family
@@ -106,8 +109,8 @@ class _Stub(Generic[Real, Embedded]):
 
     @property
     def id(self) -> str:
-        """The id, which is not that of the real model, as the replies differ."""
-        return f"plan of {self.real.id}"
+        """The id, which is not that of the real model, as the replies differ; with the limit of answers, if set."""
+        return f"plan of {self.real.id}@{answer_tokens(self.real)}"
 
     def count(self, request: str) -> RequestCount:
         """Return the count of one kind of request to the real model."""
@@ -130,6 +133,7 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Return the cached reply, or perform the task by its classical method and append a pseudo-word."""
+        task = limit_answer(self.real, task)
         prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         count = self.count(task.name)
         key = completion_key(self.real.id, prompt, task.max_tokens, sample, **form_argument(self.real, task))
@@ -148,7 +152,7 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         result = self._vary(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
         count.needed += 1
         count.prompt_characters += len(prompt)
-        count.reply_characters += len(str(result))
+        count.reply_characters += min(len(str(result)), task.max_tokens * AVERAGE_CHARACTERS_PER_TOKEN)
         return result
 
     def _is_race_score(self, task: Task[T]) -> bool:

@@ -48,6 +48,29 @@ class Thinker:
         return Completion(prompt[:4] if cut_at else prompt, usage, cut_at, min(written, self.thinks))
 
 
+def test_the_limit_of_answers_is_that_of_the_model_and_of_no_other_task() -> None:
+    model = Thinker(0)
+    model.answer_tokens = 200  # type: ignore[attr-defined]
+    view = Gateway().language_model(model, Meter())
+    assert [view.run(task, word="word") for task in (SAY, ANSWER)] == ["word", "word"]
+    assert model.limits == [64, 200]
+
+
+@pytest.mark.parametrize(("task", "limits"), [(SAY, [64, 256]), (ANSWER, [5, 20])])
+def test_a_text_gets_at_most_four_times_its_limit(task: Task[str], limits: list[int]) -> None:
+    class Talker(Thinker):
+        answer_tokens = 5
+
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            self.limits.append(max_tokens)
+            return Completion("a text without end", Usage(1, 0, 0, 5, max_tokens, 0.0), max_tokens)
+
+    model = Talker(0)
+    with pytest.raises(CutReply):
+        Gateway().language_model(model, Meter()).run(task, word="word")
+    assert model.limits == limits
+
+
 def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learnt() -> None:
     model, meter = Thinker(700), Meter()
     view = Gateway().language_model(model, meter)

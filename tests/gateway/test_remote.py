@@ -22,7 +22,7 @@ def test_roles_with_one_id_and_other_options_each_have_their_own_model(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
     with FaultServer() as writer, FaultServer() as marker:
         models = ModelNames(
-            language_model=ModelName("openai:tiny", base_url=writer.url, cut_answers=True),
+            language_model=ModelName("openai:tiny", base_url=writer.url, cut_answers=True, answer_tokens=300),
             judge=ModelName("openai:tiny", base_url=marker.url),
         )
         setup = Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size)
@@ -38,4 +38,5 @@ def test_roles_with_one_id_and_other_options_each_have_their_own_model(
     assert isinstance(node.language_model, RemoteModel)
     assert isinstance(node.judge, RemoteModel)
     assert (node.language_model.cut_answers, node.judge.cut_answers) == (True, False)
+    assert (node.language_model.answer_tokens, node.judge.answer_tokens) == (300, None)
     assert not isinstance(node.embedder, RemoteModel)

@@ -73,7 +73,7 @@ def test_a_right_value_is_taken(option: str, value: object) -> None:
         (
             "judge",
             ModelName("openai:x", dimensions=2),
-            "the judge openai:x has no option 'dimensions': it has accept_model, api_key_",
+            "the judge openai:x has no option 'dimensions': it has accept_model, answer_tokens, api_key_",
         ),
         ("embedder", ModelName("cohere:x", query_prefix="q"), "the embedder cohere:x has no option 'query_prefix'"),
         ("cross_encoder", ModelName("none", device="cpu"), "the reranker none has no option 'device': it has no opt"),

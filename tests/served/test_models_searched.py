@@ -14,8 +14,9 @@ from served import is_judging, said
 
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.exported.writing import winner_yaml
-from ragsmith.models.names import ModelNames
+from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -108,6 +109,32 @@ def test_each_model_has_its_own_server_and_key(
     assert any("openai:second" in file for file in files)
     for text in (*files, *(str(row) for row in everything_in(store))):
         assert not [secret for secret in (two.url, "SECOND_KEY", "secret-of-the-second") if secret in text]
+
+
+def test_the_limit_of_answers_is_searched_over_and_planned(
+    tiny_setup: Experiment, store: Store, tmp_path: Path
+) -> None:
+    content = yaml.safe_load(SPACE) | {"corpus": {"chunk_size": [100]}}
+    content["models"] = {"language_model": ["openai:first", {"model": "openai:first", "answer_tokens": 300}]}
+    (tmp_path / "space.yaml").write_text(yaml.safe_dump(content))
+    space = load_space(tmp_path / "space.yaml")
+    with FaultServer() as server:
+        server.answer = answer
+        setup = replace(tiny_setup, models=ModelNames(base_url=server.url)).with_searched_settings(space.settings)
+        short = replace(tiny_setup, models=ModelNames(ModelName("openai:first", answer_tokens=2), base_url=server.url))
+        first = space.without_settings()
+        few = plan(short, first, store, SETTINGS, sample=1000)
+        planned = plan(setup, space, store, SETTINGS, sample=1000)
+        Run(setup, space, store, SETTINGS, execution=Execution(workers=4)).go()
+        written = Counter((request.body or {})["max_tokens"] for request in server.log if not is_judging(request))
+        assert set(written) == {1024, 300}
+        keys = {evaluation_key(setup, space.candidate((*[0] * 10, place))) for place in (0, 1)}
+        assert len(keys) == 2
+        again = plan(setup, space, store, SETTINGS, sample=1000)
+    [before, known, line] = [one for found in (planned, again, few) for one in found.lines if one.request == "answer"]
+    assert written.total() <= before.calls <= 1.2 * written.total()
+    assert known.cached >= 0.8 * written.total(), "replies within both limits are known"
+    assert 0 < line.output_tokens <= 2 * line.calls
 
 
 def plain_space(folder: Path) -> Path:

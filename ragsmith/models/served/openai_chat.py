@@ -18,7 +18,7 @@ from typing import Any
 from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.options import AcceptedModel, ContextWindow, StructuredOutput, ThinkingTokens
+from ragsmith.models.options import AcceptedModel, AnswerTokens, ContextWindow, StructuredOutput, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.http.transport import NAMES_FORM
 from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
@@ -260,11 +260,13 @@ class OpenAIChat(OpenAIModel):
         accept_model: AcceptedModel = "",
         cut_answers: bool = False,
         structured_output: StructuredOutput = True,
+        answer_tokens: AnswerTokens | None = None,
     ) -> None:
         super().__init__(model, endpoint)
         self.context_window = context_window
         self.cut_answers = cut_answers
         self.structured_output = structured_output
+        self.answer_tokens = answer_tokens
         self.learner = CapabilityLearner()
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model
