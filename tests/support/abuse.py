@@ -445,7 +445,22 @@ def soon(said: Callable[[], bool]) -> None:
 
 
 def hanging(winner: Path, folder: Path, *, seconds: float = 2.0) -> Row:
-    """A model that never answers: each request is told so in time, those beyond the queue at once."""
+    """A model that never answers: each request is told so in time, those beyond the queue at once.
+
+    Who arrives after the first was told finds room, and is told later than twice the time for each. On a machine so
+    busy that this happens, it is tried again with more time.
+    """
+    for each in (seconds, 4 * seconds):
+        trial = folder / f"{each:g}"
+        trial.mkdir()
+        row, took = _hanging(winner, trial, each)
+        if took < 2 * each:
+            break
+    return row
+
+
+def _hanging(winner: Path, folder: Path, seconds: float) -> tuple[Row, float]:
+    """Also return the seconds from the first request until all were told."""
     row = Row("a model that hangs")
     flags = ("--seconds", seconds, "--concurrency", 2, "--queue", 4)
     with (
@@ -454,6 +469,7 @@ def hanging(winner: Path, folder: Path, *, seconds: float = 2.0) -> Row:
         closing(target.connected()) as streamed,
     ):
         said = {"messages": [{"role": "user", "content": f"{CANARY} Who hangs on?"}], "stream": True}
+        first = time.monotonic()
         streamed.sendall(request("/v1/chat/completions", json.dumps(said).encode()))
         soon(lambda: bool(model.log))
         began = time.monotonic()
@@ -463,7 +479,8 @@ def hanging(winner: Path, folder: Path, *, seconds: float = 2.0) -> Row:
                 row.say(f"{row.kind}: who is sent away is not told when to come again")
         if row.statuses[504] != 5:
             row.say(f"{row.kind}: {row.statuses[504]} were taken, where there is room for 1 and 4 that wait")
-        if (took := time.monotonic() - began) > seconds + 5:
+        told = time.monotonic()
+        if (took := told - began) > seconds + 5:
             row.say(f"{row.kind}: they were told after {took:.1f} s")
         got = read_reply(streamed)
         row.judge(target, b"POST /v1/chat/completions", got, {200})
@@ -476,7 +493,7 @@ def hanging(winner: Path, folder: Path, *, seconds: float = 2.0) -> Row:
         soon(lambda: target.send(request("/ready", method="GET")).status == 200)
         healthy(target, row)
         target.stop(row)
-    return row
+    return row, told - first
 
 
 def failing(winner: Path, folder: Path) -> Row:
