@@ -235,7 +235,7 @@ def _capability_lines(result: ModelCheck) -> list[str]:
         _display_name(result),
         *([] if result.dimensions is None else [f"{result.dimensions} dimensions"]),
         *(f"takes {instead} for {name}" if instead else f"refuses {name}" for name, instead in refused.items()),
-        *([f"takes a schema as {FORM_TYPES[1]}"] if FORM_TYPES[0] in result.refuses and not no_form else []),
+        *([f"takes a schema as {FORM_TYPES[1]}"] if FORM_TYPES[0] in result.refuses and "" not in no_form else []),
         *(f"takes no schema{f' of {form}' if form else ''}: replies are read from text" for form in no_form),
         *([f"needs {thinking:,} tokens to think, which a search learns; in a file of models:"] if thinking else []),
     ]

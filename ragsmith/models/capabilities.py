@@ -81,8 +81,8 @@ class CapabilityLearner:
         self.on_change: Callable[[ModelCapabilities], None] = lambda _: None
         self._learnt: ModelCapabilities | None = None
         self._lock = threading.Lock()
-        self._first_began: float | None = None
-        self._answered = threading.Event()
+        self._first_began: dict[bool, float] = {}
+        self._answered = {False: threading.Event(), True: threading.Event()}
 
     @property
     def capabilities(self) -> ModelCapabilities:
@@ -96,7 +96,9 @@ class CapabilityLearner:
         """
         with self._lock:
             self._learnt = self.capabilities | replace(stored, tasks={})
-        self._answered.set()
+        self._answered[False].set()
+        if stored.takes_forms or "json_object" in stored.refuses:
+            self._answered[True].set()
 
     def learn(self, learnt: ModelCapabilities) -> None:
         """Add the capabilities ``learnt``; an empty set of refused parameters is stored as well."""
@@ -107,23 +109,25 @@ class CapabilityLearner:
             self.on_change(merged)
 
     @contextmanager
-    def request(self) -> Iterator[None]:
-        """Enclose a request: the first one runs alone, so that each parameter is refused once.
+    def request(self, *, with_form: bool = False) -> Iterator[None]:
+        """Enclose a request: the first one, and the first ``with_form``, run alone, so that each refusal occurs once.
 
         The others wait until it is answered, for at most `FIRST_REQUEST_SECONDS`.
         """
         with self._lock:
-            is_first = self._first_began is None and not self._answered.is_set()
+            is_first = with_form not in self._first_began and not self._answered[with_form].is_set()
             if is_first:
-                self._first_began = time.monotonic()
+                self._first_began[with_form] = time.monotonic()
         if not is_first:
-            self._answered.wait((self._first_began or 0.0) + FIRST_REQUEST_SECONDS - time.monotonic())
+            self._answered[with_form].wait(
+                self._first_began.get(with_form, 0.0) + FIRST_REQUEST_SECONDS - time.monotonic()
+            )
             yield
             return
         try:
             yield
         finally:
-            self._answered.set()
+            self._answered[with_form].set()
 
 
 def find_learner(model: object) -> CapabilityLearner | None:

@@ -67,9 +67,9 @@ class OfflineModel(Hashable, Protocol):
 class ReplyForm:
     """The form of a reply as a JSON object, for servers that enforce a JSON schema.
 
-    ``shape`` has the shapes of the values by key, in order: a type of Python, a tuple of the possible values, a list of
-    the shape of any number of items, or of as many equal shapes as there are items, or another object. ``name`` is
-    sent with the schema.
+    ``shape`` has the shapes of the values by key, in order: a type of Python, a tuple of the possible values, another
+    object, or a list: of one shape for any number of items, of a shape and ``...`` for at least one item, or of as many
+    equal shapes as there are items. ``name`` is sent with the schema.
 
     A reply in JSON is written as the text for which the prompt asks, so that one parser reads and checks both:
     ``key: value`` lines, a list of numbers on one line, and each other item of a list by the template ``item``, which
@@ -114,8 +114,12 @@ class ReplyForm:
             yield f"{key}: {', '.join(map(str, items))}"
         elif self.item:
             for item in items:
-                parts = item if isinstance(item, dict) else {"text": item}
-                yield self.item.format_map({name: " ".join(str(part).split()) for name, part in parts.items()})
+                yield self.item.format_map(
+                    {
+                        name: " ".join(str(part).split())
+                        for name, part in (item if isinstance(item, dict) else {"text": item}).items()
+                    }
+                )
 
 
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -129,7 +133,8 @@ def _schema(shape: Any) -> dict[str, Any]:
             return {
                 "type": "array",
                 "items": _schema(shape[0]),
-                **({"minItems": len(shape), "maxItems": len(shape)} if len(shape) > 1 else {}),
+                **({"minItems": 1} if ... in shape else {}),
+                **({"minItems": len(shape), "maxItems": len(shape)} if len(shape) > 1 and ... not in shape else {}),
             }
         case dict():
             properties = {key: _schema(part) for key, part in shape.items()}
@@ -446,7 +451,7 @@ def parse_lines(reply: str) -> tuple[str, ...]:
     return found
 
 
-QUESTIONS = ReplyForm("questions", {"questions": [str]})
+QUESTIONS = ReplyForm("questions", {"questions": [str, ...]})
 """The form of a reply of one question or query per line."""
 
 

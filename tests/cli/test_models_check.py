@@ -17,6 +17,7 @@ import yaml
 from fault_kinds import Fault, completion, reply_to
 from fault_replies import chat_reply, number
 from fault_server import FaultServer
+from schema_replies import LLAMA_CPP_PYTHON, REFUSALS, REFUSALS_OF_ONE, Verdict, honour, refuse
 
 from ragsmith.models.calls import completion_key
 from ragsmith.store.store import Store
@@ -405,3 +406,51 @@ def test_own_prompts_of_the_space_are_sent(ragsmith: Command, server: FaultServe
     sent = [one.body["messages"][-1]["content"] for one in server.log if "messages" in (one.body or {})]
     assert sum("In three words: " in prompt for prompt in sent) == 3
     assert shown.err.startswith(f"sending up to {len(sent)} requests")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (refuse(REFUSALS["DeepSeek"]), "takes no schema: replies are read from text"),
+        (refuse(LLAMA_CPP_PYTHON, status=500, kinds=("json_schema",)), "takes a schema as json_object"),
+        (refuse(REFUSALS_OF_ONE["llama.cpp"], key="score"), "takes no schema of verdict: replies are read from text"),
+    ],
+)
+def test_what_a_server_makes_of_schemas_is_shown_and_found_out_once(
+    verdict: Verdict, said: str, ragsmith: Command, server: FaultServer, tmp_path: Path
+) -> None:
+    server.schemas = verdict
+    flags = ("--llm", "openai:tiny", "--base-url", server.url, "--space", "quick", "--no-judge-cases")
+    first = ragsmith("models", "check", *flags, "--cache", tmp_path / "cache.sqlite")
+    assert (first.code, said in " ".join(first.out.split())) == (0, True)
+    refused = [request.status for request in server.log if request.status not in (0, 200)]
+    assert 1 <= len(refused) <= 2
+    again = ragsmith("models", "check", *flags, "--cache", tmp_path / "cache.sqlite")
+    assert (again.code, said in " ".join(again.out.split())) == (0, True)
+    assert [request.status for request in server.log if request.status not in (0, 200)] == refused
+
+
+def test_a_file_of_models_turns_schemas_off(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
+    server.schemas = honour
+    flags = ("--models", models_file, "--space", "quick", "--no-judge-cases", "--json")
+
+    def check() -> tuple[str, set[str]]:
+        shown = ragsmith("models", "check", *flags)
+        found = {model["role"]: model for model in json.loads(shown.out)}
+        sent = {
+            str(request.body.get("response_format", {}).get("type"))
+            for request in server.log
+            if "messages" in (request.body or {})
+        }
+        server.log.clear()
+        return found["language_model"]["id"], sent
+
+    assert check() == ("openai:big@temperature=0", {"json_schema", "None"})
+    known = yaml.safe_load(models_file.read_text())
+    known["language_model"]["structured_output"] = False
+    models_file.write_text(yaml.safe_dump(known))
+    assert check() == ("openai:big@temperature=0@structured_output=False", {"None"})
+    known["language_model"]["structured_output"] = "maybe"
+    models_file.write_text(yaml.safe_dump(known))
+    wrong = ragsmith("models", "check", *flags)
+    assert (wrong.code, "structured_output must be" in wrong.err) == (2, True)

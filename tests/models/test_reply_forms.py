@@ -68,7 +68,11 @@ TEXTS: list[tuple[Task[Any], str, Any]] = [
     ),
     (EXTRACT_RELATIONS, "NONE", ()),
     (REVIEW_TASK, "Verdict: ok", ()),
-    (REVIEW_TASK, "Verdict: revise\n- missing: the date: it is due", ("missing: the date: it is due",)),
+    (
+        REVIEW_TASK,
+        "Verdict: revise\n- missing: the date: it is due\n- unsupported: the sum",
+        ("missing: the date: it is due", "unsupported: the sum"),
+    ),
 ]
 
 
@@ -158,13 +162,25 @@ def test_cut_json_is_not_read(task: Task[Any]) -> None:
         (EXTRACT_RELATIONS, {"facts": [{"subject": "", "relation": "is", "object": "due"}]}),
         (EXTRACT_RELATIONS, {"facts": ["Rent | is | due"]}),
         (REVIEW_TASK, {"verdict": "ok", "points": [{"kind": "missing", "what": "the date"}]}),
-        (REVIEW_TASK, {"verdict": "revise", "points": []}),
-        (REVIEW_TASK, {"verdict": "revise", "points": [{"kind": "style", "what": "dull"}]}),
+        (REVIEW_TASK, {"points": [{"kind": "style", "what": "dull"}]}),
+        (REVIEW_TASK, {"points": ["missing: the date"]}),
     ],
 )
 def test_other_json_is_not_read(task: Task[Any], found: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         task.read(json.dumps(found))
+
+
+def test_a_list_that_must_not_be_empty_says_so() -> None:
+    form = form_of(DECOMPOSE)
+    assert list(jsonschema.Draft202012Validator(form.schema).iter_errors({"questions": []}))
+    for task, reply in (
+        (CLAIMS, {"statements": []}),
+        (EXTRACT_RELATIONS, {"facts": []}),
+        (REVIEW_TASK, {"points": []}),
+    ):
+        jsonschema.validate(reply, form_of(task).schema)
+        assert task.read(json.dumps(reply)) == ()
 
 
 def test_a_reply_in_json_that_repeats_the_instructions_is_not_read() -> None:

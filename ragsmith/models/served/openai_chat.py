@@ -301,7 +301,7 @@ class OpenAIChat(OpenAIModel):
             "max_tokens": max_tokens,
             "seed": sample,
         }
-        with self.learner.request():
+        with self.learner.request(with_form=form is not None):
             thinks = self._thinking_tokens > 0 or self.learner.capabilities.begins_in_thought
             request = CompletionRequest(self._model, prompt, max_tokens, self._accepts, thinks)
             parsed = self._send(body, request, form)
@@ -334,8 +334,9 @@ class OpenAIChat(OpenAIModel):
                 reply = parsed.completion
                 if form and form_type == FORM_TYPES[1] and not (reply.cut_at or form.has(clean_reply(reply.text))):
                     refused |= {self._refused_form(form, form_type)}  # it writes JSON and ignores the schema
-                    form_type = ""
-                self.learner.learn(ModelCapabilities(refused, 0, parsed.begins_in_thought, takes_forms=bool(form_type)))
+                self.learner.learn(
+                    ModelCapabilities(refused, 0, parsed.begins_in_thought, takes_forms=form_type not in {"", *refused})
+                )
                 if "temperature" in refused:
                     self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
                 return parsed
@@ -364,8 +365,16 @@ def _response_format(form: ReplyForm | None, refused: frozenset[str]) -> dict[st
     types = [kind for kind in FORM_TYPES if form and not refused & {kind, f"{kind} of {form.name}"}]
     if form is None or not types:
         return {}
-    named = {"json_schema": {"name": form.name, "schema": form.schema, "strict": True}}
-    return {"response_format": {"type": types[0], **(named if types[0] in named else {"schema": form.schema})}}
+    return {
+        "response_format": {
+            "type": types[0],
+            **(
+                {"json_schema": {"name": form.name, "schema": form.schema, "strict": True}}
+                if types[0] == FORM_TYPES[0]
+                else {"schema": form.schema}
+            ),
+        }
+    }
 
 
 def _without_refused(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:

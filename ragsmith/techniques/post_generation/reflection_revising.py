@@ -161,13 +161,11 @@ REVIEW_TASK = Task(
     name="review_answer",
     prompt=REVIEW_PROMPT,
     parse=parse_review,
-    form=ReplyForm(
+    form=ReplyForm(  # without a verdict, which could contradict the points
         "review",
-        {
-            "verdict": ("ok", "revise"),
-            "points": [{"kind": ("unsupported", "beside the point", "missing"), "what": str}],
-        },
-        "- {kind}: {what}",
+        {"points": [{"kind": ("unsupported", "beside the point", "missing"), "what": str}]},
+        "Verdict: revise\n- {kind}: {what}",
+        empty="Verdict: ok",
     ),
     offline=review_offline,
     max_tokens=512,

@@ -123,7 +123,7 @@ _FORM = (
 )
 CANDIDATES = ReplyForm(
     "candidates",
-    {"queries": [{"query": str, "probability": float}]},
+    {"queries": [{"query": str, "probability": float}, ...]},
     "<query>{query}</query>\n<probability>{probability}</probability>",
 )
 

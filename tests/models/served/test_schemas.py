@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -122,6 +124,17 @@ def test_a_server_that_takes_no_schema_refuses_it_once_and_gets_text(
     assert perform(chat, JUDGE, RANKING, DECOMPOSE) == TEXT_RESULTS
     assert types(server) == ["json_schema", "json_object", "", "", ""]
     assert kept == [ModelCapabilities(BOTH)]
+
+
+def test_a_schema_is_refused_once_however_many_ask_after_requests_without_one(
+    chat: OpenAIChat, server: FaultServer
+) -> None:
+    server.latency = 0.05
+    server.schemas = refuse(REFUSALS["DeepSeek"])
+    chat.complete("Question", max_tokens=64, sample=0)
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda n: chat.complete(f"Question {n}", max_tokens=64, sample=0, form=JUDGE.form), range(64)))
+    assert Counter(types(server)) == {"": 65, "json_schema": 1, "json_object": 1}
 
 
 def test_what_was_learnt_holds_for_the_next_command(make: Callable[..., OpenAIChat], server: FaultServer) -> None:
