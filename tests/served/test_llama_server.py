@@ -14,6 +14,8 @@ from llama_server import LlamaServer, Missing, find_server
 from recording_proxy import RecordingProxy
 from role_replies import FAILED, RoleTasks, ask_all
 
+from ragsmith.measures.judge import JUDGE
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
@@ -73,4 +75,23 @@ def test_every_first_reply_arrives_and_is_counted(llama: LlamaServer, proxy: Rec
     assert not any(one.became == FAILED for one in replies)
     proxy.settle()
     assert sum(one.output_tokens for one in replies) == sum(one.tokens for one in proxy.chats) > 0
-    assert len(proxy.chats) == len(replies)
+    answered = [one for one in proxy.chats if one.status == 200]
+    assert len(answered) == len(replies)
+    assert len(proxy.chats) - len(answered) <= 1  # a type of schema that it does not take
+
+
+def test_a_schema_leaves_only_readable_scores(llama: LlamaServer, proxy: RecordingProxy) -> None:
+    chat = OpenAIChat(llama.model, endpoint=JsonEndpoint(proxy.url, policy=Policy(attempts=1, deadline=300)))
+    inputs = {"question": "Who wrote Emma?", "reference": "Jane Austen wrote it.", "answer": "It is by Jane Austen."}
+    try:
+        replies = [
+            chat.complete(JUDGE.render({**inputs}), max_tokens=JUDGE.max_tokens, sample=sample, form=JUDGE.form)
+            for sample in range(2)
+        ]
+    finally:
+        chat.provider.close()
+    assert all(0 <= JUDGE.read(reply.text) <= 1 for reply in replies)
+    assert not any(reply.cut_at for reply in replies)
+    assert chat.learner.capabilities == ModelCapabilities(frozenset({"json_schema"}), takes_forms=True)
+    proxy.settle()
+    assert [one.status for one in proxy.chats] == [500, 200, 200]
