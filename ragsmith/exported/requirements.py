@@ -8,10 +8,17 @@ from itertools import chain
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL
+from ragsmith.gateway.claims import CallStore
+from ragsmith.index.entity_graph import EXTRACT_RELATIONS
+from ragsmith.measures.judge import JUDGE
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.names import LATE_INTERACTION, NONE, ModelNames
-from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.genes import Gene, list_tasks
 from ragsmith.pipelines.space import Space
 from ragsmith.types import Example
+
+JUDGE_FLAGS = "--judge", "--test-judge"
+"""The flags that name the judge of search questions, and that of test questions."""
 
 MODEL_REMEDIES: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
@@ -44,6 +51,39 @@ def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
     refuse_missing_packages(genes)
     refuse_too_large(genes, max(len(variant.corpus.chunks) for variant in setup.variants))
     return space
+
+
+def leave_out_unable(
+    setup: Experiment, space: Space, store: CallStore, *, ranks: bool
+) -> tuple[Space, tuple[str, ...]]:
+    """Return ``space`` without options whose tasks the controller cannot do, and sentences about that and the judge.
+
+    What models can do is what their last check found with the present prompts, if it was stored. No family loses all of
+    its options. If only rankings are searched (``ranks``), nothing is said about the judge.
+    """
+    models = [variant.loaded_models for variant in setup.variants]
+    found = {one.id: store.capabilities(one.id) or ModelCapabilities() for each in models for one in each.all()}
+
+    def is_unable(gene: Gene) -> bool:
+        relations = [EXTRACT_RELATIONS] if "entity_graph" in gene.tools else []
+        tasks = [*list_tasks([gene]).values(), *relations]
+        return all(any(map(found[each.technique_model.id].cannot, tasks)) for each in models)
+
+    unable = {gene for gene in chain.from_iterable(space.options) if is_unable(gene)}
+    unable -= set(chain.from_iterable(genes for genes in space.options if unable.issuperset(genes)))
+    names = dict.fromkeys(f"{gene.technique.family}.{gene.technique.name}" for gene in unable)
+    judges = {flag: judge.id for each in models for flag, judge in zip(JUDGE_FLAGS, each.judges, strict=False)}
+    said = [
+        f"the judge {judge} cannot judge, by its last `ragsmith models check`: name another one with {flag}"
+        for flag, judge in judges.items()
+        if found[judge].cannot(JUDGE) and not ranks
+    ]
+    if unable:
+        said.append(
+            f"the controller cannot do the tasks of {', '.join(sorted(names))}, by its last `ragsmith models check`: "
+            "a search that starts after it is without these options, until another check shows that it can"
+        )
+    return space.without(unable.__contains__), tuple(said)
 
 
 def refuse_missing_answers(examples: Sequence[Example]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -18,7 +18,7 @@ from ragsmith.models.tasks import Task
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Parameter, Technique
-from ragsmith.techniques.task_lookup import tasks_by_role
+from ragsmith.techniques.task_lookup import find_tasks, tasks_by_role
 from ragsmith.text.suggest import did_you_mean
 
 CHUNK_SETTINGS = ("chunk_size", "chunk_overlap")
@@ -296,6 +296,21 @@ def reword(genes: Iterable[Gene], wordings: Wordings) -> tuple[Gene, ...]:
             own_prompts = {role: own for role, own in zip(tasks, chosen, strict=True) if own is not None}
             found[replace(gene, prompts=rest | own_prompts)] = None
     return tuple(found)
+
+
+def list_tasks(
+    genes: Iterable[Gene], tasks_of: Callable[[Technique], Iterable[Task[Any]]] = find_tasks
+) -> dict[str, Task[Any]]:
+    """Return the tasks of options with their own prompts; the name of such a prompt is added to that of its task.
+
+    ``tasks_of`` returns the tasks of a technique with the built-in prompts.
+    """
+    found: dict[str, Task[Any]] = {}
+    for gene in genes:
+        for task in tasks_of(gene.technique):
+            own = gene.prompts.get(task.name)
+            found.setdefault(f"{task.name} ({own.name})" if own else task.name, task.reword(own.text) if own else task)
+    return found
 
 
 @bounded_cache(1 << 14, key="a pickled gene")

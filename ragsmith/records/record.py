@@ -384,6 +384,7 @@ class RunRecord:
     - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
+    - ``remarks``: sentences about models that cannot do their tasks, and the options that are left out for it
     - ``declining``: the calibration of the winner to a stated risk
     - ``threshold``, ``test_threshold``: the least score of a good answer by the judge, and by that of test questions
     - ``test_keys``: with a test judge, the keys of the results on test questions by those of tested evaluations
@@ -427,6 +428,7 @@ class RunRecord:
     test_threshold: float = MIN_GOOD_JUDGE_SCORE
     test_keys: Mapping[str, str] = field(default_factory=dict)
     expected: Spent = NOTHING_SPENT
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

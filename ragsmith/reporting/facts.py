@@ -186,6 +186,7 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(f"The test questions are not independent of the search questions: {leaks}.")
     if looked := describe_earlier_looks(run.record.look):
         found.append(looked)
+    found += [f"{remark[0].upper()}{remark[1:]}." for remark in run.record.remarks]
     led = run.record.leader or run.record.winner
     if highest and led not in (None, highest.key):
         found.append(

@@ -55,12 +55,11 @@ from ragsmith.models.registry import OBJECT_KIND, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import stage_errors
-from ragsmith.pipelines.genes import Gene, HyperparameterGene
+from ragsmith.pipelines.genes import HyperparameterGene, list_tasks
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import prompt_maker
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.registry import Technique
-from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks, find_tasks_of
+from ragsmith.techniques.task_lookup import N_PASSAGES, find_tasks_of
 from ragsmith.text.blocks import number_blocks
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Chunks, Example
@@ -452,7 +451,7 @@ class _ModelChecker:
     @cached_property
     def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
         genes = [gene for genes in self._space.options for gene in genes]
-        of_techniques = _worded(genes, find_tasks)
+        of_techniques = list_tasks(genes)
         if any("entity_graph" in gene.technique.tools.values() for gene in genes):
             of_techniques.setdefault(EXTRACT_RELATIONS.name, EXTRACT_RELATIONS)
         makers = [gene for gene in genes if gene.technique.family == prompt_maker.name]
@@ -460,7 +459,7 @@ class _ModelChecker:
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
         judging = {task.name: task for task in find_tasks_of(*by_judge)}
         return {
-            "language_model": _worded(makers, lambda _: find_tasks_of(generate)),
+            "language_model": list_tasks(makers, lambda _: find_tasks_of(generate)),
             "controller": of_techniques,
             **{role: judging for role in ("judge", "test_judge") if role in ("judge", *named)},
         }
@@ -499,16 +498,6 @@ class _ModelChecker:
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
         return known.get(name, unknown)
-
-
-def _worded(genes: Sequence[Gene], tasks_of: Callable[[Technique], Sequence[Task[Any]]]) -> dict[str, Task[Any]]:
-    """Return the tasks of options, with their own prompts; the name of such a prompt is added to that of the task."""
-    found: dict[str, Task[Any]] = {}
-    for gene in genes:
-        for task in tasks_of(gene.technique):
-            own = gene.prompts.get(task.name)
-            found.setdefault(f"{task.name} ({own.name})" if own else task.name, task.reword(own.text) if own else task)
-    return found
 
 
 def _format_error(error: RagsmithError) -> str:

@@ -22,7 +22,7 @@ from ragsmith.evaluation.baselines import BASELINES, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, list_collection_texts, select_timed_questions
-from ragsmith.exported.requirements import searchable_space
+from ragsmith.exported.requirements import leave_out_unable, searchable_space
 from ragsmith.gateway.budget import Budget, Prices, Spent
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -230,7 +230,8 @@ def plan(
         one = plan(setup, space, store, held_out, prices=prices, latency=latency, in_flight=in_flight, sample=sample)
         return one.for_searches(settings.folds + 1)
     setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
-    space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
+    ranks = settings.fitness.ranking_only
+    space, _ = leave_out_unable(setup, searchable_space(setup, space, ranks=ranks), store, ranks=ranks)
     settings = resolve_rankings_first(settings, setup)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     about, proposed = estimate_pipeline_count(space, settings), _max_proposals(space, settings)

@@ -7,6 +7,7 @@ The strategy sees the search questions only; the test questions are used once, a
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,14 +15,14 @@ from dataclasses import dataclass, replace
 from threadpoolctl import threadpool_limits
 
 from ragsmith.comparison.questions import HoldoutUse
-from ragsmith.errors import BudgetExhausted
+from ragsmith.errors import BudgetExhausted, Notice
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import Clock
 from ragsmith.evaluation.threads import ComputedWork
-from ragsmith.exported.requirements import searchable_space
+from ragsmith.exported.requirements import leave_out_unable, searchable_space
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.leases import this_process
 from ragsmith.models.served.provider import ProviderActivity
@@ -141,7 +142,12 @@ class Run:
         execution, allowance, callbacks = execution or Execution(), allowance or Allowance(), callbacks or Callbacks()
         setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
         settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
-        space = searchable_space(setup, space, ranks=settings.fitness.ranking_only)
+        space = searchable_space(setup, space, ranks=(ranks := settings.fitness.ranking_only))
+        reduced, remarks = leave_out_unable(setup, space, store, ranks=ranks)
+        if store.run(run_key(setup, space, settings)) is None:  # a search that began with all options goes on with them
+            space = reduced
+        for remark in () if within else remarks:
+            warnings.warn(remark, Notice, stacklevel=2)
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
@@ -166,7 +172,7 @@ class Run:
             store,
             settings,
             self._evaluator,
-            replace(RunRecord.create(setup, space, settings, setup.split), within=within),
+            replace(RunRecord.create(setup, space, settings, setup.split), within=within, remarks=remarks),
             execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).get_median,
             callbacks,
             now,
