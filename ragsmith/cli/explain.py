@@ -223,6 +223,7 @@ def _print_answer(explanation: QuestionExplanation) -> None:
     ends = {
         "draft": explanation.draft if explanation.draft != explanation.answer else None,
         "answer": explanation.answer,
+        "no answer": ", ".join(explanation.non_answer) or None,
         "scores": "  ".join(f"{names[name]} {value:.3f}" for name, value in explanation.scores.items()) or None,
         "cause": f"{explanation.cause}: {explanation.meaning}" if explanation.cause else None,
         "try": explanation.remedy or None,

@@ -27,6 +27,7 @@ from ragsmith.diagnosis.evidence_coverage import (
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.measures.agreement import score_contradiction
+from ragsmith.measures.non_answers import find_non_answers
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import TRUNCATION_MARK
 from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
@@ -168,12 +169,15 @@ class QuestionTrace:
     """The traces of the gold passages of a question, and properties of its answer that need no judge.
 
     ``answered`` is False if no answer was generated. ``contradicts`` is whether the answer contradicts the reference.
+    ``non_answer`` has the kinds of text that the answer of a chat model is instead of one, as far as that shows in it
+    alone (`find_non_answers`).
     """
 
     gold_traces: tuple[GoldTrace, ...]
     answered: bool = True
     declined: bool = False
     contradicts: bool = False
+    non_answer: tuple[str, ...] = ()
 
     @property
     def read(self) -> int:
@@ -207,7 +211,10 @@ def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: 
     contradicts = (
         bool(compared) and score_contradiction(analyse(example.answer), analyse(answer)) > CONTRADICTION_THRESHOLD
     )
-    return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts)
+    own = next((gene.prompts["answer"].text for gene in candidate if "answer" in gene.prompts), "")
+    kinds = find_non_answers([answer], own or answer_task(1).prompt, [trace.prompt.text])
+    non_answer = tuple(kinds) if is_chat_model(engine.models.language_model) else ()
+    return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts, non_answer=non_answer)
 
 
 def find_cause(found: QuestionTrace, *, answerable: bool, mark: float | None, well: float) -> Cause:

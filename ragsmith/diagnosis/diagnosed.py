@@ -219,6 +219,7 @@ class QuestionDiagnosis:
 
     Of ``gold`` gold passages, ``read`` reached the generator. Questions that are shown in full have the ``passages`` of
     the prompt, with the number of ``further`` ones, and the gold passages as ``evidence``; else ``passages`` is None.
+    ``non_answer`` is that of `QuestionTrace`.
     """
 
     cause: Cause
@@ -227,10 +228,12 @@ class QuestionDiagnosis:
     passages: tuple[ReadPassage, ...] | None = None
     further: int = 0
     evidence: tuple[GoldPassage, ...] = ()
+    non_answer: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis for the store, with the digest of the code that made it."""
         kept: dict[str, Any] = {"code": code_digest(), "cause": self.cause.value, "gold": self.gold, "read": self.read}
+        kept |= {"non_answer": self.non_answer} if self.non_answer else {}
         if self.passages is None:
             return kept
         passages, evidence = (list(map(astuple, those)) for those in (self.passages, self.evidence))
@@ -252,6 +255,7 @@ class QuestionDiagnosis:
             None if passages is None else tuple(map(_restore_passage, passages)),
             value.get("further", 0),
             tuple(GoldPassage(*gold) for gold in value.get("evidence", ())),
+            tuple(value.get("non_answer", ())),
         )
 
 
@@ -300,7 +304,7 @@ def make_diagnosis(
     way, reading, gold = found
     cause = find_cause(way, answerable=example.answerable, mark=measures.get("judge"), well=well)
     passages, further = (reading.passages, reading.further) if reading else (None, 0)
-    return QuestionDiagnosis(cause, len(way.gold_traces), way.read, passages, further, gold)
+    return QuestionDiagnosis(cause, len(way.gold_traces), way.read, passages, further, gold, way.non_answer)
 
 
 MAX_CHANGED_QUESTIONS = 10

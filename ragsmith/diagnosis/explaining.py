@@ -75,6 +75,7 @@ class QuestionExplanation:
     A question that is not in the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
     and ``note`` says so.
     ``scores`` are F, R and G as ``fitness``, ``retrieval`` and ``generation``, and the judge's score as ``judge``.
+    ``non_answer`` is what the answer of a chat model is instead of one (`find_non_answers`).
     ``prompt`` is the whole prompt, ``passages`` are its passages, shortened with the gold marked, and ``further`` is
     the number of passages left out.
     """
@@ -95,6 +96,7 @@ class QuestionExplanation:
     meaning: str
     remedy: str
     note: str = ""
+    non_answer: tuple[str, ...] = ()
 
 
 def explain_question(
@@ -134,6 +136,7 @@ def explain_question(
         meaning=MEANINGS[cause] if is_known else "",
         remedy=REMEDIES.get(cause, "") if is_known else "",
         note="" if is_known else f"not a question of {setup.dataset.name}: followed without gold",
+        non_answer=way.non_answer,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ragsmith.text.declining import declines
 from ragsmith.text.words import words
 
-COPIED, RULES, ALIKE, DECLINED = "copied passages", "repeat instructions", "the same for all", "decline to answer"
+COPIED, RULES, ALIKE, DECLINED = "copied passages", "repeated instructions", "the same for several", "declined"
 """Kinds of answers that are none; an answer may be of several."""
 RUN = 8
 """Number of words in a row that count as copied; names and terms of a field are shorter."""

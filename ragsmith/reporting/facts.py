@@ -8,8 +8,10 @@ do, but not generators (arXiv 2508.11758).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Literal
 
 from ragsmith.comparison.advice import SIMPLE_RIVALS, ComparisonFacts, NextStep, recommend
@@ -24,6 +26,7 @@ from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.keys import scoring_model_ids
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
+from ragsmith.measures.non_answers import find_non_answers
 from ragsmith.pipelines.genes import label
 from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
@@ -141,6 +144,21 @@ def describe_earlier_looks(look: HoldoutUse | None) -> str:
     )
 
 
+def _describe_non_answers(run: RunData) -> list[str]:
+    """Return a sentence about answers of the winner to test questions that are none; empty without any."""
+    tested = run.on_test(run.record.winner or "")
+    if tested is None or describe_model("language_model", run.record.models.get("language_model", "")).startswith("embedded"):
+        return []
+    alike = find_non_answers([record.get("answer", "") for record in tested.records.values()], "")
+    known = [
+        row.get("non_answer", ()) for question, row in run.diagnoses.get(tested.key, {}).items() if question in tested.records
+    ]
+    counts = Counter(chain(*known, *([kind] * len(where) for kind, where in alike.items())))
+    listed = ", ".join(f"{n:,} {kind}" for kind, n in counts.items())
+    said = f"Of the winner's {len(tested.records):,} answers to test questions, some are none: {listed}."
+    return [said] if listed else []
+
+
 def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
     """Return the limitations of the report, one sentence each."""
     found = []
@@ -159,6 +177,7 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(
             f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers)."
         )
+    found += _describe_non_answers(run)
     if run.fitness.ranking_only:
         found.append(
             "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "

@@ -400,7 +400,9 @@ class _ModelChecker:
             able = len(set().union(*found.values())) < N_ANSWERS
             copied = sum(copied_share(*pair) for pair in zip(answers, contexts, strict=True)) / N_ANSWERS
             remark = f"{100 * copied:.0f} % of the words of {N_ANSWERS} answers are copied in runs of {RUN} words"
-            remark += "".join(f"; {len(where)} {kind}" for kind, where in found.items())
+            remark += "; no answers: " * bool(found) + ", ".join(
+                f"{len(where)} {kind}" for kind, where in found.items()
+            )
         usage = sum((reply.usage for reply in replies), NO_USAGE)
         thought = replies[-1].thought_tokens if replies else 0
         seconds = time.perf_counter() - started

@@ -369,8 +369,8 @@ def _passages(prompt: str) -> str:
     [
         (lambda prompt: _passages(prompt)[:900], "3 copied passages", True),
         (lambda prompt: f"{number(prompt, 99)} is it. Answer the question from them and from nothing else.", "", True),
-        (lambda prompt: "The court decides on it.", "3 the same for all", True),
-        (lambda prompt: "The passages do not contain the answer.", "3 decline to answer", True),
+        (lambda prompt: "The court decides on it.", "3 the same for several", True),
+        (lambda prompt: "The passages do not contain the answer.", "3 declined", True),
         (chat_reply, "", False),
     ],
 )

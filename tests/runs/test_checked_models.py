@@ -63,14 +63,15 @@ def test_a_search_leaves_out_what_the_controller_cannot_do_until_another_check(
     cache = tmp_path / "cache.sqlite"
     weak = Chat((HYDE,))
     assert "imagine_passage" in check(tiny_space, cache, weak).cannot
+    n_asked = len(weak.asked)
     reduced, said = search(tiny_folder, tiny_space, cache, weak)
     assert options(reduced, "query_expansion") == ("none",)
     assert said == [
-        "the controller cannot do the tasks of query_expansion.hyde, by its last `ragsmith models check`: a search that "
-        "starts after it is without these options, until another check shows that it can"
+        "the controller cannot do the tasks of query_expansion.hyde, by its last `ragsmith models check`: a search "
+        "that starts after it is without these options, until another check shows that it can"
     ]
     assert any(note.startswith("The controller cannot do") for note in reduced.run_report.notes)
-    assert not any(HYDE in prompt for prompt in weak.asked[len(weak.asked) // 2 :])
+    assert not any(HYDE in prompt for prompt in weak.asked[n_asked:])
     assert ragsmith.plan(tiny_folder, space=tiny_space, cache=cache, models={"language_model": weak}).feasible == 24
     assert check(tiny_space, cache, Chat()).cannot == ()
     whole, said = search(tiny_folder, tiny_space, cache, Chat())
@@ -138,3 +139,32 @@ def test_a_failure_of_the_server_is_no_inability(tiny_space: Path, tmp_path: Pat
         stored = store.capabilities("my chat")
         assert stored is not None
         assert {key.split()[0]: able for key, able in stored.tasks.items()} == {"answer": True, "judge": True}
+
+
+@dataclass
+class Copying(Chat):
+    """A chat model that answers with the passages, or with the rules, as ``odd`` says."""
+
+    odd: str = "passages"
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        if "Answer the question from them" not in prompt:
+            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
+        copied = prompt.partition("</context>")[0].partition("[1] ")[2].replace("[", "(")
+        return Completion(copied if self.odd == "passages" else "It is so.", Usage(1, 0, 0, 7, 5, 0.1))
+
+
+@pytest.mark.parametrize(("odd", "kind"), [("passages", "copied passages"), ("same", "the same for several")])
+def test_answers_that_are_none_are_counted_in_the_report_and_named_where_one_is_explained(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path, odd: str, kind: str
+) -> None:
+    cache, chat = tmp_path / "cache.sqlite", Copying(odd=odd)
+    found, _ = search(tiny_folder, tiny_space, cache, chat, test=True)
+    tested = len(found.run_report.about.record.tested)
+    [note] = [note for note in found.run_report.notes if "some are none" in note]
+    assert note.startswith(f"Of the winner's {tested} answers to test questions, some are none: ")
+    assert f"{tested} {kind}" in note
+    explained = ragsmith.explain(found.winner, "Who steers the ferry?", cache=cache)
+    assert (kind in explained.non_answer) == (odd == "passages")
+    plain, _ = search(tiny_folder, tiny_space, cache, Chat(id="another"), test=True)
+    assert not any("some are none" in note for note in plain.run_report.notes)
