@@ -19,6 +19,7 @@ from ragsmith.text import numbers
 from ragsmith.text.terminal import aligned, widths
 
 if TYPE_CHECKING:
+    from ragsmith.measures.judge_calibration import Proportion
     from ragsmith.runs.check import ModelCheck
 
 commands = typer.Typer(
@@ -139,8 +140,8 @@ class _CheckTable:
 
     def print_results(self, *, interrupted: bool = False) -> None:
         """Print what was learned about the models, as JSON with the tasks."""
-        plain = [_to_json(result) | {"interrupted": interrupted} for result in self.checks]
-        show_result(self._as_json, plain, lambda: self._print_findings(interrupted))
+        checks = [_to_json(result) | {"interrupted": interrupted} for result in self.checks]
+        show_result(self._as_json, checks, lambda: self._print_findings(interrupted))
 
     def _print_findings(self, interrupted: bool) -> None:
         for name, result in zip(_names(self.checks), self.checks, strict=True):
@@ -166,16 +167,11 @@ def _print_calibration(checked: ModelCheck) -> None:
     if not each:
         return
     print_line()
-    rows = []
-    for result in (*each, *([pool_results(each)] if len(each) > 1 else [])):
-        for name, shares in (("classified correctly", result.accuracy), ("scored below the right one", result.ordered)):
-            cells = []
-            for kind in result.accuracy:
-                its = shares.get(kind)
-                low, high = (its and its.interval) or (None, None)
-                value = numbers.plain(its.value if its else None, 2)
-                cells.append(f"{value} {numbers.interval(low, high, digits=2)}".strip())
-            rows.append([result.dataset, name, *cells])
+    rows = [
+        [result.dataset, name, *(_format_share(shares.get(kind)) for kind in result.accuracy)]
+        for result in (*each, *([pool_results(each)] if len(each) > 1 else []))
+        for name, shares in (("classified correctly", result.accuracy), ("scored below the right one", result.ordered))
+    ]
     counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pool_results(each).accuracy.items())
     print_rows(
         rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy)))
@@ -183,6 +179,11 @@ def _print_calibration(checked: ModelCheck) -> None:
     unread = sum(result.unread for result in each)
     missing = f"; {unread:,} verdicts are missing" if unread else ""
     print_wrapped(f"(95 % intervals; scores above the middle of the scale count as right; {counts}{missing})")
+
+
+def _format_share(share: Proportion | None) -> str:
+    low, high = (share and share.interval) or (None, None)
+    return f"{numbers.plain(share.value if share else None, 2)} {numbers.interval(low, high, digits=2)}".strip()
 
 
 def _print_requests(requests: int) -> None:
@@ -216,12 +217,12 @@ def _rows(checks: Sequence[ModelCheck]) -> list[list[str]]:
 
 def _problem_lines(name: str, result: ModelCheck) -> list[str]:
     """Return a line for each distinct problem, with its tasks."""
-    by_problem: dict[str, list[str]] = {}
-    for task in result.tasks:
-        if task.problem:
-            by_problem.setdefault(task.problem, []).append(task.task)
+    tasks: dict[str, list[str]] = {
+        problem: [task.task for task in result.tasks if task.problem == problem]
+        for problem in dict.fromkeys(task.problem for task in result.tasks if task.problem)
+    }
     whole = [f"{name}: {result.problem}"] if result.problem else []
-    return [*whole, *(f"{name}, {', '.join(tasks)}: {problem}" for problem, tasks in by_problem.items())]
+    return [*whole, *(f"{name}, {', '.join(its)}: {problem}" for problem, its in tasks.items())]
 
 
 def _capability_lines(result: ModelCheck) -> list[str]:

@@ -147,11 +147,15 @@ def describe_earlier_looks(look: HoldoutUse | None) -> str:
 def _describe_non_answers(run: RunData) -> list[str]:
     """Return a sentence about answers of the winner to test questions that are none; empty without any."""
     tested = run.on_test(run.record.winner or "")
-    if tested is None or describe_model("language_model", run.record.models.get("language_model", "")).startswith("embedded"):
+    if tested is None or describe_model("language_model", run.record.models.get("language_model", "")).startswith(
+        "embedded"
+    ):
         return []
     alike = find_non_answers([record.get("answer", "") for record in tested.records.values()], "")
     known = [
-        row.get("non_answer", ()) for question, row in run.diagnoses.get(tested.key, {}).items() if question in tested.records
+        row.get("non_answer", ())
+        for question, row in run.diagnoses.get(tested.key, {}).items()
+        if question in tested.records
     ]
     counts = Counter(chain(*known, *([kind] * len(where) for kind, where in alike.items())))
     listed = ", ".join(f"{n:,} {kind}" for kind, n in counts.items())

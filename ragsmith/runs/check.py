@@ -132,8 +132,8 @@ class ModelCheck:
     @property
     def cannot(self) -> tuple[str, ...]:
         """The tasks that the model cannot do, with ``judge`` if the bundled cases show no judge."""
-        unable = [task.task for task in self.tasks if task.able is False]
-        return (*unable, *([JUDGE.name] if self.judged and self.judged.fails else []))
+        is_no_judge = self.judged is not None and bool(self.judged.fails)
+        return (*(task.task for task in self.tasks if task.able is False), *[JUDGE.name] * is_no_judge)
 
     @property
     def roles(self) -> str:
@@ -175,8 +175,8 @@ def check_models(
     """
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    setup = setup.with_searched_settings(space.settings)
-    check = _ModelChecker(setup, space, store, judge_cases, calibrations, on_change or (lambda _: None))
+    searched = setup.with_searched_settings(space.settings)
+    check = _ModelChecker(searched, space, store, judge_cases, calibrations, on_change or (lambda _: None))
     if on_start is not None:
         on_start(check.requests)
     return check.run()
@@ -219,24 +219,20 @@ class _ModelChecker:
         """Return the check of a model before its first request."""
         role, name = model_in_role.role, model_in_role.chosen.name
         planned = {"embedder": ["vectors"], "cross_encoder": ["scores"]}.get(role) or [*self._tasks(model_in_role)]
-        if self._is_judge(model_in_role):
-            planned += [CASES] * self._judge_cases + [one.dataset.name for one in self._calibrations]
+        cases = [CASES] * self._judge_cases + [one.dataset.name for one in self._calibrations]
+        planned += cases * self._is_judge(model_in_role)
         return ModelCheck(role, name, NONE) if name == NONE else ModelCheck(role, name, "", tuple(planned))
 
     @property
     def requests(self) -> int:
         """The maximum number of requests to models outside this process."""
         served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
-        outside = [
-            one for one in self.models if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
-        ]
-        language_models = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
-        verdicts_per_judge = len(list_judge_requests()) * self._judge_cases + sum(
-            len(one.cases) for one in self._calibrations
+        n_cases = len(list_judge_requests()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
+        return sum(
+            (sum(map(self._n_questions, self._tasks(one).values())) or 1) + n_cases * self._is_judge(one)
+            for one in self.models
+            if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
         )
-        n_verdicts = verdicts_per_judge * sum(map(self._is_judge, outside))
-        n_tasks = sum(self._n_questions(task) for one in language_models for task in self._tasks(one).values())
-        return n_verdicts + n_tasks + len(outside) - len(language_models)
 
     def _is_judge(self, model_in_role: _CheckedModel) -> bool:
         """Whether a model is the judge of a search or of its test."""
@@ -302,9 +298,15 @@ class _ModelChecker:
             self._update(at, problem=_format_error(error))
 
     def _loader(self, model_in_role: _CheckedModel, chunks: Chunks) -> Loader:
-        chosen, languages = {model_in_role.role: model_in_role.chosen}, [chunk.language for chunk in chunks]
-        texts = tuple(chunk.text for chunk in chunks)
-        self._loaders.append(Loader(chosen, texts, self._setup.given, languages=languages, attempts=1))
+        self._loaders.append(
+            Loader(
+                {model_in_role.role: model_in_role.chosen},
+                tuple(chunk.text for chunk in chunks),
+                self._setup.given,
+                languages=[chunk.language for chunk in chunks],
+                attempts=1,
+            )
+        )
         return self._loaders[-1]
 
     def _check_tasks(self, at: int, model: LanguageModel | ChatModel) -> None:
@@ -403,10 +405,17 @@ class _ModelChecker:
             remark += "; no answers: " * bool(found) + ", ".join(
                 f"{len(where)} {kind}" for kind, where in found.items()
             )
-        usage = sum((reply.usage for reply in replies), NO_USAGE)
-        thought = replies[-1].thought_tokens if replies else 0
-        seconds = time.perf_counter() - started
-        return TaskCheck(name, problem, len(replies), usage, thought, seconds, asked, able, remark)
+        return TaskCheck(
+            name,
+            problem,
+            len(replies),
+            sum((reply.usage for reply in replies), NO_USAGE),
+            replies[-1].thought_tokens if replies else 0,
+            time.perf_counter() - started,
+            asked,
+            able,
+            remark,
+        )
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
         """Complete a task as a search does, store and return a usable reply; all are added to ``replies``.
@@ -442,13 +451,13 @@ class _ModelChecker:
     def _tasks(self, model_in_role: _CheckedModel) -> dict[str, Task[Any]]:
         """Return the distinct tasks of a model by name: those of its role, and of roles without their own model."""
         named = self._setup.models.named_roles
-        found: dict[str, Task[Any]] = {}
-        for role, tasks in self._tasks_by_role.items():
-            if (role if role in named else "language_model") == model_in_role.role and (
-                model_in_role.can_judge or role != "judge"
-            ):
-                found |= tasks
-        return found
+        return {
+            name: task
+            for role, tasks in self._tasks_by_role.items()
+            if (role if role in named else "language_model") == model_in_role.role
+            and (model_in_role.can_judge or role != "judge")
+            for name, task in tasks.items()
+        }
 
     @cached_property
     def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
