@@ -16,8 +16,9 @@ roles    every language task of a search and of serving, with real questions and
          prompt has; replies that repeat a run of the instructions, or begin a line with the mark of a quotation; mean
          tokens and seconds. With --again tasks are asked as often as ragsmith does: "in the end" counts those done;
          with --no-schema without the JSON schema of a reply, and with --with-form only tasks that have one
-judge    the judge of right and wrong answers to questions of the domain, from its annotations.jsonl: verdicts that
-         failed, and the shares of right and wrong answers that are marked as such, with intervals
+judge    the judge of right and wrong answers to questions of the domain, from its annotations.jsonl: the marks, and the
+         shares of right and wrong answers that are marked as such, with intervals; an answer that gets no mark in two
+         replies is not
 search   `ragsmith search` on 20 questions with 12 pipelines, all else as by default
 serve    `ragsmith serve` a pipeline, with 4 clients
 
@@ -271,26 +272,30 @@ def judge(setting: Setting) -> list[str]:
     drawn = set(random.Random(given.seed).sample(sorted({case.id for case in whole.cases}), given.questions))
     calibration = Calibration(whole.dataset, tuple(case for case in whole.cases if case.id in drawn))
     until = time.monotonic() + given.limit
-    scores = list(judge_cases(setting.proxy.url, setting.model, calibration, schema=not given.no_schema, until=until))
-    asked = calibration.cases[: len(scores)]
-    found = summarize_scores(given.domain, asked, scores)
-    print(f"{len(scores)} answers, {found.unread} without a verdict; marks: ", end="")
-    marks = Counter("none" if score is None else f"{1 + 4 * score:.0f}" for score in scores)
-    print(", ".join(f"{mark}: {n}" for mark, n in sorted(marks.items())))
-    wrong = [each for kind, each in found.accuracy.items() if kind != RIGHT]
-    ordered = found.ordered.values()
-    for what, share in (
-        ("right answers marked 4 or 5", found.accuracy[RIGHT]),
-        ("wrong answers marked 1 to 3", Proportion(sum(one.hits for one in wrong), sum(one.n for one in wrong))),
-        ("right above wrong", Proportion(sum(one.hits for one in ordered), sum(one.n for one in ordered))),
+    scores, replies = [], 0
+    for score, took in judge_cases(
+        setting.proxy.url, setting.model, calibration, schema=not given.no_schema, until=until
     ):
-        low, high = share.interval or (0.0, 1.0)
-        print(f"  {what}: {share.hits} of {share.n} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)")
+        scores.append(score)
+        replies += took
+        print(f"{len(scores)}: {score}", file=sys.stderr)
+    found = summarize_scores(given.domain, calibration.cases[: len(scores)], scores)
+    marks = Counter("none" if score is None else f"{1 + 4 * score:.0f}" for score in scores)
+    print(f"{len(scores)} answers; marks: {', '.join(f'{mark}: {n}' for mark, n in sorted(marks.items()))}")
+    n_right = sum(case.kind == RIGHT for case in calibration.cases[: len(scores)])
+    n_wrong = len(scores) - n_right
+    marked_wrong = sum(share.hits for kind, share in found.accuracy.items() if kind != RIGHT)
+    for what, hits, n in (  # an answer without a mark counts as marked wrongly
+        ("right answers marked 4 or 5", found.accuracy[RIGHT].hits, n_right),
+        ("wrong answers marked 1 to 3", marked_wrong, n_wrong),
+        ("right above wrong", sum(share.hits for share in found.ordered.values()), n_wrong),
+    ):
+        low, high = Proportion(hits, n).interval or (0.0, 1.0)
+        print(f"  {what}: {hits} of {n} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)")
     missing = len(calibration.cases) - len(scores)
-    counted = sum(one.status == 200 for one in setting.proxy.chats)  # a failed verdict has no count of its own
     return [
         *([f"{missing:,} verdicts are missing, as the time was over"] if missing else []),
-        *account(setting.proxy, counted, "replies"),
+        *account(setting.proxy, replies, "replies"),
     ]
 
 

@@ -174,15 +174,16 @@ def ask_all(
 
 def judge_cases(
     url: str, model: str, calibration: Calibration, *, schema: bool, until: float
-) -> Iterator[float | None]:
-    """Yield the score of each answer of a ``calibration`` in turn; None for a verdict that failed twice."""
+) -> Iterator[tuple[float | None, int]]:
+    """Yield the score of each answer of a ``calibration`` in turn, None if it failed, and the replies that it took."""
     with connected(url, model, schema=schema) as chat:
-        judge = Gateway().language_model(chat, Meter())
         for case in calibration.cases:
             if time.monotonic() >= until:
                 return
+            limited = _Limited(chat, MAX_REQUESTS)
             inputs = {"question": case.question, "reference": case.reference, "answer": case.answer}
-            yield collect_scores(judge, [(0, inputs)])[0]
+            [score] = collect_scores(Gateway().language_model(limited, Meter()), [(0, inputs)])
+            yield score, len(limited.replies)
 
 
 def _ask(chat: OpenAIChat, task: Task[Any], example: Example, inputs: dict[str, Any], again: bool) -> FirstReply:

@@ -23,9 +23,11 @@ from fault_kinds import Fault, completion
 from fault_server import FaultServer
 from llama_server import LlamaServer, Missing, find_server, unpack_weights
 from recording_proxy import ANSWERED, BROKEN, LEFT, REFUSED, Forwarded, RecordingProxy
-from role_replies import CUT, FAILED, READ, UNREADABLE, RoleTasks, ask_all, copied_share, table
+from role_replies import CUT, FAILED, READ, UNREADABLE, RoleTasks, ask_all, copied_share, judge_cases, table
+from schema_replies import honour, ignore
 
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.measures.judge_calibration import Calibration
 
 
 @pytest.fixture
@@ -138,6 +140,21 @@ def test_a_task_is_done_in_the_end_when_it_is_asked_again(server: FaultServer, p
     assert (reply.became, reply.usable, reply.requests, reply.text) == (UNREADABLE, True, 2, "Good.")
     proxy.settle()
     assert len(proxy.chats) == 2
+
+
+def test_planted_answers_are_scored_with_a_schema_or_without(server: FaultServer, proxy: RecordingProxy) -> None:
+    whole = Calibration.read("law")
+    calibration = Calibration(whole.dataset, whole.cases[:4])
+    server.schemas = honour
+    found, until = {}, time.monotonic() + 60
+    for schema in (True, False):
+        found[schema] = list(judge_cases(proxy.url, "tiny", calibration, schema=schema, until=until))
+    assert found[True] == found[False]
+    assert [replies for _, replies in found[True]] == [1, 1, 1, 1]
+    proxy.settle()
+    assert ["response_format" in one.body for one in proxy.chats] == [True] * 4 + [False] * 4
+    server.schemas, server.answer = ignore, lambda path, body: completion("Good.")
+    assert list(judge_cases(proxy.url, "tiny", calibration, schema=True, until=until)) == [(None, 2)] * 4
 
 
 def test_inputs_are_real_and_have_a_relevant_passage(roles: RoleTasks) -> None:
