@@ -2,6 +2,7 @@
 
 The improvement is that of Bayesian optimisation (`ragsmith.strategies.model_search`), divided by the price of a genome
 (Snoek, Larochelle and Adams 2012, "expected improvement per second"). Candidates differ in one gene from the best.
+Fitness is net of the price: otherwise a dear option that gains nearly nothing would be in every further candidate.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ragsmith.strategies.surrogate import expected_improvement
 BATCH_SIZE = 3
 """Number of genomes in a batch; each changes another gene of the best."""
 
-MIN_IMPROVEMENT = 0.001
-"""Expected improvement in fitness below which no further genome is tried."""
+MIN_IMPROVEMENT = 0.0005
+"""Improvement in fitness per unit of price below which a genome is not worth it."""
 
 
 class PricedSearch(SteppedSearch):
     """Search of the neighbours of the best genome by expected improvement per unit of ``price_of``.
 
-    It begins with ``starts``, and ends when no neighbour has an expected improvement of `MIN_IMPROVEMENT`.
+    It begins with ``starts``, and ends when no neighbour has an expected improvement of `MIN_IMPROVEMENT` per price.
     """
 
     name = "priced"
@@ -57,19 +58,23 @@ class PricedSearch(SteppedSearch):
     def _changes(self) -> tuple[Genome, ...]:
         """Return the changes of highest expected improvement per price, one for each of a few genes."""
         surrogate = fit_observations(self.observations, self._prior)
-        best = next(islice(sort_by_score(self.observations), 1), None)
-        if surrogate is None or best is None:
-            return ()
-        near = [one for one in iterate_neighbours(best, self.sizes, self.feasible) if one not in self.observations]
-        if not near:
+        net = {one: score - self._cost(one) for one, score in sort_by_score(self.observations).items()}
+        best = max(net, key=net.__getitem__, default=None)
+        around = iterate_neighbours(best, self.sizes, self.feasible) if best is not None else ()
+        near = [one for one in around if one not in self.observations]
+        if surrogate is None or best is None or not near:
             return ()
         mean, sd = surrogate.posterior(near)
-        level = float(surrogate.posterior([best])[0][0])
-        gain = np.round(expected_improvement(mean, sd, level), 12)
-        worth = gain / np.array([self._price_of(one) for one in near])
+        costs = np.array([self._cost(one) for one in near])
+        level = float(surrogate.posterior([best])[0][0]) - self._cost(best)
+        gain = np.round(expected_improvement(mean - costs, sd, level), 12)
         chosen: dict[int, Genome] = {}
-        for place in np.argsort(-worth, kind="stable"):
+        for place in np.argsort(-gain / costs, kind="stable"):
             changed = next(gene for gene, (a, b) in enumerate(zip(near[place], best, strict=True)) if a != b)
-            if gain[place] >= MIN_IMPROVEMENT:
+            if gain[place] >= costs[place]:
                 chosen.setdefault(changed, near[place])
         return tuple(islice(chosen.values(), BATCH_SIZE))
+
+    def _cost(self, genome: Genome) -> float:
+        """Return the improvement in fitness that would be worth the price of ``genome``."""
+        return MIN_IMPROVEMENT * self._price_of(genome)

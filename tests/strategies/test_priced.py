@@ -56,6 +56,16 @@ def test_a_dear_change_is_tried_if_it_promises_enough() -> None:
     assert search.propose()[0] == dear
 
 
+def test_a_dear_option_is_in_what_follows_only_if_it_gains_more_than_it_costs() -> None:
+    dear = (1, 0, 0, 0)
+    for gain, centre in ((8 * MIN_IMPROVEMENT - 0.001, START), (8 * MIN_IMPROVEMENT + 0.001, dear)):
+        search = PricedSearch(SIZES, [START], lambda one: 9.0 if one[0] else 1.0)
+        search.tell({START: 0.5, dear: 0.5 + gain, (0, 1, 0, 0): 0.3})
+        batch = search.propose()
+        assert len(batch) > 0
+        assert all(sum(a != b for a, b in zip(one, centre, strict=True)) == 1 for one in batch)
+
+
 def test_it_ends_when_nothing_is_expected_to_pay() -> None:
     worse = {one: -0.2 for one in np.ndindex(*SIZES) if one != START}
     search = PricedSearch(SIZES, [START], free, prior=belief(worse, MIN_IMPROVEMENT))
