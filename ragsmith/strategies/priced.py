@@ -20,7 +20,7 @@ from ragsmith.strategies.surrogate import expected_improvement
 BATCH_SIZE = 3
 """Number of genomes in a batch; each changes another gene of the best."""
 
-MIN_IMPROVEMENT = 0.0005
+MIN_IMPROVEMENT = 0.001
 """Improvement in fitness per unit of price below which a genome is not worth it."""
 
 
@@ -45,7 +45,7 @@ class PricedSearch(SteppedSearch):
     ) -> None:
         super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._starts = tuple(starts)
-        self._price_of = price_of
+        self._cost_of = lambda genome: MIN_IMPROVEMENT * price_of(genome)  # the improvement that is worth its price
         self._prior = prior
 
     def steps(self) -> Iterator[Population]:
@@ -58,15 +58,15 @@ class PricedSearch(SteppedSearch):
     def _changes(self) -> tuple[Genome, ...]:
         """Return the changes of highest expected improvement per price, one for each of a few genes."""
         surrogate = fit_observations(self.observations, self._prior)
-        net = {one: score - self._cost(one) for one, score in sort_by_score(self.observations).items()}
+        net = {one: score - self._cost_of(one) for one, score in sort_by_score(self.observations).items()}
         best = max(net, key=net.__getitem__, default=None)
         around = iterate_neighbours(best, self.sizes, self.feasible) if best is not None else ()
         near = [one for one in around if one not in self.observations]
         if surrogate is None or best is None or not near:
             return ()
         mean, sd = surrogate.posterior(near)
-        costs = np.array([self._cost(one) for one in near])
-        level = float(surrogate.posterior([best])[0][0]) - self._cost(best)
+        costs = np.array([self._cost_of(one) for one in near])
+        level = float(surrogate.posterior([best])[0][0]) - self._cost_of(best)
         gain = np.round(expected_improvement(mean - costs, sd, level), 12)
         chosen: dict[int, Genome] = {}
         for place in np.argsort(-gain / costs, kind="stable"):
@@ -74,7 +74,3 @@ class PricedSearch(SteppedSearch):
             if gain[place] >= costs[place]:
                 chosen.setdefault(changed, near[place])
         return tuple(islice(chosen.values(), BATCH_SIZE))
-
-    def _cost(self, genome: Genome) -> float:
-        """Return the improvement in fitness that would be worth the price of ``genome``."""
-        return MIN_IMPROVEMENT * self._price_of(genome)
