@@ -154,7 +154,8 @@ class SettingChanges(TypedDict, total=False):
         int | None,
         Flag(
             "Maximum number of candidates that the search proposes. Baselines, probes, simplification and ablation of "
-            "the winner are not counted; --max-calls and --max-cost limit everything. [default: the preset's]"
+            "the winner are not counted, nor, unless rankings are searched first, candidates with the results of an "
+            "earlier one; --max-calls and --max-cost limit everything. [default: the preset's]"
         ),
     ]
     max_failure_rate: Annotated[float | None, Flag("Maximum failure rate of a candidate. [default: 0.1]")]

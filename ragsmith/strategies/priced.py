@@ -48,6 +48,11 @@ class PricedSearch(SteppedSearch):
         self._cost_of = lambda genome: MIN_IMPROVEMENT * price_of(genome)  # the improvement that is worth its price
         self._prior = prior
 
+    @property
+    def remaining(self) -> int | None:
+        """The number of genomes that may still be proposed; repeats count, as they are paid for like others."""
+        return None if self.max_evaluations is None else self.max_evaluations - len(self._proposed)
+
     def steps(self) -> Iterator[Population]:
         """Yield the starts, and then the best changes of the best genome until none is expected to pay."""
         if self._starts:

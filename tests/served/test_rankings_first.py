@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fault_server import FaultServer
 from never_repeating import answer
 from stored import recorded
 
-from ragsmith.errors import WrongOption
+from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.gateway.budget import Limits
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -22,7 +24,7 @@ from ragsmith.reporting.building import load_report
 from ragsmith.reporting.wording import describe_extra_evaluations
 from ragsmith.runs.plan import plan
 from ragsmith.runs.rankings import count_pipelines, resolve_rankings_first
-from ragsmith.runs.run import Execution, Run, RunOutcome
+from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step
 from ragsmith.store.store import Store
 
@@ -145,6 +147,32 @@ def test_rankings_alone_cannot_be_searched_first() -> None:
 def test_the_limit_is_that_of_the_pipelines_that_are_answered() -> None:
     assert count_pipelines(SETTINGS) == (20, 4)
     assert count_pipelines(RunSettings()) == (100, 20)
+
+
+@pytest.mark.parametrize("says_the_same", [False, True])
+def test_no_more_are_proposed_although_some_have_the_results_of_earlier_ones(
+    tiny_setup: Experiment, tiny_space: Path, store: Store, says_the_same: bool
+) -> None:
+    """A server with one slot, in two parts: the first ends within a step."""
+
+    def decline(path: str, body: Any) -> Any:
+        reply = answer(path, body)
+        if "Score" not in body["messages"][-1]["content"]:
+            reply["choices"][0]["message"]["content"] = "The passages do not contain the answer."
+        return reply
+
+    settings = RunSettings(max_evaluations=4, probes=False, simplify=False)
+    space = load_space(tiny_space)
+    with FaultServer(slots=1, tells_slots=True) as server:
+        server.answer, server.latency = decline if says_the_same else answer, 0.01
+        models = ModelNames(ModelName("openai:tiny", base_url=server.url))
+        with pytest.raises(BudgetExhausted):
+            Run(replace(tiny_setup, models=models), space, store, settings, allowance=Allowance(Limits(calls=30))).go()
+        run = Run(replace(tiny_setup, models=models), space, store, settings, execution=Execution(workers=4))
+        run.go()
+    rows = store.proposals(run.key)
+    assert len({row.evaluation for row in rows}) == len(rows) == 4
+    assert len({row.step for row in rows}) > 1
 
 
 def test_where_every_option_of_a_family_asks_a_model_no_ranking_is_free_and_the_search_goes_on(
