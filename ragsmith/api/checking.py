@@ -200,7 +200,8 @@ def recommend(
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
     chosen, objects = resources.resolve_models()
-    unlabelled = not isinstance(documents, Dataset) and _has_no_questions(documents)
+    folder = None if isinstance(documents, Dataset) else Path(documents)
+    unlabelled = folder is not None and folder.is_dir() and not (folder / QUESTIONS).exists()
     data = documents if isinstance(documents, Dataset) else (load_documents if unlabelled else load_dataset)(documents)
     setup = Experiment(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
     knowledge = effects if isinstance(effects, Knowledge) else read_effects(effects)
@@ -212,8 +213,3 @@ def recommend(
         folder = Path(documents) if unlabelled and not isinstance(documents, Dataset) else None
         write_file(result.yaml(Path(output).parent, folder), Path(output), warn=True)
     return result
-
-
-def _has_no_questions(folder: str | Path) -> bool:
-    """Whether ``folder`` has documents and no questions; False for the name of a data set."""
-    return Path(folder).is_dir() and not (Path(folder) / QUESTIONS).exists()

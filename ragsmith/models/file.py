@@ -52,11 +52,8 @@ def parse_models(
     return models
 
 
-def parse_model(
-    tree: YamlTree, key_path: YamlPath, role: str, value: YamlValue, allowed: tuple[str, ...] | None = None
-) -> ModelName:
-    """Read the model of ``role`` at ``key_path``, with ``allowed`` options or, by default, all."""
-    allowed = option_names() if allowed is None else allowed
+def parse_model(tree: YamlTree, key_path: YamlPath, role: str, value: YamlValue, allowed: tuple[str, ...]) -> ModelName:
+    """Read the model of ``role`` at ``key_path``, with ``allowed`` options."""
     options = dict(value) if isinstance(value, dict) else {"model": value}
     model_path = (*key_path, "model") if isinstance(value, dict) and "model" in value else key_path
     name = options.pop("model", None)

@@ -50,11 +50,6 @@ class HyperparameterGene(Technique):
 
     value: Value = 0
 
-    @classmethod
-    def from_value(cls, name: str, value: Value) -> HyperparameterGene:
-        """Create the option with ``value`` of the setting ``name``."""
-        return cls(name, _no_operation, "", value=value)
-
     @property
     def name(self) -> str:
         """The value as text."""
@@ -255,7 +250,7 @@ def make_gene(
         SpaceError: the technique, a parameter, or the role or a placeholder of a prompt is unknown, or one is missing.
     """
     if family_name in SETTINGS:
-        setting = HyperparameterGene.from_value(family_name, (parameters or {})["value"])
+        setting = HyperparameterGene(family_name, _no_operation, "", value=(parameters or {})["value"])
         return Gene(setting, setting.defaults)
     family = get_family(family_name, where)
     try:

@@ -12,7 +12,7 @@ from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import parse_model
 from ragsmith.models.names import NONE
 from ragsmith.models.own_prompts import read_prompts
-from ragsmith.models.registry import OBJECT_KIND
+from ragsmith.models.registry import OBJECT_KIND, option_names
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.plugins import is_instance_of
@@ -145,7 +145,7 @@ class _SpaceReader:
             f"{NONE} is no model to search over: leave out the techniques that need one",
         )
         if name in ROLES:
-            model = parse_model(self._tree, path, name, value)
+            model = parse_model(self._tree, path, name, value, option_names())
             if model.kind == OBJECT_KIND:
                 problem = f"{model.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)

@@ -257,7 +257,10 @@ def diagnose(
     """
     winner = next(iter(roles.get("winner", ())), None)
     requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
-    scores = {role: _scores_by_question(roles.get(role, ()), fitness) for role in ROLES_WITH_PASSAGES}
+    scores = {
+        role: {question: score for one in roles.get(role, ()) for question, score in one.by_question(fitness).items()}
+        for role in ROLES_WITH_PASSAGES
+    }
     in_full = frozenset(select_shown_questions(scores["winner"], scores["naive"]))
     for role, evaluations in roles.items():
         requested += [
@@ -269,10 +272,6 @@ def diagnose(
         store.put_diagnoses(list(found))
     except (BudgetExhausted, ModelUnavailable):
         return
-
-
-def _scores_by_question(evaluations: Collection[Evaluation], fitness: Fitness) -> dict[str, float]:
-    return {question: value for one in evaluations for question, value in one.by_question(fitness).items()}
 
 
 def _new_diagnoses(

@@ -148,16 +148,16 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
                 if known.calls == 1:  # the prompt of a second request is longer
                     count.cached_prompt_characters += len(prompt)
                     count.cached_prompt_tokens += known.input_tokens
-                return self.embedded.run(task, sample=sample, **inputs) if self._is_race_score(task) else reply
+                return (
+                    self.embedded.run(task, sample=sample, **inputs)
+                    if self.racing and task.name == JUDGE.name
+                    else reply
+                )
         result = self._vary(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
         count.needed += 1
         count.prompt_characters += len(prompt)
         count.reply_characters += min(len(str(result)), task.max_tokens * AVERAGE_CHARACTERS_PER_TOKEN)
         return result
-
-    def _is_race_score(self, task: Task[T]) -> bool:
-        """Whether the result of ``task`` is a judge's score in a race."""
-        return self.racing and task.name == JUDGE.name
 
     def _vary(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
         """Make ``result`` different for every prompt, as the replies of a chat model are."""

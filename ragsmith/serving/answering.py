@@ -214,17 +214,13 @@ class PipelineService:
             self._n_answers += 1
             is_due = self._n_answers % ANSWERS_PER_CLEARING == 0
         if is_due:
-            self._clear_caches()
+            empty_caches()
+            release_free_memory()
         gateway = self._base_engine.gateway.for_request()
         cancellation.on_cancel(gateway.cancel)
         engine = self.setup.engine(gateway=gateway)
         engine.share_collection(self._base_engine)
         return engine
-
-    def _clear_caches(self) -> None:
-        """Clear caches of values that can be computed again."""
-        empty_caches()
-        release_free_memory()
 
     def _hit_passage(self, rank: int, hit: Hit) -> SourcePassage:
         """Return a hit with the text of its document, or a summary with its own text."""

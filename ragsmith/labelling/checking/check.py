@@ -160,7 +160,8 @@ def format_lines(check: Check) -> list[str]:
     found.append(describe_result(check))
     for finding in check.findings:
         if finding.advice and finding.state is not GateState.PASSED:
-            found.append(f"{finding.gate} {_format_verb(finding)}: {finding.advice}")
+            verb = "failed" if finding.state is GateState.FAILED else "warns"
+            found.append(f"{finding.gate} {verb}: {finding.advice}")
     return found
 
 
@@ -169,10 +170,6 @@ def format_figure(finding: GateFinding) -> str:
     if finding.figure is None or finding.limit is None:
         return ""
     return f"{format_number(finding.figure)} ({finding.limit})"
-
-
-def _format_verb(finding: GateFinding) -> str:
-    return "failed" if finding.state is GateState.FAILED else "warns"
 
 
 def _plural(state: GateState, count: int) -> str:
