@@ -55,14 +55,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from effect_model import design_of, sampling_noise
 from landscapes import Landscape
-from learning import deviations, groups_of
+from learning import deviations, group_by_main_document, groups_of
 from numpy.typing import NDArray
 from published import read
 from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat, learned, searched, simplified
 
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.groups import group_by_document, group_by_main_document
+from ragsmith.datasets.groups import group_by_document
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split, split_with_exclusions
 from ragsmith.effects import ModelClasses, profile_corpus, recommend_pipeline

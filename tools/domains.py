@@ -24,12 +24,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
-from ragsmith.datasets.annotations import TRAITS, Annotation, read_annotations, read_clusters
+from ragsmith.datasets.annotations import TRAITS, Annotation, read_annotations
 from ragsmith.datasets.bundled import bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import GateState, Limit, format_number
+from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset, Document, Example
 
 TYPES = ("factual", "interpretation", "long_answer")
@@ -109,6 +110,29 @@ class Figure:
     def holds(self) -> bool:
         """Whether it is what it may be; without a value there is nothing to hold."""
         return self.limit is None or self.value is None or self.limit.holds(self.value)
+
+
+def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return the documents of each cluster of the data set in ``folder``; none without the file.
+
+    Raises:
+        UsageError: the file is invalid; the message has file and line.
+    """
+    path = folder / "clusters.yaml"
+    if not path.is_file():
+        return {}
+    tree = read_yaml(path)
+    form = "clusters are 'name: [document, ...]'"
+    clusters = {}
+    for name, documents in tree.mapping(form=form).items():
+        if (
+            not isinstance(documents, list)
+            or not documents
+            or not all(isinstance(document, str) for document in documents)
+        ):
+            raise tree.error((name,), form)
+        clusters[name] = tuple(map(str, documents))
+    return clusters
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -10,7 +11,7 @@ import numpy as np
 from effect_model import design_of, learned_from, sampling_noise
 from weights import learn_weights
 
-from ragsmith.datasets.groups import group_by_main_document, iter_groupings
+from ragsmith.datasets.groups import Group, group_by_links, iter_groupings
 from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.effects.beliefs import Array, student_95
 from ragsmith.effects.corpus import profile_corpus
@@ -173,6 +174,18 @@ def deviations(scores: Array, together: Sequence[Sequence[int]]) -> Array:
     """How far each group of questions moves the mean of each row of ``scores``; see `sampling_noise`."""
     centred = scores - scores.mean(axis=1, keepdims=True)
     return np.array([centred[:, list(group)].sum(axis=1) / scores.shape[1] for group in together])
+
+
+def group_by_main_document(questions: Sequence[Example]) -> list[Group]:
+    """Group questions by the document with most of their evidence; groups may share other documents."""
+    return group_by_links(questions, [[_main_document(question)] for question in questions])
+
+
+def _main_document(question: Example) -> str:
+    gold: Counter[str] = Counter()
+    for span in question.evidence:
+        gold[span.doc] += span.end - span.start
+    return max(sorted(gold), key=lambda document: gold[document], default="")
 
 
 def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]:

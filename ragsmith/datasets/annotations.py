@@ -17,10 +17,8 @@ from typing import Any
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import MIB
 from ragsmith.text.jsonl import key_problems, read_json_lines
-from ragsmith.text.strict_yaml import read_yaml
 
 FILE = "annotations.jsonl"
-CLUSTERS = "clusters.yaml"
 
 MAX_BYTES = 16 * MIB
 """Maximum size of the file of annotations, in bytes."""
@@ -88,29 +86,6 @@ def read_annotations(folder: Path) -> Mapping[str, Annotation]:
     if mistakes:
         raise DatasetError([line for number in sorted(mistakes) for line in mistakes[number].split("\n")])
     return annotations
-
-
-def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
-    """Return the documents of each cluster of the data set in ``folder``; none without the file.
-
-    Raises:
-        UsageError: the file is invalid; the message has file and line.
-    """
-    path = folder / CLUSTERS
-    if not path.is_file():
-        return {}
-    tree = read_yaml(path)
-    form = "clusters are 'name: [document, ...]'"
-    clusters = {}
-    for name, documents in tree.mapping(form=form).items():
-        if (
-            not isinstance(documents, list)
-            or not documents
-            or not all(isinstance(document, str) for document in documents)
-        ):
-            raise tree.error((name,), form)
-        clusters[name] = tuple(map(str, documents))
-    return clusters
 
 
 def _is_text(value: object) -> bool:

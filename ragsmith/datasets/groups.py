@@ -7,7 +7,7 @@ wording are always in the same group.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -40,25 +40,20 @@ def iter_groupings(dataset: Dataset, examples: Sequence[Example]) -> Iterator[li
 
 def group_by_document(examples: Sequence[Example]) -> list[Group]:
     """Group questions that share gold documents, directly or through other questions."""
-    return _connected_components(examples, [[span.doc for span in example.evidence] for example in examples])
+    return group_by_links(examples, [[span.doc for span in example.evidence] for example in examples])
 
 
 def group_by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = MAX_GAP) -> list[Group]:
     """Group questions with gold in one section block or within ``gap`` characters, directly or through others."""
     pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(find_neighbours(examples, gap))]
-    return _connected_components(
+    return group_by_links(
         examples, [[*blocks, *near] for blocks, near in zip(_section_blocks(dataset, examples), pairs, strict=True)]
     )
 
 
 def group_by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
     """Group questions with gold in one section block, directly or through other questions."""
-    return _connected_components(examples, _section_blocks(dataset, examples))
-
-
-def group_by_main_document(examples: Sequence[Example]) -> list[Group]:
-    """Group questions by the document with most of their evidence; groups may share other documents."""
-    return _connected_components(examples, [[_main_document(example)] for example in examples])
+    return group_by_links(examples, _section_blocks(dataset, examples))
 
 
 def find_neighbours(examples: Sequence[Example], gap: int = MAX_GAP) -> list[set[int]]:
@@ -85,8 +80,8 @@ def normalize_wording(example: Example) -> str:
     return " ".join(example.question.casefold().split())
 
 
-def _connected_components(examples: Sequence[Example], links: Sequence[Iterable[Hashable]]) -> list[Group]:
-    """Return the connected components of questions with common ``links`` or wording."""
+def group_by_links(examples: Sequence[Example], links: Sequence[Iterable[Hashable]]) -> list[Group]:
+    """Group questions with common ``links`` or wording, directly or through other questions; links are by question."""
     parent = list(range(len(examples)))
 
     def root(i: int) -> int:
@@ -103,13 +98,6 @@ def _connected_components(examples: Sequence[Example], links: Sequence[Iterable[
     for i, example in enumerate(examples):
         members.setdefault(root(i), []).append(example)
     return [Group(digest(sorted((e.question, e.answer) for e in group)), tuple(group)) for group in members.values()]
-
-
-def _main_document(example: Example) -> str:
-    gold: Counter[str] = Counter()
-    for span in example.evidence:
-        gold[span.doc] += span.end - span.start
-    return max(sorted(gold), key=lambda document: gold[document], default="")
 
 
 def _section_blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.annotations import CLUSTERS, FILE, Annotation, ReaderJudgement, read_annotations, read_clusters
+from ragsmith.datasets.annotations import FILE, Annotation, ReaderJudgement, read_annotations
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
-from ragsmith.errors import DatasetError, UsageError
+from ragsmith.errors import DatasetError
 
 ROW: dict[str, Any] = {
     "id": "ferry-1",
@@ -35,7 +35,7 @@ def write(folder: Path, *rows: dict[str, Any]) -> None:
 def test_they_change_neither_the_digest_nor_the_verdict_of_validate(folder: Path) -> None:
     before = load_dataset(folder)
     write(folder, ROW)
-    (folder / CLUSTERS).write_text("quay: [ferry]\n")
+    (folder / "clusters.yaml").write_text("quay: [ferry]\n")
     (folder / "CARD.md").write_text("# Data card\n")
     assert load_dataset(folder) == before
     assert load_dataset(folder).digest == before.digest
@@ -58,7 +58,6 @@ def test_they_are_read(folder: Path) -> None:
 
 def test_a_data_set_without_them_has_none(tiny_folder: Path) -> None:
     assert read_annotations(tiny_folder) == {}
-    assert read_clusters(tiny_folder) == {}
 
 
 @pytest.mark.parametrize(
@@ -90,11 +89,3 @@ def test_all_mistakes_are_listed_at_once(folder: Path) -> None:
     assert [mistake.split(" ")[0].rstrip(":") for mistake in refusal.value.mistakes] == [
         f"{FILE}:{n}" for n in (1, 3, 4)
     ]
-
-
-def test_clusters_are_lists_of_documents(folder: Path) -> None:
-    (folder / CLUSTERS).write_text("quay: [ferry, market]\nhill: [school]\n")
-    assert read_clusters(folder) == {"quay": ("ferry", "market"), "hill": ("school",)}
-    (folder / CLUSTERS).write_text("quay: ferry\n")
-    with pytest.raises(UsageError, match=r"clusters\.yaml:1: clusters are 'name: \[document, \.\.\.\]'"):
-        read_clusters(folder)

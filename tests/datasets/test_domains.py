@@ -15,6 +15,7 @@ import domains as tool
 import pytest
 
 from ragsmith.datasets.bundled import bundled_domains, find_bundled
+from ragsmith.errors import UsageError
 
 Rows = list[dict[str, Any]]
 
@@ -116,6 +117,16 @@ def test_a_mistake_is_named_and_no_other(folder: Path, where: str, key: str, val
     (rows if where == "question" else notes)[0][key] = value
     write(folder, rows, notes)
     assert wrong(folder) == said
+
+
+def test_clusters_are_lists_of_documents(folder: Path) -> None:
+    (folder / "clusters.yaml").write_text("quay: [ferry, market]\nhill: [school]\n")
+    assert tool.read_clusters(folder) == {"quay": ("ferry", "market"), "hill": ("school",)}
+    (folder / "clusters.yaml").write_text("quay: ferry\n")
+    with pytest.raises(UsageError, match=r"clusters\.yaml:1: clusters are 'name: \[document, \.\.\.\]'"):
+        tool.read_clusters(folder)
+    (folder / "clusters.yaml").unlink()
+    assert tool.read_clusters(folder) == {}
 
 
 def test_each_document_is_in_one_cluster(folder: Path) -> None:
