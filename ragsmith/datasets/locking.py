@@ -6,6 +6,7 @@ from reading to writing, so that no change is lost.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -26,20 +27,17 @@ def lock_questions(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def hold_lock(handle: int, seconds: float | None = None) -> Iterator[None]:
-    """Wait for the lock of the open file ``handle``, at most ``seconds`` if given, and hold it.
+def hold_lock(handle: int, seconds: float = math.inf) -> Iterator[None]:
+    """Wait for the lock of the open file ``handle``, at most ``seconds``, and hold it.
 
     Raises:
         TimeoutError: another process holds the lock for longer.
     """
-    if seconds is None:
-        _lock(handle)
-    else:
-        until = time.monotonic() + seconds
-        while not _try_lock(handle):
-            if time.monotonic() >= until:
-                raise TimeoutError(f"another process has held the file for {seconds:g} seconds")
-            time.sleep(RETRY_SECONDS)
+    until = time.monotonic() + seconds
+    while not _try_lock(handle):
+        if time.monotonic() >= until:
+            raise TimeoutError(f"another process has held the file for {seconds:g} seconds")
+        time.sleep(RETRY_SECONDS)
     try:
         yield
     finally:
@@ -48,9 +46,6 @@ def hold_lock(handle: int, seconds: float | None = None) -> Iterator[None]:
 
 if sys.platform != "win32":
     import fcntl
-
-    def _lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
     def _try_lock(handle: int) -> bool:
         try:
@@ -64,10 +59,6 @@ if sys.platform != "win32":
 
 else:  # pragma: no cover
     import msvcrt
-
-    def _lock(handle: int) -> None:
-        os.lseek(handle, 0, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
 
     def _try_lock(handle: int) -> bool:
         os.lseek(handle, 0, os.SEEK_SET)
