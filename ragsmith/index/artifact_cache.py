@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
-from ragsmith.text.writing import sync_folder
+from ragsmith.text.writing import replace_file, sync_folder
 
 T = TypeVar("T")
 
@@ -279,16 +279,8 @@ def _write_artifact(draft: Path, key: ArtifactKey, arrays: Arrays) -> None:
         }
     key_fields = {"kind": key.kind, "made_by": key.made_by, "of": key.of}
     text = json.dumps({"format": FORMAT, **key_fields, "files": files}, ensure_ascii=True)
-    _write_text(draft / _MANIFEST, f"{text}\n{_digest_text(text)}\n")
-    _write_text(draft / _STATUS_FILE, json.dumps(_get_file_status(draft, files)))
-    sync_folder(draft)
-
-
-def _write_text(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    replace_file(f"{text}\n{_digest_text(text)}\n".encode(), draft / _MANIFEST)
+    replace_file(json.dumps(_get_file_status(draft, files)).encode(), draft / _STATUS_FILE)
 
 
 def _remove_artifact(place: Path) -> None:
@@ -354,9 +346,7 @@ def _verify_arrays(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: 
         if _digest_bytes(arrays[name]) != about["digest"]:
             raise ValueError(f"{name}.npy does not match its digest")
     with suppress(OSError):
-        draft = place / f"{_STATUS_FILE}.{token_hex(4)}"
-        draft.write_text(json.dumps(states), encoding="utf-8")
-        draft.replace(place / _STATUS_FILE)
+        replace_file(json.dumps(states).encode(), place / _STATUS_FILE)
 
 
 def _get_file_status(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
@@ -374,8 +364,6 @@ def _digest_text(text: str) -> str:
 
 
 def _compute_size(place: Path) -> int:
-    total = 0
     with suppress(OSError):
-        for file in place.iterdir():
-            total += file.stat().st_size
-    return total
+        return sum(file.stat().st_size for file in place.iterdir())
+    return 0
