@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.index.screening import compute_tolerance, rank_entries
-from ragsmith.index.vector_store import Keys, Positions, Scores
+from ragsmith.index.vector_store import Keys, Positions, Scores, start_results
 
 C = TypeVar("C")
 
@@ -79,13 +79,9 @@ class ServedVectors(ABC, Generic[C]):
             ModelUnavailable: the server is down or refuses, or it has fewer vectors than there are keys.
         """
         keys = self.keys
-        shape = (len(query_vectors), min(k, len(keys.starts)))
-        positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        if 0 in shape:
-            return positions, scores
-        pending = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all entries are equally near to a zero vector
-        positions[:] = np.arange(shape[1])
-        limit = k * -(-keys.count // len(keys.starts)) + EXTRA_KEYS
+        positions, scores, pending = start_results(keys, query_vectors, k)
+        wanted = positions.shape[1]
+        limit = k * -(-keys.count // max(1, len(keys.starts))) + EXTRA_KEYS
         while pending:
             undecided = []
             for row, found in zip(pending, self.fetch(query_vectors[pending], limit), strict=True):
@@ -94,8 +90,8 @@ class ServedVectors(ABC, Generic[C]):
                         f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as "
                         "others were removed while it was in use: run the same command again to put them in"
                     )
-                entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
-                is_exact = len(best) == shape[1] and found.last < best[-1] - compute_tolerance(query_vectors[row])
+                entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, wanted)
+                is_exact = len(best) == wanted and found.last < best[-1] - compute_tolerance(query_vectors[row])
                 if is_exact or limit >= keys.count:
                     positions[row], scores[row] = entries, best
                 else:  # a key that was not fetched may be among the best

@@ -66,6 +66,16 @@ class Keys:
         return np.round(best, 6)  # the last bits differ between machines; ties must not
 
 
+def start_results(keys: Keys, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores, list[int]]:
+    """Return arrays for the results of a search, and the queries to search for, by row.
+
+    A zero vector is not searched for: all entries are equally near to it, and its results are the first ones.
+    """
+    shape = (len(query_vectors), min(k, len(keys.starts)))
+    rows = np.flatnonzero(query_vectors.any(axis=1)) if shape[1] else np.zeros(0, dtype=np.int64)
+    return np.tile(np.arange(shape[1]), (shape[0], 1)), np.zeros(shape), rows.tolist()
+
+
 def make_keys_name(index_id: str, embedder_id: str) -> str:
     """Return the name of the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
     return f"ragsmith-{digest('vectors', index_id, embedder_id)}"

@@ -42,7 +42,7 @@ from ragsmith.index.artifact_cache import (
     match_rows,
 )
 from ragsmith.index.screening import compute_tolerance, find_nearest, rank_entries
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions, start_results
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_stores import get_machine_type, vector_store
 
@@ -84,14 +84,9 @@ class ApproximateVectors:
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`, except that entries may be missed."""
-        entries = len(self._keys.starts)
-        shape = (len(query_vectors), min(k, entries))
-        positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        if 0 in shape:
-            return positions, scores
-        positions[:] = np.arange(shape[1])
-        for row in np.flatnonzero(query_vectors.any(axis=1)).tolist():  # all entries are equally near to a zero vector
-            positions[row], scores[row] = self._search_one(query_vectors[row], shape[1])
+        positions, scores, rows = start_results(self._keys, query_vectors, k)
+        for row in rows:
+            positions[row], scores[row] = self._search_one(query_vectors[row], positions.shape[1])
         return positions, scores
 
     def _search_one(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
@@ -244,11 +239,6 @@ def _import_faiss() -> Any:
     return faiss
 
 
-def get_default_folder() -> Path:
-    """Return the default folder of vectors, in the folder for caches of this user."""
-    return user_cache_path("ragsmith", appauthor=False) / "vectors"
-
-
 @vector_store(
     "approximate",
     form="approximate or approximate:FOLDER",
@@ -258,4 +248,5 @@ def get_default_folder() -> Path:
 )
 def approximate(address: str, keys: Keys, make: MakeVectors) -> ApproximateVectors:
     """Short codes in memory and vectors on the disk, for millions of keys; it may miss some."""
-    return ApproximateVectors(keys, make, Path(address) if address else get_default_folder())
+    folder = Path(address) if address else user_cache_path("ragsmith", appauthor=False) / "vectors"
+    return ApproximateVectors(keys, make, folder)

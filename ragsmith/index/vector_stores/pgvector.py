@@ -186,8 +186,7 @@ def _translate_errors() -> Iterator[None]:
 
 def _import_psycopg() -> Any:
     try:
-        import psycopg  # noqa: PLC0415  in the extra postgres
-        import psycopg.sql  # noqa: PLC0415
+        import psycopg.sql  # noqa: PLC0415  in the extra postgres
     except ImportError:
         raise MissingExtra("psycopg", "postgres") from None
     return psycopg
