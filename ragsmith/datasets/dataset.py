@@ -209,13 +209,13 @@ def _redirect_evidence(example: Example, merged: Mapping[str, str]) -> Example:
 
 def _document_content(document: Document) -> dict[str, object]:
     """Return the content of a document for the digest, with the language unless it is English."""
-    content: dict[str, object] = {
+    return {
         "id": document.id,
         "title": document.title,
         "text": document.text,
         "modality": document.modality,
+        **({} if document.language == ENGLISH else {"language": document.language}),
     }
-    return content if document.language == ENGLISH else {**content, "language": document.language}
 
 
 def _question_content(example: Example) -> dict[str, object]:
@@ -223,16 +223,13 @@ def _question_content(example: Example) -> dict[str, object]:
 
     Other values of the origin are excluded, so a review without changes does not change the digest.
     """
-    content: dict[str, object] = {
+    return {
         "id": example.id,
         "question": example.question,
         "answer": example.answer,
         "type": example.type,
         "evidence": example.evidence,
         "split": example.split,
+        **({} if example.answerable else {"answerable": False}),
+        **({"drafted": True} if example.drafted else {}),
     }
-    if not example.answerable:
-        content["answerable"] = False
-    if example.drafted:
-        content["drafted"] = True
-    return content

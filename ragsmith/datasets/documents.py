@@ -109,19 +109,15 @@ def _iter_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
     A folder that cannot be listed is yielded like a file. Hidden entries and compiled modules are skipped.
     """
-    pending = [("", folder)]
-    while pending:
-        prefix, current = pending.pop()
-        subfolders: list[tuple[str, Path]] = []
-        for path in sorted(current.iterdir(), key=lambda path: path.name):
-            if path.name.startswith(".") or path.name == "__pycache__":  # such as .DS_Store
-                continue
-            name = f"{prefix}{path.name}"
-            if path.is_symlink() or not path.is_dir() or FORBIDDEN.search(path.name) or not _is_listable(path):
-                yield name, path
-            else:
-                subfolders.append((f"{name}/", path))
-        pending.extend(reversed(subfolders))
+    for current, subfolders, files in os.walk(folder):
+        visible = [name for name in sorted([*subfolders, *files]) if not name.startswith(".") and name != "__pycache__"]
+        paths = [Path(current, name) for name in visible]
+        subfolders[:] = [path.name for path in paths if _is_walked(path)]
+        yield from ((path.relative_to(folder).as_posix(), path) for path in paths if path.name not in subfolders)
+
+
+def _is_walked(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not FORBIDDEN.search(path.name) and _is_listable(path)
 
 
 def _is_listable(folder: Path) -> bool:

@@ -54,6 +54,7 @@ class EvidenceChecker:
             {(document.text, document.modality): document for document in reversed(readable)}.values()
         )
         self._distinct.reverse()
+        self._texts = {document.id: document.text for document in readable}
         self._has_unreadable = len(readable) < len(documents)
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
@@ -133,7 +134,7 @@ class EvidenceChecker:
         occurrences = [
             Span(scope.doc, start, start + len(text))
             for scope in scopes
-            for start in find_occurrences(text, self._text(scope.doc), scope.start, scope.end)
+            for start in find_occurrences(text, self._texts[scope.doc], scope.start, scope.end)
         ]
         below = [span for span in occurrences if not self._heading_problem(span)]
         if len(below) > 1:
@@ -160,10 +161,6 @@ class EvidenceChecker:
         doc, why = next(((doc, near) for doc, near in near_misses if near), ("", ""))
         nearest = f": in {doc!r}, {why}" if why else "; copy the words of a document exactly"
         return f"the text {shorten(text)} occurs in no document{nearest}"
-
-    def _text(self, doc: str) -> str:
-        document = self.documents[doc]
-        return document.text if document else ""
 
     def _heading_problem(self, span: Span) -> str | None:
         """Return a message if most of the span is a heading: chunks have no headings, so none would be relevant."""

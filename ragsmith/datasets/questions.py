@@ -236,7 +236,7 @@ def write_offsets(folder: Path) -> int:
         checker = EvidenceChecker(documents)
         for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
             record = parse_record(line) if line.strip() else {}
-            if count := sum(map(_is_quotation, _evidence_entries(record))):
+            if count := sum(map(_is_quotation, evidence_entries(record))):
                 written += count
                 ending = "\r" if line.endswith("\r") else ""
                 lines.append(json.dumps(_add_offsets(record, checker, documents), ensure_ascii=False) + ending)
@@ -249,7 +249,7 @@ def write_offsets(folder: Path) -> int:
 
 def _add_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
     evidence: list[object] = []
-    for entry in _evidence_entries(record):
+    for entry in evidence_entries(record):
         span = checker.span(entry)[0] if _is_quotation(entry) else None
         document = documents[span.doc] if span else None
         if span is None or document is None:
@@ -259,7 +259,8 @@ def _add_offsets(record: Record, checker: EvidenceChecker, documents: Documents)
     return {**record, "evidence": evidence}
 
 
-def _evidence_entries(record: Record) -> list[object]:
+def evidence_entries(record: Record) -> list[object]:
+    """Return the entries of the ``evidence`` of a question, which may be invalid; none if it is not a list."""
     evidence = record.get("evidence")
     return evidence if isinstance(evidence, list) else []
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from ragsmith.datasets.documents import FOLDER, default_title, document_file
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import format_manifest
-from ragsmith.errors import DatasetError, UsageError
-from ragsmith.text.files import TextError
+from ragsmith.errors import UsageError
+from ragsmith.text.files import parse_each
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Document
 
@@ -64,18 +64,7 @@ def document_files(documents: Sequence[Document]) -> dict[str, str]:
     Raises:
         DatasetError: documents cannot be written as files; the error lists all of them.
     """
-    files: dict[str, str] = {}
-    mistakes: list[str] = []
-    for document in documents:
-        try:
-            name, content = document_file(document)
-        except TextError as error:
-            mistakes.append(error.at(f"document {document.id!r}"))
-        else:
-            files[name] = content
-    if mistakes:
-        raise DatasetError(mistakes)
-    return files
+    return dict(parse_each(documents, document_file, name=lambda document: f"document {document.id!r}"))
 
 
 def write_documents(

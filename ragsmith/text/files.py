@@ -7,9 +7,14 @@ import codecs
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import DatasetError, UsageError
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 """C0 and C1 controls except tab, line feed, form feed, carriage return and NEL, and single surrogates."""
@@ -32,6 +37,24 @@ class TextError(UsageError):
     def at(self, file: str | Path) -> str:
         """Return the message for a text from ``file``."""
         return f"{file}: {self.reason}" if self.line is None else f"{file}:{self.line}: {self.reason}"
+
+
+def parse_each(items: Iterable[S], parse: Callable[[S], T], name: Callable[[S], str | Path]) -> list[T]:
+    """Return the results of ``parse`` for ``items``, which messages call by their ``name``.
+
+    Raises:
+        DatasetError: ``parse`` has raised ``TextError`` for an item; the error lists the mistakes of all items.
+    """
+    results: list[T] = []
+    mistakes: list[str] = []
+    for item in items:
+        try:
+            results.append(parse(item))
+        except TextError as error:
+            mistakes.append(error.at(name(item)))
+    if mistakes:
+        raise DatasetError(mistakes)
+    return results
 
 
 def read_text(path: Path, *, limit: int, links: bool = False) -> str:

@@ -36,6 +36,16 @@ def parse_record(line: str) -> dict[str, object]:
     return record
 
 
+def iter_records(text: str) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the 1-based number and the object of each line that is not blank; raises ``TextError`` with the line."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield number, parse_record(line)
+            except TextError as error:
+                raise TextError(error.reason, number) from None
+
+
 @dataclass(frozen=True, slots=True)
 class JsonLines:
     """The ``text`` of a file, its objects by 1-based line number, and a message for each invalid line."""

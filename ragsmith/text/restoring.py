@@ -42,9 +42,7 @@ def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = 
     return kind(**{name: _restore_value(hints.get(name, Any), value, readers or {}) for name, value in stored.items()})
 
 
-@cache
-def _get_hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_get_hints = cache(get_type_hints)
 
 
 def _restore_value(kind: Any, stored: Any, readers: Readers) -> Any:

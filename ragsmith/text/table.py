@@ -88,10 +88,13 @@ def counts(*names: str) -> tuple[Column, ...]:
 def to_csv(records: Iterable[Any], columns: Mapping[str, ColumnPath]) -> str:
     """Return CSV that is safe to open in a spreadsheet: a line per record, a column per heading and path."""
     paths = [tuple(path.split(".")) if isinstance(path, str) else path for path in columns.values()]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([escape_cell(_look_up(record, path)) for path in paths] for record in records)
+    return write_csv([columns, *([escape_cell(_look_up(record, path)) for path in paths] for record in records)])
+
+
+def write_csv(rows: Iterable[Iterable[str]], delimiter: str = ",") -> str:
+    """Return rows as CSV, a line each."""
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import AnchoredQuestion, AnchoringResult, EvidenceFinder, UnanchoredQuestion
@@ -179,8 +180,7 @@ def _merge_with_rows(result: AnchoringResult, rows: Sequence[Record]) -> Anchori
 
 
 def _with_unique_id(question: ListedQuestion, ids: set[str]) -> ListedQuestion:
-    id_, number = question.id, 2
-    while id_ in ids:
-        id_, number = f"{question.id}-{number}", number + 1
+    numbered = (f"{question.id}-{number}" for number in count(2))
+    id_ = next(id_ for id_ in chain([question.id], numbered) if id_ not in ids)
     ids.add(id_)
     return replace(question, id=id_)

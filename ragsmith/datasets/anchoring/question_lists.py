@@ -5,11 +5,12 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from ragsmith.datasets.document_types.tables import iter_csv_rows
 from ragsmith.datasets.evidence import KEYS
 from ragsmith.datasets.ingest.readers.delimited import MAX_CELL_CHARACTERS
 from ragsmith.datasets.ingest.readers.office import iter_filled_rows
@@ -18,7 +19,7 @@ from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID_CHARACTERS, SPLITS
 from ragsmith.errors import DatasetError, MissingExtra
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, decode, name_character, read_bytes, shorten
-from ragsmith.text.jsonl import name_type, parse_json, parse_record
+from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import UNSPECIFIED
 
@@ -261,19 +262,10 @@ def _read_csv(path: Path) -> Iterator[Row]:
     first = text.split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     csv.field_size_limit(MAX_CELL_CHARACTERS)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[tuple[int, list[str]]] = []
-    line = 1
-    try:
-        for cells in reader:
-            rows.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise TextError(f"the row that begins here is not valid CSV ({error}); fix its quotes", line) from None
-    yield from _rows_by_column(rows)
+    return _rows_by_column(iter_csv_rows(text, delimiter))
 
 
-def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
+def _rows_by_column(rows: Iterable[tuple[int, Sequence[object]]]) -> Iterator[Row]:
     """Yield the rows below the header, the first row that is not blank."""
     filled_lines = [(line, cells) for line, cells in rows if any(map(_has_value, cells))]
     if not filled_lines:
@@ -291,12 +283,7 @@ def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Ro
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
-        if line.strip():
-            try:
-                yield number, parse_record(line)
-            except TextError as error:
-                raise TextError(error.reason, number) from None
+    return iter_records(_read_text(path))
 
 
 def _read_json(path: Path) -> Iterator[Row]:

@@ -20,7 +20,7 @@ from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
-from ragsmith.datasets.questions import MAX_BYTES
+from ragsmith.datasets.questions import MAX_BYTES, evidence_entries
 from ragsmith.errors import DatasetError
 from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
@@ -185,7 +185,9 @@ class _FolderRepair:
         records: Mapping[int, Mapping[str, object]],
         earlier: Mapping[OldEvidence, tuple[int, ...]],
     ) -> None:
-        pieces = [piece for record in records.values() for piece in map(_old_evidence, _entries(record)) if piece]
+        pieces = [
+            piece for record in records.values() for piece in map(_old_evidence, evidence_entries(record)) if piece
+        ]
         repair = EvidenceRepair(list(documents.values()))
         self._documents = documents
         self._repaired = repair.repair(pieces, earlier)
@@ -204,10 +206,10 @@ class _FolderRepair:
         reviewed = bool(origin.keys() & _REVIEW_KEYS)
         reworded_before = len(self.reworded)
         entries: list[object] = []
-        for number, entry in enumerate(_entries(record), start=1):
+        for number, entry in enumerate(evidence_entries(record), start=1):
             repaired = self._repair_entry(entry, line, str(record.get("id", "")), number, reviewed=reviewed)
             entries += [each for each in repaired if each not in entries]
-        if entries == list(_entries(record)):
+        if entries == evidence_entries(record):
             return
         self.changed_lines[line] = {**record, "evidence": entries}
         if reviewed and len(self.reworded) > reworded_before:
@@ -237,11 +239,6 @@ class _FolderRepair:
                 )
                 self.reworded.append(reworded)
         return records
-
-
-def _entries(record: Mapping[str, object]) -> list[object]:
-    evidence = record.get("evidence")
-    return evidence if isinstance(evidence, list) else []
 
 
 def _old_evidence(entry: object) -> OldEvidence | None:

@@ -59,10 +59,6 @@ def _read_prose(path: Path) -> LoadedText:
     return LoadedText(text, find_title(text))
 
 
-def _read_source(path: Path) -> LoadedText:
-    return LoadedText(read_text(path, limit=MAX_BYTES))
-
-
 def _read_table(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
     return LoadedText(render_table(text, cell_separator(path)) if text.strip() else text)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from ragsmith.text.files import MIB, TextError, format_size, shorten
+from ragsmith.text.table import write_csv
 
 CELL_SEPARATOR = "; "
 NAME_SEPARATOR = ": "
@@ -37,7 +38,7 @@ def render_table(source: str, delimiter: str) -> str:
     """
     lines: list[str] = []
     length = 0
-    rows = _iter_rows(source, delimiter)
+    rows = iter_csv_rows(source, delimiter)
     columns = _parse_header(*next(rows, (1, [])), delimiter)
     for number, row in rows:
         if len(row) != len(columns):
@@ -69,7 +70,8 @@ def reconstruct_source(text: str, delimiter: str) -> str | None:
         columns = _order_columns([row for row in rows if row])
         if columns is None or None in rows:
             continue
-        source = _write_csv([row for row in rows if row], columns, delimiter)
+        cells = ([row.get(column, "") for column in columns] for row in rows if row)
+        source = write_csv([columns, *cells], delimiter)
         try:
             if render_table(source, delimiter) == text:
                 return source
@@ -78,8 +80,8 @@ def reconstruct_source(text: str, delimiter: str) -> str | None:
     return None
 
 
-def _iter_rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not empty, with the number of its first line."""
+def iter_csv_rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not empty, with the number of its first line. Raises ``TextError`` with the line."""
     reader = csv.reader(io.StringIO(source, newline=""), delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
@@ -157,11 +159,3 @@ def _order_columns(rows: Sequence[Row]) -> list[str] | None:
     if len(columns) > MAX_COLUMNS:
         return None
     return [*columns, f"{columns[0]}_"] if len(columns) == 1 and _find_separator(columns[0]) else columns
-
-
-def _write_csv(rows: Sequence[Row], columns: Sequence[str], delimiter: str) -> str:
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([row.get(column, "") for column in columns] for row in rows)
-    return file.getvalue()

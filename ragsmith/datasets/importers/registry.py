@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.extensions import Extension, Package, Registry
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, read_text
-from ragsmith.text.jsonl import name_type, parse_json, parse_record
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, parse_each, read_text
+from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Dataset, Document, Example
 
@@ -89,16 +89,11 @@ def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
     paths = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
     if not paths:
         raise DatasetError([f"{source}: has no *.json files; give the folder or the file that was published"])
-    contents: list[T] = []
-    mistakes: list[str] = []
-    for path in paths:
-        try:
-            contents.append(read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))))
-        except TextError as error:
-            mistakes.append(error.at(path.name if source.is_dir() else path))
-    if mistakes:
-        raise DatasetError(mistakes)
-    return contents
+    return parse_each(
+        paths,
+        lambda path: read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))),
+        name=lambda path: path.name if source.is_dir() else path,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +152,11 @@ def read_large(path: Path) -> str:
 
 def read_lines(path: Path, layout: str) -> Iterator[Fields]:
     """Yield the objects of a JSONL file. Raises ``DatasetError``."""
-    for number, line in enumerate(read_large(path).split("\n"), start=1):
-        if line.strip():
-            try:
-                yield Fields(parse_record(line), f"{path.name}:{number}", layout)
-            except TextError as error:
-                raise DatasetError([f"{path.name}:{number}: {error.reason}"]) from None
+    try:
+        for number, record in iter_records(read_large(path)):
+            yield Fields(record, f"{path.name}:{number}", layout)
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
 
 
 class DocumentNames:

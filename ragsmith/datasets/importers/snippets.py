@@ -24,8 +24,7 @@ from ragsmith.datasets.importers.registry import (
     numbered_ids,
     read_files,
 )
-from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError, read_text
+from ragsmith.text.files import parse_each, read_text
 from ragsmith.text.jsonl import parse_json
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
@@ -83,15 +82,8 @@ def import_chroma(source: Path) -> Imported:
     There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
-    questions: list[SnippetQuestion] = []
-    mistakes: list[str] = []
-    for line, row in read_rows(file):
-        try:
-            questions.append(_parse_references(Fields(row, f"line {line}", "Chroma's")))
-        except TextError as error:
-            mistakes.append(error.at(file.name))
-    if mistakes:
-        raise DatasetError(mistakes)
+    rows = [Fields(row, f"line {line}", "Chroma's") for line, row in read_rows(file)]
+    questions = parse_each(rows, _parse_references, name=lambda _: file.name)
     return _build_dataset(source, file.parent / "corpora", questions, "Chroma's chunking evaluation")
 
 
@@ -146,22 +138,24 @@ def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[
 
 def _read_documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
     """Return the documents and the texts of ``files``, by file."""
+    paths = {file: _find_path(corpus, file) for file in sorted(files)}
+    read = parse_each(
+        paths,
+        lambda file: read_text(paths[file], limit=MAX_BYTES, links=True),
+        name=lambda file: f"{corpus.name}/{file}",
+    )
+    texts = dict(zip(paths, read, strict=True))
     names = DocumentNames()
     documents: dict[str, Document] = {}
-    texts: dict[str, str] = {}
-    mistakes: list[str] = []
-    for file in sorted(files):
-        parts = PurePosixPath(file).parts
-        is_inside = ".." not in parts and not file.startswith("/")
-        paths = [corpus / f"{file}{suffix}" for suffix in ("", ".md", ".txt")] if is_inside else []
-        path = next((path for path in paths if path.is_file()), corpus / parts[-1])
-        try:
-            texts[file] = read_text(path, limit=MAX_BYTES, links=True)
-        except TextError as error:
-            mistakes.append(error.at(f"{corpus.name}/{file}"))
-        else:
-            name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
-            documents[file] = document_from_text(names.name(name), texts[file])
-    if mistakes:
-        raise DatasetError(mistakes)
+    for file, path in paths.items():
+        name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
+        documents[file] = document_from_text(names.name(name), texts[file])
     return documents, texts
+
+
+def _find_path(corpus: Path, file: str) -> Path:
+    """Return the path of a file of the corpus, which may lack its suffix; never one outside the corpus."""
+    parts = PurePosixPath(file).parts
+    is_inside = ".." not in parts and not file.startswith("/")
+    paths = [corpus / f"{file}{suffix}" for suffix in ("", ".md", ".txt")] if is_inside else []
+    return next((path for path in paths if path.is_file()), corpus / parts[-1])

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Container, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.document_types import find_document_type
@@ -51,14 +52,9 @@ def choose_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
     if last.lower().endswith(".markdown"):
         names = [f"{stem}.md"]
     names.append(f"{last}{part.ending}")
-    number = 2
-    while True:
-        name = "/".join([*folders, _shorten(names.pop(0))])
-        if document_id(name) not in taken:
-            return name
-        if not names:
-            names = [f"{last}~{number}{part.ending}"]
-            number += 1
+    numbered = (f"{last}~{number}{part.ending}" for number in count(2))
+    paths = ("/".join([*folders, _shorten(name)]) for name in chain(names, numbered))
+    return next(path for path in paths if document_id(path) not in taken)
 
 
 def choose_title(part: FilePart, source: str) -> str | None:

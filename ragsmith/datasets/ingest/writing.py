@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from unicodedata import normalize
 
@@ -125,11 +126,8 @@ def _link_or_copy(source: str, target: str) -> str:
 
 def _find_free_path(path: Path) -> Path:
     """Return a path that does not exist: ``a.md``, ``a~2.md``, ..."""
-    free, number = path, 1
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}~{number}{path.suffix}")
-    return free
+    numbered = (path.with_name(f"{path.stem}~{number}{path.suffix}") for number in count(2))
+    return next(free for free in chain([path], numbered) if not free.exists())
 
 
 def _remove_empty_folders(folder: Path, root: Path) -> None:

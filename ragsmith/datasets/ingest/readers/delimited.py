@@ -10,12 +10,14 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
 
 from ragsmith.datasets.document_types.tables import render_table
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
-from ragsmith.text.jsonl import parse_json, parse_record
+from ragsmith.text.jsonl import iter_records, parse_json
+from ragsmith.text.table import write_csv
 
 Row = Sequence[str]
 
@@ -42,23 +44,16 @@ def table_to_csv(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
     if len(padded) < 2:
         return None
     header, notes = _name_columns(padded[0])
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(padded[1:])
-    return file.getvalue(), notes
+    return write_csv([header, *padded[1:]]), notes
 
 
 def _name_columns(row: Row) -> tuple[list[str], tuple[str, ...]]:
     """Return unique column names: ``column 3`` if missing, ``price 2`` for a second ``price``."""
     names: list[str] = []
     for at, cell in enumerate(row, start=1):
-        name = label = cell.lstrip(":").strip() or f"column {at}"
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{label} {number}"
-        names.append(name)
+        label = cell.lstrip(":").strip() or f"column {at}"
+        numbered = (f"{label} {number}" for number in count(2))
+        names.append(next(name for name in chain([label], numbered) if name not in names))
     if len(names) == 1 and any(mark in names[0] for mark in ",;\t"):
         names[0] = names[0].translate(dict.fromkeys(map(ord, ",;\t"), " "))
     changed = [
@@ -157,13 +152,7 @@ def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
 def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Records in JSON Lines: a section for each record."""
     text, notes = decode_text(data)
-    records: list[Mapping[str, object]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            records.extend([parse_record(line)] if line.strip() else [])
-        except TextError as error:
-            raise TextError(error.reason, number) from None
-    return _convert_records(records, notes)
+    return _convert_records([record for _, record in iter_records(text)], notes)
 
 
 def _convert_records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) -> tuple[FilePart, ...]:

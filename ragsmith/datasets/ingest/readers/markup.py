@@ -7,6 +7,7 @@ import posixpath
 import re
 import warnings
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -120,10 +121,8 @@ def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
         raise TextError(f"is not an EPUB file that can be read ({type(error).__name__}); save it again") from error
     chapters = [text for text, _ in map(page_to_markdown, pages) if text]
     title = " ".join((package.findtext(f".//{TITLE}") or "").split())
-    starts = [0]
-    for chapter in chapters[:-1]:
-        starts.append(starts[-1] + len(chapter) + 1)
-    return (FilePart("\n".join(chapters), title=title or None, pages=tuple(starts)),)
+    starts = tuple(accumulate((len(chapter) + 1 for chapter in chapters[:-1]), initial=0))
+    return (FilePart("\n".join(chapters), title=title or None, pages=starts),)
 
 
 def _iter_spine(package: ElementTree.Element, folder: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from io import BytesIO
+from itertools import accumulate
 from typing import Any
 
 from ragsmith.datasets.ingest.readers import markup
@@ -56,14 +57,9 @@ def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
         ]
     except (*DAMAGED, PythonPptxError) as error:
         raise TextError(f"is not a PPTX file that can be read ({type(error).__name__}); save it again") from error
-    starts: list[int] = []
-    text = ""
-    for slide in slides:
-        text += "\n" if text else ""
-        starts.append(len(text))
-        text += slide
+    starts = tuple(accumulate((len(slide) + 1 for slide in slides[:-1]), initial=0))
     title = core_title(archive)
-    return (FilePart(text, title=None if title == DEFAULT_TITLE else title, pages=tuple(starts)),)
+    return (FilePart("\n".join(slides), title=None if title == DEFAULT_TITLE else title, pages=starts),)
 
 
 def _convert_slide(slide: Any, number: int) -> str:

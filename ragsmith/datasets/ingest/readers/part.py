@@ -110,10 +110,9 @@ def reader(
     """Register the decorated function as the reader of the file type ``name``; see `Reader` for the arguments."""
 
     def register(fn: ReadParts) -> ReadParts:
-        registered = Reader(
-            name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs
+        READERS.add(
+            Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
         )
-        READERS.add(registered)
         return fn
 
     return register
