@@ -112,8 +112,9 @@ def _iter_files(folder: Path) -> Iterator[tuple[str, Path]]:
     for current, subfolders, files in os.walk(folder):
         visible = [name for name in sorted([*subfolders, *files]) if not name.startswith(".") and name != "__pycache__"]
         paths = [Path(current, name) for name in visible]
-        subfolders[:] = [path.name for path in paths if _is_walked(path)]
-        yield from ((path.relative_to(folder).as_posix(), path) for path in paths if path.name not in subfolders)
+        walked = {path for path in paths if _is_walked(path)}
+        subfolders[:] = sorted(path.name for path in walked)
+        yield from ((path.relative_to(folder).as_posix(), path) for path in paths if path not in walked)
 
 
 def _is_walked(path: Path) -> bool:
