@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
-from ragsmith.datasets.evidence import count_moved
+from ragsmith.datasets.evidence import count_moved, sort_spans
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
@@ -29,7 +29,7 @@ from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError, WrongOption
 from ragsmith.text.jsonl import json_lines
 from ragsmith.text.languages import ENGLISH
-from ragsmith.types import Dataset, Document, Example, Modality, Span
+from ragsmith.types import Dataset, Document, Example, Modality
 
 __all__ = [
     "describe",
@@ -202,9 +202,8 @@ def _merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ..
 
 def _redirect_evidence(example: Example, merged: Mapping[str, str]) -> Example:
     """Replace merged documents in the evidence, and remove repeated spans."""
-    spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
-    ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
-    return replace(example, evidence=ordered)
+    spans = (replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence)
+    return replace(example, evidence=sort_spans(spans))
 
 
 def _document_content(document: Document) -> dict[str, object]:

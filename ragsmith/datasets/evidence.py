@@ -33,6 +33,11 @@ def count_moved(mistakes: Iterable[str]) -> int:
     return sum(TEXT_DIFFERS in mistake or OUT_OF_RANGE in mistake for mistake in mistakes)
 
 
+def sort_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Return the distinct ``spans`` in the order of documents and offsets."""
+    return tuple(sorted(set(spans), key=lambda span: (span.doc, span.start, span.end)))
+
+
 def evidence_record(span: Span, text: str) -> dict[str, object]:
     """Return evidence with offsets for a ``span`` of the document with this ``text``."""
     return {"doc": span.doc, "start": span.start, "end": span.end, "text": text[span.start : span.end]}
@@ -68,7 +73,7 @@ class EvidenceChecker:
             if span is not None and spans.setdefault(span, number) != number:
                 mistakes = [f"repeats evidence {spans[span]}; keep one of them"]
             problems.extend(f"evidence {number}: {problem}" for problem in mistakes)
-        return tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end))), problems
+        return sort_spans(spans), problems
 
     def span(self, entry: object) -> tuple[Span | None, list[str]]:
         """Return the span of one entry of ``evidence``, or its mistakes."""

@@ -64,7 +64,7 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
     """
     folder = Path(folder)
     converted, ids, skipped = _convert(documents)
-    manifest = manifest_values(folder, description="Documents read with LlamaIndex.", licence="not stated")
+    manifest = manifest_values(folder, "Documents read with LlamaIndex.")
     files = document_files(converted)
     with new_folder(folder) as draft:
         write_files(draft, manifest | ({"name": name} if name else {}), converted, files)

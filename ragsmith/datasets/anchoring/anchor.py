@@ -12,7 +12,7 @@ from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
-from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.datasets.evidence import EvidenceChecker, sort_spans
 from ragsmith.text.files import shorten
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
@@ -37,10 +37,9 @@ class AnchoredQuestion:
     @property
     def example(self) -> Example:
         """The question as an example of a data set."""
-        spans = {match.span for match in self.matches}
-        ordered = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
+        spans = sort_spans(match.span for match in self.matches)
         q = self.question
-        return Example(q.id, q.question, q.answer, q.type, ordered, q.split, q.answerable)
+        return Example(q.id, q.question, q.answer, q.type, spans, q.split, q.answerable)
 
     @property
     def match_type(self) -> str:

@@ -16,7 +16,7 @@ from ragsmith.datasets.anchoring.repair import (
     count_numbers,
 )
 from ragsmith.datasets.documents import read_documents
-from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
+from ragsmith.datasets.evidence import EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -243,10 +243,8 @@ class _FolderRepair:
 
 def _old_evidence(entry: object) -> OldEvidence | None:
     """Return the span and text of an entry that has both, else None."""
-    if not isinstance(entry, dict) or entry.keys() != set(KEYS):
-        return None
     match entry:
-        case {"doc": str(doc), "start": int(start), "end": int(end), "text": str(text)} if text.strip():
-            if not isinstance(start, bool) and not isinstance(end, bool):
+        case {"doc": str(doc), "start": int(start), "end": int(end), "text": str(text), **others}:
+            if text.strip() and not others and not isinstance(start, bool) and not isinstance(end, bool):
                 return OldEvidence(Span(unicodedata.normalize("NFC", doc), start, end), text)
     return None

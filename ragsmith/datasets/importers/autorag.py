@@ -66,8 +66,7 @@ def import_autorag(source: Path) -> Imported:
             f"{e.id}: left out, because it has no answer and others have one" for e in gold.examples if not e.answer
         ]
         gold.examples = [example for example in gold.examples if example.answer]
-    described = f"{len(documents)} documents with questions, imported from AutoRAG."
-    return gold.to_imported(source, documents, described)
+    return gold.to_imported(source, documents, f"{len(documents)} documents with questions, imported from AutoRAG.")
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

@@ -67,8 +67,7 @@ def import_beir(source: Path) -> Imported:
             raise DatasetError([f"{CORPUS}: the document {id_!r} occurs twice; keep one"])
         text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
         if title or text:
-            name = names.name(id_)
-            documents[id_] = document_with_title(name, title, text)
+            documents[id_] = document_with_title(names.name(id_), title, text)
     judgements = [judgement for path in files for judgement in _read_judgements(path)]
     has_parts = {part for _, _, part in judgements} == {"search", "test"}
     relevant: dict[str, dict[str, str | None]] = defaultdict(dict)
@@ -85,10 +84,8 @@ def import_beir(source: Path) -> Imported:
         gold.add(Example(id_, question, "", UNSPECIFIED, spans, split), located, missing)
     if not gold.examples:
         raise DatasetError([f"{source}: no query has a relevant document; do the files belong together?"])
-    described = (
-        f"{len(documents)} documents and {len(gold.examples)} queries with judgements, imported from BEIR's layout."
-    )
-    return gold.to_imported(source, list(documents.values()), described)
+    counts = f"{len(documents)} documents and {len(gold.examples)} queries with judgements"
+    return gold.to_imported(source, list(documents.values()), f"{counts}, imported from BEIR's layout.")
 
 
 def _read_judgements(path: Path) -> Iterator[Judgement]:

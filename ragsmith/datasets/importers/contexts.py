@@ -123,8 +123,8 @@ def _build_dataset(
         find, used, method = QuotationFinder(given.documents).find, list(given.documents), ""
     gold = EvidenceCollector()
     for each in questions:
-        example = Example(each.id, each.question, each.answer, each.type, (), each.split, each.answerable)
-        example = replace(example, origin=origins.get(each.id))
+        origin = origins.get(each.id)
+        example = Example(each.id, each.question, each.answer, each.type, (), each.split, each.answerable, origin)
         if not each.answerable:
             gold.examples.append(example)
         elif has_answers and not each.answer:
@@ -132,8 +132,7 @@ def _build_dataset(
         else:
             outcomes = [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations]
             _add_question(gold, example, outcomes, method)
-    described = f"{len(used)} documents with questions, imported from {layout}."
-    return gold.to_imported(source, used, described)
+    return gold.to_imported(source, used, f"{len(used)} documents with questions, imported from {layout}.")
 
 
 def _add_question(

@@ -79,8 +79,9 @@ def import_hotpotqa(source: Path) -> Imported:
         absent = [fact for fact, span in found.items() if span is None]
         missing = [f"sentence {n} of {shorten(title)} does not occur there exactly once" for title, n in absent]
         gold.add(replace(question.example, evidence=spans), len(question.facts) - len(absent), missing)
-    described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
-    return gold.to_imported(source, documents, described)
+    return gold.to_imported(
+        source, documents, f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
+    )
 
 
 def _make_document(paragraph: HotpotParagraph, id_: str) -> tuple[Document, list[Span | None]]:

@@ -39,8 +39,11 @@ def import_ragsmith_layout(source: Path) -> Imported:
     for _, questions in articles:
         for example, pieces, missing in questions:
             gold.add(example, pieces - len(missing), missing)
-    described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
-    return gold.to_imported(source, [document for document, _ in articles], described)
+    return gold.to_imported(
+        source,
+        [document for document, _ in articles],
+        f"{len(articles)} articles with questions, imported from RAGSmith's published layout.",
+    )
 
 
 def _parse_article(content: object) -> tuple[Document, list[ParsedQuestion]]:

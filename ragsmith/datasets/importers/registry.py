@@ -75,8 +75,7 @@ class EvidenceCollector:
 
     def to_imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
         """Return the data set of the questions and ``documents``, named after ``source``."""
-        described = manifest_values(source, description=description, licence="not stated")
-        dataset = make_dataset(described, documents, self.examples)
+        dataset = make_dataset(manifest_values(source, description), documents, self.examples)
         return Imported(dataset, self.match_counts.total(), self.total, tuple(self.notes), dict(+self.match_counts))
 
 
@@ -195,12 +194,11 @@ def numbered_ids(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
-def manifest_values(source: Path, *, description: str, licence: str) -> dict[str, str]:
+def manifest_values(source: Path, description: str) -> dict[str, str]:
     """Return the values of ``dataset.yaml`` for a data set imported from ``source`` and named after it."""
     stem = source.resolve().stem if source.is_file() else source.resolve().name
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:MAX_NAME_LENGTH] or "imported"
-    shown_name = name.replace("_", " ")
-    return {"name": name, "title": shown_name, "description": description, "licence": licence}
+    return {"name": name, "title": name.replace("_", " "), "description": description, "licence": "not stated"}
 
 
 def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:

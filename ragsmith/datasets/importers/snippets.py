@@ -117,8 +117,11 @@ def _build_dataset(source: Path, corpus: Path, questions: list[SnippetQuestion],
         spans = tuple(dict.fromkeys(outcome for outcome in outcomes if isinstance(outcome, Span)))
         missing = [outcome for outcome in outcomes if isinstance(outcome, str)]
         gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(outcomes) - len(missing), missing)
-    described = f"{len(documents)} documents with questions on spans of them, imported from {layout}."
-    return gold.to_imported(source, list(documents.values()), described)
+    return gold.to_imported(
+        source,
+        list(documents.values()),
+        f"{len(documents)} documents with questions on spans of them, imported from {layout}.",
+    )
 
 
 def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:

@@ -73,8 +73,9 @@ def import_squad(source: Path) -> Imported:
             spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
             missing = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
             gold.add(Example(question.id, question.question, text, UNSPECIFIED, spans), {method: len(spans)}, missing)
-    described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
-    return gold.to_imported(source, documents, described)
+    return gold.to_imported(
+        source, documents, f"{len(documents)} documents with questions, imported from SQuAD's layout."
+    )
 
 
 def _locate_answer(answer: str, paragraph: str, offset: int) -> tuple[int, str]:

@@ -186,8 +186,11 @@ def import_tatqa(source: Path) -> Imported:
             spans, missing = _find_evidence(question, page, parts)
             pieces = len(question.paragraphs) + question.uses_table
             gold.add(replace(question.example, evidence=spans), pieces - len(missing), missing)
-    described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
-    return gold.to_imported(source, [parts.document for parts in documents], described)
+    return gold.to_imported(
+        source,
+        [parts.document for parts in documents],
+        f"{len(pages)} pages of financial reports with questions, imported from TAT-QA.",
+    )
 
 
 def _find_evidence(question: TatQuestion, page: TatPage, document: TatDocument) -> tuple[tuple[Span, ...], list[str]]:

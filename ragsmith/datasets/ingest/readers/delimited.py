@@ -89,9 +89,7 @@ def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
         else:
             return (FilePart(text, ".csv", notes=notes),)
     rows = _parse_rows(text, separator)
-    widths = Counter(map(len, rows))
-    width = widths.most_common(1)[0][0] if widths else 0
-    uneven = sum(widths.values()) - widths[width]
+    uneven = len(rows) - max(Counter(map(len, rows)).values(), default=0)
     table = table_to_csv(rows)
     if table is None:
         raise TextError("has no rows below its header; remove the file")

@@ -131,8 +131,7 @@ def _read_sheet(sheet: Any) -> Iterator[FilePart]:
     """Yield the tables of a sheet; a header after an empty row begins a table, and rows of one cell are captions."""
     rows = list(iter_filled_rows(sheet, _format_cell))
     hidden = ("the sheet is hidden in the workbook",) if sheet.sheet_state != "visible" else ()
-    tables = list(_split_tables(rows))
-    for number, (captions, inner) in enumerate(tables, start=1):
+    for number, (captions, inner) in enumerate(_split_tables(rows), start=1):
         converted = table_to_csv(inner)
         if converted is None:
             continue

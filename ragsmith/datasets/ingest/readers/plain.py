@@ -41,10 +41,8 @@ def read_code(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 def _find_title(text: str) -> str | None:
     """Return the title in the front matter or an underlined heading; headings with ``#`` are found when loading."""
-    if front := _FRONT_MATTER.match(text):
-        found = _FRONT_TITLE.search(front[1])
-        if found:
-            return found["title"]
+    if (front := _FRONT_MATTER.match(text)) and (found := _FRONT_TITLE.search(front[1])):
+        return found["title"]
     underlined = _UNDERLINED.search(text)
     return underlined["title"].strip() if underlined else None
 

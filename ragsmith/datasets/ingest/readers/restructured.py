@@ -56,9 +56,8 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
         section.decompose()
     if invalid:
         notes = (*notes, f"{invalid} passages are not valid reStructuredText and were not converted")
-    return (
-        FilePart(markup.element_to_markdown(body), title=parts["title"] and _strip_tags(parts["title"]), notes=notes),
-    )
+    title = " ".join(BeautifulSoup(parts["title"], "html.parser").get_text().split())  # without tags
+    return (FilePart(markup.element_to_markdown(body), title=title, notes=notes),)
 
 
 def _make_writer() -> Any:
@@ -73,12 +72,6 @@ def _make_writer() -> Any:
     writer = html5_polyglot.Writer()
     writer.translator_class = Translator
     return writer
-
-
-def _strip_tags(html: str) -> str:
-    from bs4 import BeautifulSoup  # noqa: PLC0415
-
-    return " ".join(BeautifulSoup(html, "html.parser").get_text().split())
 
 
 def _register_unknown(directives: set[str], roles: set[str]) -> None:
