@@ -88,13 +88,11 @@ def estimate_interactions(
     groups = [tuple(parts), *(combinations(parts, 2) if len(parts) > MIN_PARTS else ())]
     for group in groups:
         places = tuple(at for unit in group for at in unit)
-        whole = known(keep_only(places, winner, plain))
-        each = [known(keep_only(unit, winner, plain)) for unit in group]
-        naive = known(plain)
-        able = [one for one in (whole, naive, *each) if one is not None and terms.admits(one)]
-        if whole is None or naive is None or len(able) < len(each) + 2:
+        needed = [plain, *(keep_only(at, winner, plain) for at in (places, *group))]
+        able = [one for one in map(known, needed) if one is not None and terms.admits(one)]
+        if len(able) < len(needed):
             continue
-        single = [one for one in each if one is not None]
+        naive, whole, *single = able
         options = tuple(" + ".join(f"{winner[at].technique.family}: {winner[at]}" for at in unit) for unit in group)
         if (found := _estimate_interaction(options, whole, naive, single, terms, clusters)) is not None:
             yield found

@@ -6,7 +6,6 @@ A component is removed by replacing it with that of naive RAG. Components that d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -38,16 +37,14 @@ def identify_unfitted(candidate: Candidate) -> tuple[str, ...]:
 
 def make_naive_candidate(winner: Candidate, space: Space) -> Candidate:
     """Return naive RAG within ``space``: the first option of its technique where the space lacks the default one."""
-    found = []
-    for place, gene in enumerate(winner):
-        if place >= N_FAMILIES:
-            found.append(space.options[place][0] if place < len(space.options) else gene)
-            continue
-        default = baseline("naive")[place]
-        options = space.options[place]
-        first = next((option for option in options if option.technique == default.technique), default)
-        found.append(default if default in options else first)
-    return tuple(found)
+    families = [
+        default
+        if default in options
+        else next((gene for gene in options if gene.technique == default.technique), default)
+        for default, options in zip(baseline("naive"), space.options, strict=False)
+    ]
+    settings = [options[0] for options in space.options[N_FAMILIES : len(winner)]]
+    return (*families, *settings, *winner[len(space.options) :])
 
 
 def find_active_genes(winner: Candidate, naive: Candidate) -> tuple[int, ...]:
@@ -99,19 +96,13 @@ def group_dependent_genes(winner: Candidate, space: Space) -> list[tuple[int, ..
     """Group the genes of ``winner`` that differ from naive RAG by dependency: each group can be added to it alone."""
     naive = make_naive_candidate(winner, space)
     places = find_active_genes(winner, naive)
-    required = {place: {place, *_find_required_genes(winner, place, places)} for place in places}
     found: list[set[int]] = []
     for place in places:  # genes that require the same gene form one group
-        group = required[place]
+        families = {winner[place].technique.family, *winner[place].technique.after}
+        group = {at for at in places if winner[at].technique.family in families}
         disjoint = [other for other in found if not other & group]
         found = [*disjoint, group.union(*(other for other in found if other & group))]
     return sorted(tuple(sorted(group)) for group in found)
-
-
-def _find_required_genes(winner: Candidate, place: int, places: tuple[int, ...]) -> Iterator[int]:
-    """Return the places of the genes that the one at ``place`` requires."""
-    families = winner[place].technique.after
-    return (other for other in places if other != place and winner[other].technique.family in families)
 
 
 def _make_change(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ragsmith.comparison.difference import cluster_interval, cluster_variance, corrected_error, effective_groups
@@ -22,7 +22,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import student_quantile
-from ragsmith.pipelines.genes import N_FAMILIES, label
+from ragsmith.pipelines.genes import label
 from ragsmith.text.restoring import restore, stored_by_other_code
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Estimate:
         groups = clusters.count(settled)
         low, high = cluster_interval(list(settled.values()), numbers) if groups >= MIN_GROUPS else (None, None)
         error, _ = standard_error(settled, clusters)
-        return cls(_mean(settled.values()), low, high, len(settled), groups, error)
+        return cls(fmean(settled.values()), low, high, len(settled), groups, error)
 
     @classmethod
     def from_influences(
@@ -138,10 +138,6 @@ def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
     """Return the mean usage count ``name`` of ``first`` minus that of ``second``, on questions that both finished."""
     both = common_questions([first, second])
     return (math.fsum(first.restrict(both).values(name)) - math.fsum(second.restrict(both).values(name))) / len(both)
-
-
-def _mean(values: Collection[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 MIN_POOLED_DATASETS = 2
@@ -222,7 +218,7 @@ def estimate_option_effects(
 ) -> list[OptionEffect]:
     """Estimate the effects of options by family, from pairs of ``evaluations`` that differ in one option only."""
     found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
-    for place, plain in islice(enumerate(baseline("naive")), N_FAMILIES):
+    for place, plain in enumerate(baseline("naive")):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
         for genes, one in whole:
             alike[(*genes[:place], *genes[place + 1 :])].setdefault(str(one.candidate[place]), one)
@@ -235,8 +231,7 @@ def estimate_option_effects(
         for option in sorted(pairs):
             gain = _estimate_gain(pairs[option], fitness, clusters)
             if gain is not None:
-                effect = OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option]))
-                found.append(effect)
+                found.append(OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option])))
     return found
 
 
@@ -326,9 +321,9 @@ def estimate_transfer(
         label(transferred.candidate),
         transferred.key,
         len(transferred.questions),
-        _mean(transferred.values("fitness", terms.fitness)),
-        _mean(transferred.values("calls")),
-        _mean(own.values("fitness", terms.fitness)),
+        fmean(transferred.values("fitness", terms.fitness)),
+        fmean(transferred.values("calls")),
+        fmean(own.values("fitness", terms.fitness)),
         behind,
         place,
         of,

@@ -51,8 +51,6 @@ class ChunkSpans:
         """Return the coverage of ``gold`` by ``hits``, including summaries."""
         near, ids = self.overlapping_spans(gold), get_ids(hits)
         spans = tuple(near[chunk] for chunk in ids if chunk in near)
-        if not self._summaries:
-            return EvidenceCoverage(spans)
         summaries = (self._chunks[chunk] for chunk in ids if chunk in self._summaries)
         return EvidenceCoverage(spans, tuple((chunk.text, chunk.sources) for chunk in summaries))
 
@@ -90,15 +88,9 @@ def gold_coverage(question: str, gold: Span, corpus: Corpus, held: EvidenceCover
 
 def coverage_of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
     """Return the coverage of ``passages``: verbatim ones by their span, others by their text."""
-    spans: list[Span] = []
-    rewritten: list[tuple[str, tuple[Span, ...]]] = []
-    for passage in passages:
-        span = verbatim_span(passage, corpus)
-        if span is None:
-            rewritten.append((passage.text, passage.sources))
-        else:
-            spans.append(span)
-    return EvidenceCoverage(tuple(spans), tuple(rewritten))
+    located = [(passage, verbatim_span(passage, corpus)) for passage in passages]
+    rewritten = tuple((passage.text, passage.sources) for passage, span in located if span is None)
+    return EvidenceCoverage(tuple(span for _, span in located if span is not None), rewritten)
 
 
 def verbatim_span(passage: Passage, corpus: Corpus) -> Span | None:
