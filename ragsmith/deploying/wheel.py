@@ -76,16 +76,14 @@ def _tracked_files(checkout: Path) -> set[str]:
     # within a git hook, variables point to the repository of the hook
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        process = subprocess.run(command, env=environment, capture_output=True, check=False)
-        problem = os.fsdecode(process.stderr).strip() if process.returncode else ""
-    except OSError as error:
-        process, problem = None, error.strerror or str(error)
-    if process is None or process.returncode:
+        listed = subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        problem = (error.strerror or str(error)) if isinstance(error, OSError) else os.fsdecode(error.stderr).strip()
         raise UsageError(
             f"git cannot list which data sets in {checkout} belong to ragsmith ({problem}): check that git runs "
             "there, or install ragsmith (pip install .) and deploy with the installed version"
-        )
-    return {os.fsdecode(name) for name in process.stdout.split(b"\0") if name}
+        ) from None
+    return {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
 
 def _metadata(installed: Distribution) -> Iterator[tuple[str, str]]:

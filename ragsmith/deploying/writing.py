@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -53,12 +53,13 @@ def write_kit(contents: Contents, folder: Path, check: Callable[[Path], None]) -
         old_digests = _read_list(folder)
         _check_edits(folder, old_digests, digests)
         folder.mkdir(exist_ok=True)
-        with _rollback_on_error() as move:
+        with ExitStack() as undo:  # after an error, all moves are undone, the last one first
             for name in sorted({*old_digests, *digests, KIT_LIST}):
                 if (folder / name).exists():
-                    move(folder / name, backup / name)
+                    _move(folder / name, backup / name, undo)
                 if (draft / name).exists():
-                    move(draft / name, folder / name)
+                    _move(draft / name, folder / name, undo)
+            undo.pop_all()
     _remove_empty(folder / DATA_FOLDER)
 
 
@@ -74,10 +75,13 @@ def _read_list(folder: Path) -> Mapping[str, str]:
         return {}
     try:
         digests = json.loads((folder / KIT_LIST).read_text(encoding="utf-8"))["files"]
-        relative = {name: digest for name, digest in digests.items() if not Path(name).is_absolute()}
+        return {
+            name: digest
+            for name, digest in digests.items()
+            if not Path(name).is_absolute() and ".." not in Path(name).parts
+        }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{folder / KIT_LIST} does not list the files of a starter kit: name a new folder") from None
-    return {name: digest for name, digest in relative.items() if ".." not in Path(name).parts}
 
 
 def _check_edits(folder: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -109,22 +113,11 @@ def _digest(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
 
 
-@contextmanager
-def _rollback_on_error() -> Iterator[Callable[[Path, Path], None]]:
-    """Yield a function that moves a file; after an error, all moves are undone."""
-    moves: list[tuple[Path, Path]] = []
-
-    def move(old: Path, new: Path) -> None:
-        new.parent.mkdir(parents=True, exist_ok=True)
-        old.rename(new)
-        moves.append((old, new))
-
-    try:
-        yield move
-    except BaseException:
-        for old, new in reversed(moves):
-            new.rename(old)
-        raise
+def _move(old: Path, new: Path, undo: ExitStack) -> None:
+    """Move a file, and let ``undo`` move it back."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    old.rename(new)
+    undo.callback(new.rename, old)
 
 
 def _remove_empty(folder: Path) -> None:
