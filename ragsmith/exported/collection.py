@@ -19,6 +19,7 @@ from ragsmith.datasets.locking import hold_lock as locked
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.file import ExportedFile
 from ragsmith.index.artifact_cache import ArtifactCache
+from ragsmith.text.restoring import restore
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.writing import replace_file
 from ragsmith.types import Dataset, Document, Modality
@@ -147,19 +148,14 @@ class Collection:
         if checksum != _checksum(lines):
             raise UsageError(f"{self._path} is damaged: {remedy}")
         try:
-            return {document.id: document for document in map(_document, lines)}
+            parsed = (restore(Document, json.loads(line), {Modality: Modality}) for line in lines)
+            return {document.id: document for document in parsed}
         except (ValueError, KeyError, TypeError):  # written by another version
             raise UsageError(f"{self._path} holds documents that this version cannot read: {remedy}") from None
 
     def _dataset(self, documents: Documents) -> Dataset:
         languages = {document.id: document.language for document in documents.values()}
         return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
-
-
-def _document(line: bytes) -> Document:
-    fields = json.loads(line)
-    modality, pages = Modality(fields.pop("modality")), tuple(fields.pop("pages"))
-    return Document(**fields, modality=modality, pages=pages)
 
 
 def _checksum(lines: Sequence[bytes]) -> bytes:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,8 @@ from ragsmith.index.relations import Triple
 from ragsmith.index.stores import open_vector_store
 from ragsmith.pipelines.engine import Engine, stage_errors
 from ragsmith.pipelines.genes import Gene
-from ragsmith.types import Chunk, Chunks, Dataset, Entries, IndexEntry, Modality, Span
+from ragsmith.text.restoring import restore
+from ragsmith.types import Chunk, Chunks, Dataset, Entries, IndexEntry, Modality
 
 FOLDER = ".indexes"
 """Suffix of the folder of artifacts, which is appended to the path of the cache."""
@@ -170,19 +170,14 @@ def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
 
 def _read_entries(arrays: Arrays, chunks: Chunks) -> Entries:
     keys = unpack_texts(arrays["keys"], arrays["ends"])
-    made = [_read_chunk(json.loads(text)) for text in unpack_texts(arrays["made"], arrays["made_ends"])]
+    texts = unpack_texts(arrays["made"], arrays["made_ends"])
+    made = [restore(Chunk, json.loads(text), {Modality: Modality}) for text in texts]
     found, start = [], 0
     for place, count in zip(arrays["places"].tolist(), arrays["counts"].tolist(), strict=True):
         chunk = chunks[place] if place >= 0 else made[-1 - place]
         found.append(IndexEntry(tuple(keys[start : start + count]), chunk))
         start += count
     return tuple(found)
-
-
-def _read_chunk(known: dict[str, Any]) -> Chunk:
-    spans = tuple(Span(**span) for span in known.pop("sources"))
-    modality, headings = Modality(known.pop("modality")), tuple(known.pop("headings"))
-    return Chunk(**known, modality=modality, headings=headings, sources=spans)
 
 
 def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
