@@ -140,7 +140,10 @@ class Crossfit:
             left = settings.time_limit - (self._now() - self._started)
             settings = replace(settings, time_limit=max(left, 1e-9))
         parts = replace(self._setup, fixed_split=split)
-        return self._run_on(parts, settings=settings, callbacks=callbacks, within=within)
+        respects_checks = self._run.respects_checks if within else None
+        return self._run_on(
+            parts, settings=settings, callbacks=callbacks, within=within, respects_checks=respects_checks
+        )
 
     def _test_fold(self, number: int, split: Split) -> _FoldOutcome:
         """Search on the questions of the other folds, and test on those of this one."""

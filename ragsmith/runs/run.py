@@ -128,10 +128,12 @@ class Run:
         callbacks: Callbacks | None = None,
         now: Callable[[], float] = time.time,
         within: str = "",
+        respects_checks: bool | None = None,
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
-        A run ``within`` the one of that key shares its budget and its report.
+        A run ``within`` the one of that key shares its budget and its report. ``respects_checks`` is whether options
+        are left out that the checked models cannot perform; by default, unless a run with all of them has begun.
 
         Raises:
             UsageError: an option of the space needs a model that this run lacks, or answers are to be scored and a
@@ -144,8 +146,9 @@ class Run:
         settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
         space = searchable_space(setup, space, ranks=(ranks := settings.fitness.ranking_only))
         reduced, remarks = leave_out_unable(setup, space, store, ranks=ranks)
-        if store.run(run_key(setup, space, settings)) is None:  # a search that began with all options goes on with them
-            space = reduced
+        began = respects_checks is None and store.run(run_key(setup, space, settings)) is not None
+        self.respects_checks = not began if respects_checks is None else respects_checks
+        space = reduced if self.respects_checks else space
         for remark in () if within else remarks:
             warnings.warn(remark, Notice, stacklevel=2)
         self.key = run_key(setup, space, settings)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from facts_folder import facts_folder
 from fault_replies import chat_reply
 
 import ragsmith
@@ -91,6 +92,24 @@ def test_a_search_that_began_before_the_check_goes_on_as_it_began(
     assert len(said) == 1
     fresh, _ = search(tiny_folder, tiny_space, cache, Chat(), seed=7)
     assert options(fresh, "query_expansion") == ("none",)
+
+
+def test_the_folds_of_a_crossfit_that_began_before_the_check_go_on_as_it_began(
+    tiny_space: Path, tmp_path: Path
+) -> None:
+    cache, folder = tmp_path / "cache.sqlite", facts_folder(tmp_path / "facts")
+    crossfit = {"verdict": "crossfit", "folds": 3, "test": True}
+    before, _ = search(folder, tiny_space, cache, Chat(), **crossfit)
+    check(tiny_space, cache, Chat((HYDE,)))
+    again, said = search(folder, tiny_space, cache, Chat(), **crossfit)
+    assert len(said) == 1  # though there are three searches
+    first, second = (one.run_report.about.record for one in (before, again))
+    assert [fold.run for fold in first.folds] == [fold.run for fold in second.folds]
+    fresh, _ = search(folder, tiny_space, cache, Chat(), **crossfit, seed=7)
+    folds = [fold.run for fold in fresh.run_report.about.record.folds]
+    with Store.open(cache) as store:
+        spaces = [row.value["space"]["options"]["query_expansion"] for row in store.runs() if row.key in folds]
+    assert spaces == [["none"]] * 3
 
 
 def test_a_family_keeps_an_option(tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
