@@ -27,9 +27,9 @@ declining  how often a pipeline that was calibrated by `search --max-risk` keeps
         random divisions of each bundled domain and of each published data set with answers in the folder --data: by the
         score of the passages alone and questions as independent, by that score and groups, and as `search` does (cache:
         declining.sqlite)
-pleasing  100 searches on law over two prompts of a simulated model that make it right equally often; with one it flatters,
-        which pleases the judge of the search: how often the flattering pipeline wins, and is called better than naive
-        RAG, if another judge scores the test, and if the same does
+pleasing  100 worlds, each searched over two prompts of a simulated model that make it right equally often; with one it
+        flatters, which pleases the judge of the search: how often the flattering pipeline wins, and is called better
+        than naive RAG, if another judge scores the test, and if the same does
 wordings  20 searches on law over two prompts of a simulated model: how often the better one wins and is called better
         than the same pipeline with the built-in prompt, and how often either is where both are equally good
 
@@ -945,18 +945,35 @@ def wordings(runs: int = 20) -> None:
         )
 
 
+def town(seed: int, houses: int = 40) -> Dataset:
+    """Documents with one question each, half of them for the test."""
+    texts = [f"House {seed} {number} was built by mason {number}.\n" for number in range(houses)]
+    documents = tuple(Document(f"d{number}", f"d{number}", text) for number, text in enumerate(texts))
+    examples = tuple(
+        Example(
+            f"q{number:02}",
+            f"Who built house {seed} {number}?",
+            f"It was mason {number} of the guild.",
+            "factual",
+            (Span(f"d{number}", 0, len(text.strip())),),
+            split="test" if number % 2 else "search",
+        )
+        for number, text in enumerate(texts)
+    )
+    return Dataset(f"town{seed}", "made up", "", "CC0", "en", documents, examples, f"town {seed}")
+
+
 def pleasing(worlds: int = 100, share: float = 0.6) -> None:
     """How often a pipeline that pleases the judge of the search alone wins, and is called better."""
-    law = load_dataset("law")
     vain, honest = Judge("vain", vain=True), Judge("honest")
     for judges in ({"judge": vain, "test_judge": honest}, {"judge": vain}):
         won = called = 0
         with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
             for seed in range(worlds):
-                place = Path(folder) / str(seed)
+                place, data = Path(folder) / str(seed), town(seed)
                 os.environ["RAGSMITH_LEDGER"] = str(place / "ledger.sqlite")
-                models = {"language_model": Flatterer(law, share, seed), **judges}
-                result = search_flattered(law, place, models, seed, max_evaluations=2, simplify=False)
+                models = {"language_model": Flatterer(data, share, seed), **judges}
+                result = search_flattered(data, place, models, seed, max_evaluations=2, simplify=False, noise=0)
                 won += winning_wording(result) == "other"
                 called += claimed(result)
         decides = "another judge" if "test_judge" in judges else "the same judge"

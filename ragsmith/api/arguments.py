@@ -112,6 +112,10 @@ class SettingChanges(TypedDict, total=False):
         Flag("Decline enough that at most this share of the answers is wrong, by calibration. [default: no limit]"),
     ]
     confidence: Annotated[float | None, Flag("Confidence of the calibration to --max-risk. [default: 0.9]")]
+    noise: Annotated[
+        int | None,
+        Flag("Most test questions that the winner answers again, for the noise of chat models; 0: none. [default: 20]"),
+    ]
     population: Annotated[int | None, Flag("Population size.")]
     generations: Annotated[int | None, Flag("Number of generations after the initial population.")]
     crossover: Annotated[str | None, Flag("Crossover operator: single_point, multi_point, uniform, order or segment.")]

@@ -114,10 +114,12 @@ def explain_question(
     gold = Gold(setup.relevance[example.id].relevant) if is_known else None
     trace = engine.answer(able, Question(example.question), gold)
     way, reading, evidence = EvidenceTracer(frozenset([example.id]))(engine, setup, able, trace, example)
-    scoring = setup.scoring_engine(engine, example.id)
-    measures = score_answer(scoring, setup, trace, example)["measures"] if is_known else {}
-    least_good = good_score_threshold(setup, tested=example.id in setup.tested)
-    cause = make_diagnosis((way, None, ()), example, measures, least_good).cause
+    measures = (
+        score_answer(setup.scoring_engine(engine, example.id), setup, trace, example)["measures"] if is_known else {}
+    )
+    cause = make_diagnosis(
+        (way, None, ()), example, measures, good_score_threshold(setup, tested=example.id in setup.tested)
+    ).cause
     prompt = trace.prompt
     return QuestionExplanation(
         question=example.question,

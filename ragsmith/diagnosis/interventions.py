@@ -2,7 +2,8 @@
 
 The output of the filter is replaced, and the later stages run on it. Adding the gold shows the possible gain of
 retrieval, removing other passages their harm to the generator, and gold alone the ceiling of the generator (the oracle
-context of Lewis et al. 2020, arXiv 2005.11401).
+context of Lewis et al. 2020, arXiv 2005.11401). `Repetition` changes nothing and answers again, which shows the noise
+of models from run to run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
+from typing import Any
 
 from ragsmith.digest import digest
 from ragsmith.evaluation.evaluator import Evaluator
@@ -106,6 +108,22 @@ class InterventionRunner:
             other = engine.answer(changed, Question(example.question), relevant)
             found[what] = score_answer(marking, setup, other, example)["measures"], True
         return found
+
+
+class Repetition:
+    """Answers a question once more, with other samples of the replies of chat models, and scores the answer.
+
+    Nothing of a collection is built again, and the judge scores the new answer like any other.
+    """
+
+    answers = True
+
+    def __call__(self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example) -> Any:
+        """Return the measures of the new answer."""
+        again = Engine(engine.corpus, engine.models, engine.gateway.with_other_samples())
+        again.share_collection(engine)
+        repeated = again.answer(candidate, Question(example.question), Gold(setup.relevance[example.id].relevant))
+        return score_answer(setup.scoring_engine(again, example.id), setup, repeated, example)["measures"]
 
 
 def _gold_hits(

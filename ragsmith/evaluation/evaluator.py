@@ -142,9 +142,11 @@ class Evaluator:
 
         If ``tested``, it is that of the results on test questions, which differs if these have another judge.
         """
-        if self._ranking_only:
-            return retrieval_key(self._setup, candidate)
-        return evaluation_key(self._setup, candidate, tested=tested)
+        return (
+            retrieval_key(self._setup, candidate)
+            if self._ranking_only
+            else evaluation_key(self._setup, candidate, tested=tested)
+        )
 
     def stored_key(self, key: str, question: str) -> str:
         """Return the key in the store of the result of the evaluation ``key`` on a question."""
@@ -271,10 +273,13 @@ class Evaluator:
         pairs = {key: (key, self._test_keys.get(key, key)) for key in new}
         stored = self._store.results_many(dict.fromkeys(each for pair in pairs.values() for each in pair))
         for key, pair in pairs.items():
-            rows = [row for each in dict.fromkeys(pair) for row in stored[each].values()]
             # failures of earlier runs are retried; those of this run are not
-            valid = (r for r in rows if r.state == "ok" and r.evaluation == self.stored_key(key, r.question))
-            self._rows[key] = self._rows[pair[1]] = {row.question: self._evictable(row) for row in valid}
+            self._rows[key] = self._rows[pair[1]] = {
+                question: self._evictable(row)
+                for each in dict.fromkeys(pair)
+                for question, row in stored[each].items()
+                if row.state == "ok" and each == self.stored_key(key, question)
+            }
 
     def _store_descriptions(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
         """Store the description of each new evaluation; a damaged row is written again."""

@@ -312,8 +312,8 @@ class Experiment:
         ids = self.loaded_models.ids()
         if self.scored_by:
             marking = self.scored_by.loaded_models
-            ids.pop("test_judge", None)
-            ids |= {role: id_ for role, id_ in marking.ids().items() if role in ("judge", "test_judge")}
+            judges = {role: id_ for role, id_ in marking.ids().items() if role in ("judge", "test_judge")}
+            ids = {role: id_ for role, id_ in ids.items() if role != "test_judge"} | judges
             if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MEASURES_EMBEDDER] = marking.embedder.id
         return ids

@@ -219,9 +219,9 @@ def _pipeline_yaml(
 ) -> str:
     """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
-    looked = split.test and record.untested is None  # another search may have tested this pipeline
-    key_on_test = record.key_on_test(winner.key)
-    test = load_evaluation(store, key_on_test, split.test) if looked and key_on_test else None
+    # another search may have tested this pipeline
+    key_on_test = record.key_on_test(winner.key) if split.test and record.untested is None else ""
+    test = load_evaluation(store, key_on_test, split.test) if key_on_test else None
     run = {
         "key": run_key,
         "space": record.space.name,

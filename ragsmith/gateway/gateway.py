@@ -24,7 +24,7 @@ from ragsmith.gateway.failures import Failures, RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import parse_reply, render_prompt
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
-from ragsmith.models.calls import ChatModel, is_chat_model, limit_answer
+from ragsmith.models.calls import ChatModel, is_chat_model, limit_answer, may_vary
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.served.provider import Provider, ProviderActivity
@@ -36,10 +36,16 @@ T = TypeVar("T")
 
 
 class MeteredModel(Generic[C]):
-    """A view of a model with a meter for its calls; ``calls`` is the cache of its kind, ``target`` for failures."""
+    """A view of a model with a meter for its calls; ``calls`` is the cache of its kind, ``target`` for failures.
 
-    def __init__(self, calls: C, model: Any, meter: Meter, target: RequestTarget | None = None) -> None:
+    ``first_sample`` is added to the numbers of samples.
+    """
+
+    def __init__(
+        self, calls: C, model: Any, meter: Meter, target: RequestTarget | None = None, first_sample: int = 0
+    ) -> None:
         self._calls = calls
+        self._first_sample = first_sample
         self._model = model
         self._meter = meter
         self._target = target
@@ -55,7 +61,7 @@ class MeteredTasks(MeteredModel[CompletionMemo], LanguageModel):
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """See `LanguageModel.run`."""
-        result, usage = self._calls.perform(self._model, task, sample, inputs)
+        result, usage = self._calls.perform(self._model, task, self._first_sample + sample, inputs)
         self._meter.add(usage)
         return result
 
@@ -82,7 +88,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
         prompt, was_truncated = render_prompt(task, inputs, getattr(self._model, "context_window", None))
         if was_truncated:
             self._calls.context.count("language_model", cut=1)
-        reply, usage = self._calls.complete(self._model, task, prompt, sample, self._target)
+        reply, usage = self._calls.complete(self._model, task, prompt, self._first_sample + sample, self._target)
         return parse_reply(task, reply), usage
 
 
@@ -122,6 +128,8 @@ class MeteredCrossEncoder(MeteredModel[ScoreMemo]):
 class Gateway:
     """The gateway of a process. Thread-safe."""
 
+    _first_sample = 0
+
     def __init__(
         self,
         store: CallStore | None = None,
@@ -160,6 +168,12 @@ class Gateway:
         gateway._set_context(self._context.copy_for_request(), None)
         return gateway
 
+    def with_other_samples(self) -> Gateway:
+        """Return a gateway on the same caches to which chat models, except judges, reply with other samples."""
+        gateway = copy(self)
+        gateway._first_sample = 1_000  # no technique takes as many samples of a request
+        return gateway
+
     def cancel(self) -> None:
         """Send nothing more through this gateway; replies in flight are awaited and stored."""
         self._context.stopped = True
@@ -188,7 +202,13 @@ class Gateway:
         if kind == "cross_encoder":
             return MeteredCrossEncoder(self._scores, model, meter)
         view = MeteredChat if is_chat_model(model) else MeteredTasks
-        return view(self._completions, model, meter, make_target(role, model) if role else None)
+        return view(
+            self._completions,
+            model,
+            meter,
+            make_target(role, model) if role else None,
+            self._first_sample if may_vary(model) and role != "judge" else 0,
+        )
 
     def activity(self) -> ProviderActivity:
         """Return the total activity of all providers."""

@@ -62,6 +62,11 @@ class ChatModel(Protocol):
         """
 
 
+def may_vary(model: object) -> bool:
+    """Whether a model may reply differently to another sample: a chat model, or a stub of one, which ``varies``."""
+    return is_chat_model(model) or getattr(model, "varies", False)
+
+
 def is_chat_model(model: object) -> TypeGuard[ChatModel]:
     """Whether ``model`` completes prompts (`ChatModel`), rather than performing tasks itself (`LanguageModel`)."""
     return hasattr(model, "complete")

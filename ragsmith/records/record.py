@@ -110,6 +110,8 @@ class RunSettings:
     """The largest share of wrong answers among those given, to which the winner is calibrated; None for no limit."""
     confidence: float = 0.9
     """The confidence of the calibration to ``max_risk``."""
+    noise: int = 20
+    """The maximum number of test questions that the winner answers again if a chat model takes part; 0 for none."""
 
     def __post_init__(self) -> None:
         check_minimum("seed", self.seed, 0)
@@ -120,6 +122,7 @@ class RunSettings:
         check_choice("rule to choose by", self.choose, {"estimate": None, "mean": None})
         check_choice("verdict", self.verdict, VERDICTS)
         check_minimum("folds", self.folds, 2)
+        check_minimum("noise", self.noise, 0)
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.max_failure_rate < 1:
             raise WrongOption("max_failure_rate", f"is {self.max_failure_rate}: give a share of at least 0 and below 1")
@@ -386,6 +389,7 @@ class RunRecord:
     - ``unfinished``: evaluations that an error interrupted
     - ``remarks``: sentences about models that cannot do their tasks, and the options that are left out for it
     - ``declining``: the calibration of the winner to a stated risk
+    - ``noise``: the changes of F on test questions that the winner answered again
     - ``threshold``, ``test_threshold``: the least score of a good answer by the judge, and by that of test questions
     - ``test_keys``: with a test judge, the keys of the results on test questions by those of tested evaluations
     """
@@ -429,6 +433,7 @@ class RunRecord:
     test_keys: Mapping[str, str] = field(default_factory=dict)
     expected: Spent = NOTHING_SPENT
     remarks: tuple[str, ...] = ()
+    noise: tuple[float, ...] = ()
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any
 
 from ragsmith.evaluation.evaluation import Evaluation, build_evaluation
 from ragsmith.pipelines.genes import label, read_configuration
 from ragsmith.records.record import WINNER_SOURCES, RunRecord
 from ragsmith.store.store import ProposalRow, Store
-
-T = TypeVar("T")
 
 
 class StoredRun:
@@ -47,8 +45,8 @@ class StoredRun:
         return found
 
     def by_question(
-        self, keys: Iterable[str], read: Callable[[Iterable[str]], Mapping[str, Mapping[str, T]]]
-    ) -> dict[str, dict[str, T]]:
+        self, keys: Iterable[str], read: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
+    ) -> dict[str, dict[str, Any]]:
         """Return what ``read`` returns by evaluation and question, for test questions from their keys in the store."""
         pairs = {key: (key, self._record.key_on_test(key)) for key in keys}
         stored = read(dict.fromkeys(each for pair in pairs.values() for each in pair if each))

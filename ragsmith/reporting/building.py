@@ -254,13 +254,12 @@ def _answer_counts(
     found = {name: one for name, key in roles.items() if (one := run.on_search(key)) and run.terms.admits(one)}
     able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
     parts = {
-        "search": (found, record.split.search_groups or Clusters()),
-        "test": (able, record.tested_groups or Clusters()),
+        "search": (found, record.threshold, record.split.search_groups or Clusters()),
+        "test": (able, record.test_threshold, record.tested_groups or Clusters()),
     }
-    least = {"search": record.threshold, "test": record.test_threshold}
     return {
-        part: count_good_answers(each, least[part] if judged else None, run.fitness, clusters)
-        for part, (each, clusters) in parts.items()
+        part: count_good_answers(each, least if judged else None, run.fitness, clusters)
+        for part, (each, least, clusters) in parts.items()
     }
 
 

@@ -15,6 +15,7 @@ from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
+    describe_noise,
     explain_few_groups,
     join_names,
     name_role,
@@ -193,7 +194,7 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
         summarize_verdicts(report),
         report.next_step.sentence if report.next_step else "",
         explain_levels(report),
-        explain_few_groups(report.comparisons, MIN_TOLD_GROUPS),
+        " ".join(filter(None, (explain_few_groups(report.comparisons, MIN_TOLD_GROUPS), describe_noise(report)))),
         report.taken_leads,
     )
 
@@ -252,11 +253,9 @@ def explain_levels(report: RunReport) -> str:
     searched, tested = both
     said = (
         f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions with "
-        "gold, which are other ones"
+        "gold, which are other ones" + " with another judge" * (other := "test_judge" in report.about.record.models)
     )
-    if "test_judge" in report.about.record.models:
-        return f"{said} and have another judge: that they differ says nothing of the choice."
-    unchosen = _levels(report, "naive")
+    unchosen = None if other else _levels(report, "naive")
     if unchosen is None:
         return f"{said}, and it was chosen on the first."
     before, after = unchosen

@@ -72,8 +72,10 @@ def judge_accuracy(run: RunData) -> JudgeAccuracy | None:
     """Return the accuracy of the judge of the test on the bundled cases; None if it was not checked or not used."""
     if run.fitness.ranking_only:
         return None
-    judge = scoring_model_ids(run.record.models, tested=True).get("judge", "")
-    embedded = describe_model("judge", judge) == EMBEDDED_MODELS["judge", "extractive"]
+    embedded = (
+        describe_model("judge", scoring_model_ids(run.record.models, tested=True).get("judge", ""))
+        == EMBEDDED_MODELS["judge", "extractive"]
+    )
     return check_embedded_judge() if embedded else run.judged
 
 

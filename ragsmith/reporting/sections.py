@@ -234,7 +234,10 @@ def failures(report: RunReport) -> Iterator[Block]:
 def run(report: RunReport) -> Iterable[Block]:
     """Yield the configuration of the run, its models, and its work."""
     calls = (run_tables.calls_table(report),) if report.about.record.account.calls else ()
-    of_test = " of the test" if "test_judge" in report.about.record.models else ""
-    judged = (f"The judge{of_test} was checked: {report.judged}.",) if report.judged else ()
+    judged = (
+        (f"The {'test ' * ('test_judge' in report.about.record.models)}judge was checked: {report.judged}.",)
+        if report.judged
+        else ()
+    )
     shown = (run_tables.run_table(report), run_tables.models_table(report), *judged, wording.describe_work(report))
     return (report.about.data.description, *shown, *calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -191,6 +192,27 @@ def explain_few_groups(comparisons: Sequence[Comparison], most: int) -> str:
     if not one.dissenting:
         return f"{given} a difference is shown only if all {groups} agree on it."
     return f"{given} a difference is shown only if all but {one.dissenting} of the {groups} agree on it."
+
+
+def describe_noise(report: RunReport) -> str:
+    """Describe how far answering again changes F, and the differences that it may explain; "" if it is not known.
+
+    The variance of F between answers is half the mean squared change. A difference of two pipelines has twice that
+    variance, divided by its number of questions.
+    """
+    changes = report.about.record.noise
+    known = [
+        (one.against, its) for one in sort_rivals(report.comparisons) if one.of == "fitness" and (its := one.difference)
+    ]
+    if not changes or not known:
+        return ""
+    deviation = math.sqrt(math.fsum(change**2 for change in changes) / len(changes) / known[0][1].n)
+    within = [name for name, its in known if its.nonzero and abs(its.mean_difference) <= 2 * deviation]
+    return (
+        f"Answering again changed F on {sum(change != 0 for change in changes)} of {len(changes)} test questions, and "
+        f"so changes a difference by about {numbers.plain(deviation)} (standard deviation, part of the intervals)."
+        + (f" The difference from {join_names(within, 'and')} may be that alone." if within else "")
+    )
 
 
 def count_groups(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from ragsmith.diagnosis.diagnosed import (
     make_diagnosis,
     select_shown_questions,
 )
+from ragsmith.diagnosis.interventions import Repetition
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation
@@ -25,6 +27,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.evaluation.ranking import best_evaluation
+from ragsmith.models.calls import may_vary
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
 from ragsmith.records.record import WINNER_SOURCES
@@ -64,6 +67,7 @@ def run_final_comparison(
             _ablate(context, winner)
     except BudgetExhausted as stop:
         context.stopped = str(stop)
+    _measure_noise(context, winner)
     return winner
 
 
@@ -140,6 +144,25 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
     if not context.within:
         context.update(look=count_test_use(*used, timestamp(context.now())[:10]))
     context.report(Step("test questions", 0, len(candidates)))
+
+
+def _measure_noise(context: RunContext, winner: Evaluation) -> None:
+    """Have the tested winner answer a sample of the test questions with gold again, and record how F changes.
+
+    The sample is a prefix of the stratified order, of at most 3 % of the answers of the search. Nothing is recorded
+    for the folds of a crossfit, for rankings, without a chat model in the pipeline, or if the budget ends.
+    """
+    setup, fitness, evaluator = context.setup, context.settings.fitness, context.evaluator
+    models = setup.for_candidate(winner.candidate).loaded_models
+    varies = not fitness.ranking_only and any(map(may_vary, (models.language_model, models.technique_model)))
+    tested = [one for one in context.tested if one.key == winner.key and varies and not context.within]
+    scores = {question: score for one in tested for question, score in one.by_question(fitness).items()}
+    known = [question for question in setup.order if question in scores and setup.examples[question].evidence]
+    most = MAX_NOISE_SHARE * sum(len(one.questions) for one in evaluator.evaluations.values())
+    wanted = [(winner.candidate, known[: int(min(context.settings.noise, most))])]
+    with suppress(BudgetExhausted, ModelUnavailable):
+        again = sorted((asked, fitness(measures)) for _, asked, measures in evaluator.observe(wanted, Repetition()))
+        context.update(noise=tuple(score - scores[asked] for asked, score in again))
 
 
 def _ablate(context: RunContext, winner: Evaluation) -> None:
@@ -229,6 +252,9 @@ def _identify_look(
     return look, [contents[question] for question in tested]
 
 
+MAX_NOISE_SHARE = 0.03
+"""Maximum number of questions that are answered again, as a share of the answers of the search and its test."""
+
 ROLES_WITH_PASSAGES = ("winner", "naive")
 """The roles whose diagnoses include the passages in the prompt."""
 
@@ -304,6 +330,10 @@ def _new_diagnoses(
         for at, question, value in evaluator.observe(jobs, tracer):
             key = each[at]
             measures = part[key, question].records[question]["measures"]
-            least_good = good_score_threshold(setup, tested=question in setup.tested)
-            found = make_diagnosis(value, setup.examples[question], measures, least_good)
+            found = make_diagnosis(
+                value,
+                setup.examples[question],
+                measures,
+                good_score_threshold(setup, tested=question in setup.tested),
+            )
             yield DiagnosisRow(under(key, question), question, found.to_dict())

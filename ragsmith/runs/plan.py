@@ -434,7 +434,12 @@ class _Simulator:
             get_engine=self._engine,
         )
         latency_of = partial(self._latency_of, simulated.with_searched_settings(self._space.settings))
-        settings = replace(self._settings, control=control, time_limit=None)
+        settings = replace(
+            self._settings,
+            control=control,
+            time_limit=None,
+            noise=math.ceil(self._settings.noise * len(examples) / len(setup.dataset.examples)),
+        )
         execution = Execution(latency_of=latency_of)
         outcome = Run(simulated, self._space, self._scratch, settings, execution=execution).go()
         counts = dict(self._counts)

@@ -126,6 +126,8 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
     those of the embedded judge, as cached scores would favour or penalise the answers that have them.
     """
 
+    varies = True
+
     collection_tasks: frozenset[str]
     query_tasks: frozenset[str]
     cached_replies: Mapping[str, Sequence[Json]]
