@@ -82,6 +82,8 @@ class Experiment:
     fixed_split: Split | None = field(default=None, kw_only=True)
     weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
 
+    counts_looks = True  # a comparison on test questions is a use of them
+
     def for_fitness(self, fitness: Fitness) -> Experiment:
         """Return the experiment with the questions that have this fitness: for rankings, those with evidence."""
         if not fitness.needs_evidence or all(example.evidence for example in self.dataset.examples):

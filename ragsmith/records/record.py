@@ -390,7 +390,7 @@ class RunRecord:
     - ``remarks``: sentences about models that cannot do their tasks, and the options that are left out for it
     - ``declining``: the calibration of the winner to a stated risk
     - ``noise``: the changes of F on test questions that the winner answered again
-    - ``threshold``, ``test_threshold``: the least score of a good answer by the judge, and by that of test questions
+    - ``threshold``, ``test_threshold``: the least good score of the judge, and of that of test questions; 0: the same
     - ``test_keys``: with a test judge, the keys of the results on test questions by those of tested evaluations
     """
 
@@ -429,7 +429,7 @@ class RunRecord:
     declining: RiskCalibration | None = None
     threshold: float = MIN_GOOD_JUDGE_SCORE
     rankings: int = 0
-    test_threshold: float = MIN_GOOD_JUDGE_SCORE
+    test_threshold: float = 0.0
     test_keys: Mapping[str, str] = field(default_factory=dict)
     expected: Spent = NOTHING_SPENT
     remarks: tuple[str, ...] = ()

@@ -255,7 +255,7 @@ def _answer_counts(
     able = {name: one for name, one in tested.items() if run.terms_of_test.admits(one)}
     parts = {
         "search": (found, record.threshold, record.split.search_groups or Clusters()),
-        "test": (able, record.test_threshold, record.tested_groups or Clusters()),
+        "test": (able, record.test_threshold or record.threshold, record.tested_groups or Clusters()),
     }
     return {
         part: count_good_answers(each, least if judged else None, run.fitness, clusters)

@@ -80,7 +80,11 @@ def count_tested_answers(context: RunContext) -> None:
     """Record the answers to the test questions of the calibrated pipeline."""
     found = context.record.declining
     if found is not None and (tested := [one for one in context.tested if one.key == found.key]):
-        context.update(declining=replace(found, tested=count_answers(tested[0], context.record.test_threshold)))
+        context.update(
+            declining=replace(
+                found, tested=count_answers(tested[0], context.record.test_threshold or context.record.threshold)
+            )
+        )
 
 
 def _with_gene(candidate: Candidate, name: str, **parameters: float | str) -> Candidate:

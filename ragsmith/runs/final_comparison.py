@@ -141,7 +141,7 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
         if "test_judge" in context.record.models
         else {},
     )
-    if not context.within:
+    if not context.within and context.setup.counts_looks:
         context.update(look=count_test_use(*used, timestamp(context.now())[:10]))
     context.report(Step("test questions", 0, len(candidates)))
 
@@ -154,12 +154,16 @@ def _measure_noise(context: RunContext, winner: Evaluation) -> None:
     """
     setup, fitness, evaluator = context.setup, context.settings.fitness, context.evaluator
     models = setup.for_candidate(winner.candidate).loaded_models
-    varies = not fitness.ranking_only and any(map(may_vary, (models.language_model, models.technique_model)))
-    tested = [one for one in context.tested if one.key == winner.key and varies and not context.within]
-    scores = {question: score for one in tested for question, score in one.by_question(fitness).items()}
+    scores = {
+        question: score
+        for one in context.tested
+        if one.key == winner.key and not context.within and not fitness.ranking_only
+        if any(map(may_vary, (models.language_model, models.technique_model)))
+        for question, score in one.by_question(fitness).items()
+    }
+    answered = sum(len(one.questions) for one in evaluator.evaluations.values())
     known = [question for question in setup.order if question in scores and setup.examples[question].evidence]
-    most = MAX_NOISE_SHARE * sum(len(one.questions) for one in evaluator.evaluations.values())
-    wanted = [(winner.candidate, known[: int(min(context.settings.noise, most))])]
+    wanted = [(winner.candidate, known[: int(min(context.settings.noise, MAX_NOISE_SHARE * answered))])]
     with suppress(BudgetExhausted, ModelUnavailable):
         again = sorted((asked, fitness(measures)) for _, asked, measures in evaluator.observe(wanted, Repetition()))
         context.update(noise=tuple(score - scores[asked] for asked, score in again))

@@ -184,6 +184,8 @@ class _SimulatedExperiment(Experiment):
 
     get_engine: Callable[[Experiment], Engine] = field(kw_only=True)
 
+    counts_looks = False
+
     @property
     def loaded_models(self) -> Models:
         """The models of the engine."""

@@ -13,8 +13,10 @@ import pytest
 from fault_server import FaultServer
 from never_repeating import answer
 from served import is_judging
+from stored import recorded
 
 import ragsmith
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
@@ -86,6 +88,15 @@ def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat
     planned = {line.request: line.calls for line in found.lines}
     assert found.totals["calls"] == pytest.approx(sent.total(), rel=0.25), "replies decide who leaves the race"
     assert planned["judge"] == pytest.approx(sent["judge"], rel=0.25), "different prompts are answered differently"
+
+
+def test_a_plan_is_no_look_at_the_test_questions(
+    setup: Experiment, dear: Space, ledger: Path, tmp_path: Path, store: Store
+) -> None:
+    plan(setup, dear, store, SETTINGS, sample=1000)
+    assert not ledger.exists()
+    outcome = Run(setup, dear, store, SETTINGS, execution=Execution(workers=8)).go()
+    assert recorded(store, outcome).look == HoldoutUse(1, len(setup.split.test), len(setup.split.test))
 
 
 def test_the_rehearsals_say_how_far_searches_differ(setup: Experiment, space: Space, store: Store) -> None:
