@@ -45,7 +45,8 @@ class PricedSearch(SteppedSearch):
     ) -> None:
         super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._starts = tuple(starts)
-        self._cost_of = lambda genome: MIN_IMPROVEMENT * price_of(genome)  # the improvement that is worth its price
+        # the improvement that is worth the price
+        self._cost_of: Callable[[Genome], float] = lambda genome: MIN_IMPROVEMENT * price_of(genome)
         self._prior = prior
 
     @property
