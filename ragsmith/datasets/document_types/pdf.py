@@ -163,16 +163,14 @@ def _reflow_pages(pages: Iterator[str]) -> list[str]:
 def _silence_pypdf() -> Iterator[None]:
     """Suppress the log messages and warnings of pypdf."""
     logger = logging.getLogger("pypdf")
-    silence, propagate = logging.NullHandler(), logger.propagate
-    logger.addHandler(silence)
-    logger.propagate = False
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.propagate = propagate
-        logger.removeHandler(silence)
+        logger.setLevel(level)
 
 
 def _format_error(error: BaseException) -> str:
