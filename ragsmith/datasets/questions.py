@@ -66,9 +66,8 @@ def _read_passage(value: object) -> tuple[Span | None, list[str]]:
     """Read the passage that a question was drafted from; the document may have changed, so the span is not checked."""
     if not isinstance(value, dict):
         return None, [f"'passage' must be an object with the keys {', '.join(_PASSAGE_KEYS)}, not {name_type(value)}"]
-    record: Record = value
-    doc, start, end = (record.get(key) for key in _PASSAGE_KEYS)
-    problems = [*key_problems(record, required=_PASSAGE_KEYS), *text_problems(record, ("doc",))]
+    doc, start, end = (value.get(key) for key in _PASSAGE_KEYS)
+    problems = [*key_problems(value, required=_PASSAGE_KEYS), *text_problems(value, ("doc",))]
     if problems:
         return None, [f"passage: {problem}" for problem in problems]
     if type(start) is not int or type(end) is not int or not 0 <= start < end:
@@ -232,6 +231,7 @@ def write_offsets(folder: Path) -> int:
         _, wrong_questions = read_questions(folder, documents)
         if mistakes := (*wrong_documents, *wrong_questions):
             raise DatasetError(mistakes)
+        texts = {document.id: document.text for document in documents.values() if document}
         lines, written = [], 0
         checker = EvidenceChecker(documents)
         for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
@@ -239,7 +239,7 @@ def write_offsets(folder: Path) -> int:
             if count := sum(map(_is_quotation, evidence_entries(record))):
                 written += count
                 ending = "\r" if line.endswith("\r") else ""
-                lines.append(json.dumps(_add_offsets(record, checker, documents), ensure_ascii=False) + ending)
+                lines.append(json.dumps(_add_offsets(record, checker, texts), ensure_ascii=False) + ending)
             else:
                 lines.append(line)
         if written:
@@ -247,15 +247,12 @@ def write_offsets(folder: Path) -> int:
     return written
 
 
-def _add_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
-    evidence: list[object] = []
-    for entry in evidence_entries(record):
-        span = checker.span(entry)[0] if _is_quotation(entry) else None
-        document = documents[span.doc] if span else None
-        if span is None or document is None:
-            evidence.append(entry)
-        else:
-            evidence.append(evidence_record(span, document.text))
+def _add_offsets(record: Record, checker: EvidenceChecker, texts: Mapping[str, str]) -> Record:
+    entries = evidence_entries(record)
+    spans = [checker.span(entry)[0] if _is_quotation(entry) else None for entry in entries]
+    evidence = [
+        evidence_record(span, texts[span.doc]) if span else entry for entry, span in zip(entries, spans, strict=True)
+    ]
     return {**record, "evidence": evidence}
 
 

@@ -282,10 +282,6 @@ def _rows_by_column(rows: Iterable[tuple[int, Sequence[object]]]) -> Iterator[Ro
         yield number, {name: cell for name, cell in zip(names, filled, strict=False) if name}
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
-    return iter_records(_read_text(path))
-
-
 def _read_json(path: Path) -> Iterator[Row]:
     content = parse_json(_read_text(path))
     lists = [value for value in content.values() if isinstance(value, list)] if isinstance(content, dict) else [content]
@@ -326,5 +322,11 @@ def _format_cell(cell: object) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = MappingProxyType(
-    {".csv": _read_csv, ".tsv": _read_csv, ".jsonl": _read_jsonl, ".json": _read_json, ".xlsx": _read_xlsx}
+    {
+        ".csv": _read_csv,
+        ".tsv": _read_csv,
+        ".jsonl": lambda path: iter_records(_read_text(path)),
+        ".json": _read_json,
+        ".xlsx": _read_xlsx,
+    }
 )
