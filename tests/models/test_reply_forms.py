@@ -13,6 +13,7 @@ from schema_replies import json_reply
 from ragsmith.index.relations import EXTRACT_RELATIONS
 from ragsmith.labelling.drafting.checks import CLOSED_BOOK, MAX_PASSAGES, ROUND_TRIP
 from ragsmith.labelling.drafting.registry import METHODS
+from ragsmith.labelling.drafting.replies import questions_in
 from ragsmith.measures.faithfulness import CLAIMS, support_task
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import completion_key, form_argument
@@ -169,6 +170,12 @@ def test_cut_json_is_not_read(task: Task[Any]) -> None:
 def test_other_json_is_not_read(task: Task[Any], found: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         task.read(json.dumps(found))
+
+
+def test_a_bare_line_break_in_a_string_is_read_as_the_grammar_of_llama_cpp_python_lets_it_be_written() -> None:
+    assert DECOMPOSE.read('{ "questions": [ "What\nis due?", "Who pays?"]\n}') == ("What is due?", "Who pays?")
+    quote = '{"questions": [{"question": "What\nis due?", "answer": "Rent.", "quotes": ["Rent\nis due"]}]}'
+    assert questions_in(quote)[0].question == "What is due?"
 
 
 def test_a_list_that_must_not_be_empty_says_so() -> None:

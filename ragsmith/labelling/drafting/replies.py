@@ -86,7 +86,7 @@ def object_in(reply: str, keys: Sequence[str]) -> Mapping[str, Any]:
         ValueError: the reply has another form.
     """
     try:
-        found = json.loads(clean_reply(reply), object_pairs_hook=_refuse_duplicate_keys)
+        found = json.loads(clean_reply(reply), object_pairs_hook=_refuse_duplicate_keys, strict=False)
     except RecursionError:
         raise ValueError("the reply is nested too deeply; expected a JSON object") from None
     except json.JSONDecodeError as error:
