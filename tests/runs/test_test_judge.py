@@ -74,7 +74,7 @@ def test_what_pleases_the_judge_of_the_search_alone_is_not_called_better(result:
 def test_the_report_names_both_judges_and_compares_no_levels(result: Result, folder: Path) -> None:
     said = " ".join(summary_lines(result.run_report, columns=10_000))
     assert "vain judged answers to search questions, and honest those to test questions" in said
-    assert "other ones and have another judge" in said
+    assert "other ones with another judge" in said
     assert "price of choosing" not in said
     result.report(folder / "reports")
     page = (folder / "reports" / "law" / "index.html").read_text()
