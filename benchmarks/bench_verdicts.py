@@ -32,6 +32,10 @@ pleasing  100 worlds, each searched over two prompts of a simulated model that m
         than naive RAG, if another judge scores the test, and if the same does
 wordings  20 searches on law over two prompts of a simulated model: how often the better one wins and is called better
         than the same pipeline with the built-in prompt, and how often either is where both are equally good
+marks   worlds of people's marks and a judge's scores of the answers of two pipelines, where the judge is too kind by
+        0.1 to 0.3, and to the first by up to 0.2 more: how often the intervals of the mean and of the
+        difference by `estimate_powered_mean` hold the true values, and their mean width beside that of marks alone, by
+        number of marked questions and sizes of groups
 
 The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
 test, ledger and verdict are those of `ragsmith search`.
@@ -63,6 +67,8 @@ from published import CRANFIELD, read
 import ragsmith
 from ragsmith.api.result import Result
 from ragsmith.comparison.difference import POWER, RESAMPLES, Power, cluster_interval, compute_difference
+from ragsmith.comparison.marked_answers import MarkableAnswer, draw_answers
+from ragsmith.comparison.prediction_powered import estimate_powered_mean
 from ragsmith.comparison.questions import ALPHA, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.datasets.bundled import bundled_domains
@@ -984,6 +990,96 @@ def pleasing(worlds: int = 100, share: float = 0.6) -> None:
         )
 
 
+MARKED_OF = ((30, 100), (50, 100), (100, 200))
+"""Marked questions, and test questions in all."""
+
+MARKED_GROUPS: Mapping[str, Sequence[int]] = {"1": (1,), "1 to 6": (1, 1, 2, 2, 3, 6)}
+"""Sizes of groups, in turn."""
+
+MARKED_CELLS = (((0.6, 0.5), (0.1, 0.1)), ((0.6, 0.5), (0.3, 0.1)), ((0.85, 0.8), (0.1, 0.05)))
+"""Mean marks of both pipelines, and by how much the judge's mean score of each is too high."""
+
+DRAWS = 100
+"""Different samples of questions to mark."""
+
+
+@cache
+def _quantile_shift(mean: float, steps: tuple[float, ...]) -> float:
+    """The shift of a normal score whose mean share of exceeded ``steps`` is ``mean``."""
+    low, high = -6.0, 6.0
+    for _ in range(60):
+        shift = (low + high) / 2
+        exceeded = fmean(NormalDist().cdf(shift - step) for step in steps)
+        low, high = (low, shift) if exceeded > mean else (shift, high)
+    return shift
+
+
+def marked_world(
+    rng: np.random.Generator, groups: NDArray[np.int64], means: Sequence[float], biases: Sequence[float]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Marks (0, 0.5, 1) and scores (0, 0.25 to 1) of two pipelines.
+
+    Of the variance of the quality of an answer 0.15 is common to its group, and 0.3 more to both answers to a question.
+    The judge sees the quality with a correlation of 0.75, and errs alike on both answers by 0.3 of its variance.
+    """
+    mark_steps, score_steps = (-0.25, 0.25), (-0.75, -0.25, 0.25, 0.75)
+    count = len(groups)
+    shared = math.sqrt(0.15) * rng.standard_normal(groups.max() + 1)[groups] + math.sqrt(0.3) * rng.standard_normal(
+        count
+    )
+    alike = math.sqrt(0.3) * rng.standard_normal(count)
+    marks, scores = [], []
+    for mean, bias in zip(means, biases, strict=True):
+        quality = shared + math.sqrt(0.55) * rng.standard_normal(count)
+        seen = 0.75 * quality + math.sqrt(1 - 0.75**2) * (alike + math.sqrt(0.7) * rng.standard_normal(count))
+        at, judged_at = _quantile_shift(mean, mark_steps), _quantile_shift(mean + bias, score_steps)
+        marks.append(np.mean([quality + at > step for step in mark_steps], axis=0))
+        scores.append(np.mean([seen + judged_at > step for step in score_steps], axis=0))
+    return marks, scores
+
+
+def marks(worlds: int = 1_000) -> None:
+    """Coverage and width of prediction-powered intervals of a mean and of a difference, and width by marks alone."""
+    print("| means | judge too high by | groups of | marked | mean: holds, width, alone | difference: the same |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    every: dict[int, list[tuple[float, float]]] = {}
+    for (means, biases), (title, sizes), (count, of) in itertools.product(
+        MARKED_CELLS, MARKED_GROUPS.items(), MARKED_OF
+    ):
+        groups = np.repeat(np.arange(of), np.resize(sizes, of))[:of]
+        clusters = Clusters(tuple(tuple(f"{at:03}" for at in np.flatnonzero(groups == one)) for one in set(groups)))
+        judged = {"winner": {f"{at:03}": (MarkableAnswer(str(at), "", ""), 0.0) for at in range(of)}}
+        samples = [
+            [int(q) for q, _ in draw_answers(judged, clusters, count, seed)] for seed in range(min(DRAWS, worlds))
+        ]
+        found: list[list[tuple[bool, float, float]]] = [[], []]
+        for world in range(worlds):
+            rng = np.random.default_rng((world, count, len(title), int(100 * means[0]), int(100 * sum(biases))))
+            values, scores = marked_world(rng, groups, means, biases)
+            known = np.isin(np.arange(of), samples[world % DRAWS])
+            pairs = (
+                (values[0], scores[0], means[0]),
+                (values[0] - values[1], scores[0] - scores[1], means[0] - means[1]),
+            )
+            for place, (value, score, true) in enumerate(pairs):
+                marked = np.where(known, value, np.nan)
+                both, alone = (
+                    estimate_powered_mean(marked, each, groups.tolist(), lowest=float(-place))
+                    for each in (score, 0 * score)
+                )
+                found[place].append((both.low <= true <= both.high, both.high - both.low, alone.high - alone.low))
+        cells = [tuple(fmean(column) for column in zip(*each, strict=True)) for each in found]
+        every.setdefault(count, []).extend((held, width / alone) for held, width, alone in cells)
+        shown = " | ".join(f"{100 * held:.1f} %, {width:.3f}, {alone:.3f}" for held, width, alone in cells)
+        print(f"| {means} | {biases} | {title} | {count} of {of} | {shown} |", flush=True)
+    for count, each in every.items():
+        held, ratios = zip(*each, strict=True)
+        print(
+            f"{count} marked: {100 * min(held):.1f} to {100 * max(held):.1f} % hold, {100 * fmean(held):.1f} % of all; "
+            f"width {fmean(ratios):.2f} of that of marks alone"
+        )
+
+
 def main() -> None:
     """Run the parts that are named."""
     known: dict[str, Callable[[], None]] = {
@@ -995,13 +1091,20 @@ def main() -> None:
         "declining": declining,
         "pleasing": pleasing,
         "wordings": wordings,
+        "marks": marks,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))
-    parser.add_argument("--worlds", type=int, default=300, help="simulated worlds of each cell of level and power")
+    parser.add_argument(
+        "--worlds", type=int, default=300, help="simulated worlds of each cell of level, power and marks"
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     given = parser.parse_args()
-    known |= {"level": partial(level, given.worlds), "power": partial(power, given.worlds)}
+    known |= {
+        "level": partial(level, given.worlds),
+        "power": partial(power, given.worlds),
+        "marks": partial(marks, given.worlds),
+    }
     known["declining"] = partial(declining, data=given.data)
     if unknown := [name for name in given.parts if name not in known]:
         parser.error(f"{', '.join(unknown)}: give {', '.join(known)}")

@@ -24,7 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
-from ragsmith.datasets.annotations import TRAITS, Annotation, read_annotations
+from annotations import TRAITS, Annotation, read_annotations
+
 from ragsmith.datasets.bundled import bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError

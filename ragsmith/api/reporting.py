@@ -189,16 +189,26 @@ def _compare_datasets(
     return (() if reports is None else write_combined_report(Path(reports), run_reports, combined)), combined
 
 
-def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> WrittenReports:
+def report(
+    cache: Store | str | Path,
+    folder: str | Path,
+    dataset: str | Path | None = None,
+    marks: str | Path | None = None,
+) -> WrittenReports:
     """Write the report of the searches in ``cache``, of one data set or of all with a comparison.
 
+    ``marks`` is a file with people's marks of answers (`ragsmith mark`), by default ``marks.jsonl`` in the folder of
+    the report.
+
     Raises:
-        UsageError: there is no such cache or search.
+        UsageError: there is no such cache or search, or the file ``marks`` has no marks of its answers.
     """
     if dataset is not None and Path(dataset).is_dir():  # as given to the search
         dataset = load_dataset(dataset).name
     with open_store(cache, read_only=True) as store:
-        return write_report(store, Path(folder), None if dataset is None else str(dataset))
+        return write_report(
+            store, Path(folder), None if dataset is None else str(dataset), None if marks is None else Path(marks)
+        )
 
 
 def export(

@@ -34,6 +34,7 @@ COMMANDS = {
         "Estimate the requests, tokens, money and time of a search, and the cost of each of its options.",
     ),
     "report": ("results", "Write the report of each data set in the cache, and a comparison of all."),
+    "mark": ("results", "Mark answers of a search in the browser: right, partly, wrong or cannot tell."),
     "export": ("results", "Write the winner of a search as YAML, or another of its pipelines."),
     "runs": ("results", "List the searches in the cache."),
     "cache": ("results", "Show the content of the cache; with --verify, exit code 1 if a row is damaged."),

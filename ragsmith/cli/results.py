@@ -13,7 +13,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
+from ragsmith.cli.options import CACHE, REPORTS, CacheOption, DatasetOption, ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, show_result
 from ragsmith.errors import DamagedRows
 from ragsmith.text.terminal import terminal_columns
@@ -32,13 +32,17 @@ def report(
     dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", "--reports", help="Folder to write to.")] = REPORTS,
+    marks: Annotated[
+        Path | None,
+        typer.Option("--marks", help="File with people's marks of answers. [default: REPORTS/NAME/marks.jsonl]"),
+    ] = None,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and a comparison of all."""
     from ragsmith.reporting import report_json, summary_lines
 
-    written = ragsmith.report(cache, output, dataset)
+    written = ragsmith.report(cache, output, dataset, marks)
     paths = [str(path) for path in written.paths]
     if as_json:
         domains = [report_json(run_report) for run_report in written.reports]
@@ -49,6 +53,47 @@ def report(
             *(line for run_report in written.reports for line in (*summary_lines(run_report, terminal_columns()), "")),
             *paths,
         )
+
+
+@app.command()
+def mark(
+    dataset: DatasetOption,
+    cache: CacheOption = str(CACHE),
+    run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
+    answers: Annotated[int, typer.Option("--answers", min=1, help="Number of answers to mark; 30 to 100.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the questions and of the order of answers.")] = 0,
+    marks: Annotated[
+        Path | None, typer.Option("--marks", help="File for the marks. [default: REPORTS/NAME/marks.jsonl]")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", "--reports", help="Folder of the reports.")] = REPORTS,
+    reviewer: Annotated[
+        str | None, typer.Option("--reviewer", help="Name of the person who marks. [default: your login name]")
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the page, on this machine only; 0 for a free one.")
+    ] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    imports: ImportsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Mark answers of a search in the browser: right, partly, wrong or cannot tell.
+
+    The answers are those of the winner and of naive RAG to test questions, in random order and without names. The
+    report then compares the judge with people, and estimates scores and their difference by both. No model is called.
+    """
+    from ragsmith.cli.pages import serve_page
+    from ragsmith.labelling.marking.marking import Marking
+    from ragsmith.store.store import open_store
+
+    data = ragsmith.load_dataset(dataset)
+    with open_store(cache, read_only=True) as store:
+        marking = Marking(store, data, marks, reviewer, reports=output, run=run, count=answers, seed=seed)
+    try:
+        serve_page(marking.server(port), browser=browser)
+    finally:
+        counts = {"file": str(marking.file), **marking.counts()}
+        said = (f"{name}: {count}" for name, count in counts.items())
+        show_result(as_json, counts, lambda: print_lines(*said, "report them  ragsmith report"))
 
 
 @app.command()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.annotations import FILE, WRONG_KINDS, read_annotations
+from ragsmith.datasets.annotations import FILE, WRONG_KINDS, read_answers
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import WrongOption
@@ -34,6 +34,14 @@ class CalibrationCase:
     answer: str
 
 
+def wilson_interval(share: float, n: float, quantile: float = Z_95) -> tuple[float, float]:
+    """Return the score interval of a ``share`` of ``n`` (Wilson 1927), by default of 95 %; ``n`` may be a fraction."""
+    spread = quantile**2 / n
+    reach = quantile * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    low, high = ((share + spread / 2 + side) / (1 + spread) for side in (-reach, reach))
+    return max(0.0, low), min(1.0, high)
+
+
 @dataclass(frozen=True, slots=True)
 class Proportion:
     """A proportion ``hits / n`` with its 95 % Wilson interval (Wilson 1927); both are None if ``n`` is 0."""
@@ -49,12 +57,7 @@ class Proportion:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the interval, or None."""
-        if not self.n:
-            return None
-        z2 = Z_95**2
-        middle = (self.hits + z2 / 2) / (self.n + z2)
-        half = Z_95 / (self.n + z2) * math.sqrt(self.hits * (self.n - self.hits) / self.n + z2 / 4)
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return wilson_interval(self.hits / self.n, self.n) if self.n else None
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as JSON types."""
@@ -100,12 +103,12 @@ class Calibration:
             UsageError: the data set or its annotations cannot be read or are missing.
         """
         data = load_dataset(name_or_path)
-        notes = read_annotations(folder := bundled_path("datasets", name_or_path))
+        notes = read_answers(folder := bundled_path("datasets", name_or_path))
         cases = tuple(
             CalibrationCase(example.id, kind, example.question, example.answer, answer)
             for example in data.examples
             if example.answerable and example.answer and (note := notes.get(example.id))
-            for kind, answer in ((RIGHT, note.paraphrase), (note.wrong_kind, note.wrong))
+            for kind, answer in ((RIGHT, note["paraphrase"]), (note["wrong_kind"], note["wrong"]))
         )
         if not cases:
             raise WrongOption(

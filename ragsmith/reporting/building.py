@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
+from ragsmith.comparison.marked_answers import JudgedAnswers, MarkableAnswer, evaluate_marks, judged_answers, read_marks
 from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.estimates import OptionEffect, estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
@@ -60,13 +62,19 @@ def load_report(store: Store, dataset: str) -> RunReport:
     return read_report(store, choose_run(store, dataset))
 
 
-def read_report(store: Store, about: RunHeader) -> RunReport:
-    """Read a run from the store and build its report."""
-    return build_report(RunData(store, about, {}))
+def read_report(store: Store, about: RunHeader, marks: Path | None = None) -> RunReport:
+    """Read a run from the store and build its report, with people's marks of its answers in a file."""
+    return build_report(RunData(store, about, {}), read_marks(marks) if marks else {})
 
 
-def build_report(run: RunData) -> RunReport:
-    """Build the report of a run."""
+def answers_to_mark(run: RunData) -> tuple[JudgedAnswers, Clusters]:
+    """Return the judged answers of a run to its test questions, and the groups of these."""
+    tested, clusters, data = drop_duplicates(_tested_evaluations(run)), run.record.tested_groups, run.about.data
+    return judged_answers(tested, clusters or Clusters(), data.asked, data.references), clusters or Clusters()
+
+
+def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None) -> RunReport:
+    """Build the report of a run, with people's ``marks`` of answers."""
     about, record, terms, proposals = run.about, run.record, run.terms, run.proposals
     searched = list(dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told]))
     proposed = dict.fromkeys([*searched, *(removal.key for removal in record.removals)])
@@ -125,6 +133,7 @@ def build_report(run: RunData) -> RunReport:
         effects=_option_effects(run),
         simplified=facts.compare_simplified(record, tested, run.terms_of_test),
         counted=_answer_counts(run, tested, roles),
+        marked=evaluate_marks(*answers_to_mark(run), marks) if marks else None,
     )
 
 

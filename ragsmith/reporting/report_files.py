@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ragsmith.comparison.marked_answers import MARKS_FILE
 from ragsmith.diagnosis.estimates import Estimate, load_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
@@ -21,7 +22,7 @@ from ragsmith.reporting.facts import describe_rival
 from ragsmith.reporting.overview import CombinedReport, PooledEffect, PooledTest, combine_reports
 from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
 from ragsmith.reporting.run_data import choose_run, reported_datasets
-from ragsmith.reporting.values import PipelineRow, RunReport
+from ragsmith.reporting.values import PipelineRow, RunReport, folder_of
 from ragsmith.reporting.wording import NAIVE
 from ragsmith.store.store import Store
 from ragsmith.text.table import ColumnPath, round_values, to_csv
@@ -221,6 +222,7 @@ def write_report(
     store: Store,
     folder: Path,
     dataset: str | None = None,
+    marks: Path | None = None,
 ) -> WrittenReports:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
@@ -230,6 +232,8 @@ def write_report(
     ``transfer.csv`` into ``folder``. Equal runs give equal files. With several data sets, one whose search used a
     user module that is missing or has changed is left out, with a `LeftOut` warning.
 
+    People's marks of answers are read from ``marks.jsonl`` in the folder of the data set, or from the file ``marks``.
+
     Raises:
         UsageError: no run can be reported; the message lists the data sets with a run, or the reason.
     """
@@ -237,13 +241,17 @@ def write_report(
     names = reported_datasets(store) if dataset is None else [dataset]
     for name in names:
         try:
-            reports += (read_report(store, choose_run(store, name)),)
+            reports += (read_report(store, choose_run(store, name), marks or folder / folder_of(name) / MARKS_FILE),)
         except UsageError as problem:
             if len(names) == 1:
                 raise
             warnings.warn(f"{name} is left out of the report: {problem}", LeftOut, stacklevel=2)
     if not reports:
         raise UsageError("no search in this cache can be reported: see the warnings")
+    if marks and not any(report.marked for report in reports):
+        raise UsageError(
+            f"{marks} has no marks of answers of this search: make some with  ragsmith mark --dataset {names[0]}"
+        )
     found = (
         combine_reports(reports, load_transfers(store, [report.about.run for report in reports]))
         if len(reports) > 1
@@ -255,7 +263,9 @@ def write_report(
 
 def write_run(store: Store, folder: Path, dataset: str, key: str) -> tuple[Path, ...]:
     """Write the report of the run ``key`` on ``dataset``, even if it is unfinished."""
-    return write_reports(folder, [read_report(store, choose_run(store, dataset, key))])
+    return write_reports(
+        folder, [read_report(store, choose_run(store, dataset, key), folder / folder_of(dataset) / MARKS_FILE)]
+    )
 
 
 def write_reports(folder: Path, reports: Sequence[RunReport], found: CombinedReport | None = None) -> tuple[Path, ...]:

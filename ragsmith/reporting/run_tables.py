@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
@@ -330,6 +331,22 @@ def _parts_table(caption: str, instead: str, found: Ablation, listed: Sequence[A
         rows.append((one.family, one.option, left, *([None] * len(figured) if one.why_not else figured)))
     marks = ["" if "fitness" in one.worth and one.worth["fitness"].excludes_zero else "inert" for one in listed]
     return Table(caption, columns, rows, marks)
+
+
+def marks_table(found: MarkedAnswers) -> Table:
+    """Return the mean score of each pipeline, and the difference, by the judge, by people, and by both."""
+    rows = [
+        (
+            TITLES.get(role, "difference"),
+            each["marks"].n,
+            *(f"{numbers.plain(one.mean)} {numbers.interval(one.low, one.high)}" for one in each.values()),
+        )
+        for role, each in found.means.items()
+    ]
+    columns = (*texts("Answers of"), *counts("Marked"), *texts("Judge", "Marks", "Both"))
+    return Table(
+        "Mean score of answers with 95 % interval, from 0 to 1: by the judge, by marks, by both", columns, rows
+    )
 
 
 # --- questions -------------------------------------------------------------------------------------------------------

@@ -99,6 +99,14 @@ def test(report: RunReport) -> Iterator[Block]:
     )
 
 
+@section("What people say of the answers", "People")
+def people(report: RunReport) -> Iterator[Block]:
+    """Yield the agreement of the judge with people's marks of answers, and means by both."""
+    if report.marked:
+        yield wording.describe_marks(report.marked)
+        yield from (run_tables.marks_table(report.marked), wording.MARKS_EXPLAINED) if report.marked.means else ()
+
+
 @section("The winner", "Winner")
 def winner(report: RunReport) -> Iterator[Block]:
     """Yield the diagram of the winner and its fitted numbers."""

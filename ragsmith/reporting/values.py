@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
@@ -487,7 +488,8 @@ class RunReport:
     ``proposed`` ones. ``estimates`` are differences without a test, if the test questions were looked at before.
     ``simplified`` is the winner minus the pipeline that it was simplified from, on the test questions, if it was.
     ``taken_leads`` are estimates on the test questions of the leads over the baselines of the pipeline to take, if it
-    is not the winner. ``counted`` has the counts of answers by split and role.
+    is not the winner. ``counted`` has the counts of answers by split and role. ``marked`` is what people's marks of
+    answers say, if there are any.
     """
 
     about: RunHeader
@@ -526,6 +528,7 @@ class RunReport:
     taken_leads: tuple[Comparison, ...] = ()
     simplified: Difference | None = None
     counted: Mapping[str, Mapping[str, GoodAnswerCounts]] = field(default_factory=dict)
+    marked: MarkedAnswers | None = None
 
     @property
     def winner(self) -> PipelineRow | None:

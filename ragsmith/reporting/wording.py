@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
+from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
@@ -59,6 +60,13 @@ LATENCY_EXPLAINED = (
     "Measured by ragsmith evaluate --latency, one question at a time: warm with models loaded and the index built, "
     "cold without, so that the first question includes both (the program itself was running, and its files had been "
     "read before). Retrieval results, answers and replies of models were not cached."
+)
+
+MARKS_EXPLAINED = (
+    "By the judge: the mean of its scores of all test questions with gold. By marks: the mean of people's marks alone, "
+    "right 1, partly 0.5, wrong 0. By both: the marks, corrected by the judge's scores of the questions that nobody "
+    "marked, as far as the judge follows people (PPI++). If the judge is too kind, or kinder to one pipeline, the "
+    "first is wrong, and the others are not."
 )
 
 EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` follows one question through the pipeline; the ids are listed here."
@@ -608,6 +616,20 @@ def title_of_random(report: RunReport) -> str:
 def join_names(names: Sequence[str], last: str) -> str:
     """Join names, such as ``a, b and c``, where ``last`` is the conjunction."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def describe_marks(found: MarkedAnswers) -> str:
+    """Return how far the judge agrees with people on the answers that they marked."""
+    marked, untold = sum(map(sum, found.table)), f", and could not tell of {found.untold:,}" if found.untold else ""
+    kappa = "" if found.kappa is None else f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)}."
+    wrong, right = (
+        f"{rate.hits:,} of the {rate.n:,}" + (f" ({' to '.join(map(numbers.share, rate.interval))})" if rate.n else "")
+        for rate in (found.overrated, found.underrated)
+    )
+    return (
+        f"People marked {marked:,} answers{untold}, without knowing which pipeline wrote them.{kappa} The judge calls "
+        f"right {wrong} that people call wrong, and wrong {right} that people call right (95 % intervals)."
+    )
 
 
 def explain_measures(report: RunReport) -> str:

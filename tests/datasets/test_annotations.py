@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from annotations import Annotation, ReaderJudgement, read_annotations
 
-from ragsmith.datasets.annotations import FILE, Annotation, ReaderJudgement, read_annotations
+from ragsmith.datasets.annotations import FILE, read_answers
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
 from ragsmith.errors import DatasetError
 
@@ -89,3 +90,16 @@ def test_all_mistakes_are_listed_at_once(folder: Path) -> None:
     assert [mistake.split(" ")[0].rstrip(":") for mistake in refusal.value.mistakes] == [
         f"{FILE}:{n}" for n in (1, 3, 4)
     ]
+
+
+def test_a_judge_is_calibrated_on_the_answers_alone(folder: Path) -> None:
+    write(folder, ROW)
+    keys = ("id", "paraphrase", "wrong", "wrong_kind")
+    assert read_answers(folder) == {"ferry-1": {key: ROW[key] for key in keys}}
+    write(folder, ROW, {**ROW, "id": "ferry-2", "paraphrase": " "}, {"id": "ferry-3", **dict.fromkeys(("wrong",), "a")})
+    with pytest.raises(DatasetError) as refusal:
+        read_answers(folder)
+    assert [mistake.split(":")[1] for mistake in refusal.value.mistakes] == ["2", "3", "3"]
+    write(folder, {**ROW, "wrong_kind": "joke"})
+    with pytest.raises(DatasetError, match="there is no wrong_kind 'joke': the known ones are number, negation"):
+        read_answers(folder)

@@ -94,7 +94,7 @@ def put_toy(
         store.put_evaluations([EvaluationRow(key, digest, {"pipeline": configuration(candidate(**genes[label]))})])
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
-    record = replace(_described(test), settings=RunSettings(max_failure_rate=max_failure_rate))
+    record = replace(describe_run(test), settings=RunSettings(max_failure_rate=max_failure_rate))
     store.put_run(run, digest, record.to_dict(), started=started)
     store.put_proposals(
         run,
@@ -130,7 +130,7 @@ def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:
     return rows
 
 
-def _described(test: bool) -> RunRecord:
+def describe_run(test: bool) -> RunRecord:
     options = {family.name: (PLAIN.get(family.name, "none"),) for family in FAMILIES}
     options |= {"retrieval": tuple(RETRIEVALS), "reranking": tuple(RERANKINGS)}
     rule = "given" if test else "too small to split, nothing is claimed"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +28,7 @@ from ragsmith.cli.options import (
     expand_groups,
 )
 from ragsmith.cli.output import print_line, print_lines, print_stderr, show_result
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
@@ -178,39 +175,23 @@ def review(
     reviewer: Annotated[
         str | None, typer.Option("--reviewer", help="Name of the reviewer. [default: your login name]")
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port of the page, on this machine only; 0 for a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the page, on this machine only; 0 for a free one.")
+    ] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Review drafted questions, least certain first: accept, edit or reject each."""
     from ragsmith.api.datasets import review as opened
+    from ragsmith.cli.pages import serve_page
+    from ragsmith.labelling.reviewing.page.server import ReviewServer
     from ragsmith.labelling.reviewing.review import login_name
 
-    if not 0 <= port < 1 << 16:
-        raise UsageError(f"--port is {port}: give one from 0 to 65535")
     with opened(folder) as session:
         try:
-            _serve_review(session, login_name() if reviewer is None else reviewer, port, browser=browser)
+            serve_page(ReviewServer(session, login_name() if reviewer is None else reviewer, port), browser=browser)
         finally:
             show_result(as_json, {"folder": str(session.folder), **session.counts()}, lambda: _print_counts(session))
-
-
-def _serve_review(review: Review, reviewer: str, port: int, *, browser: bool) -> None:
-    from ragsmith.labelling.reviewing.page.server import ReviewServer, redirect_file
-
-    with ReviewServer(review, reviewer, port) as server, ExitStack() as stack:
-        print_stderr(f"review at  {server.url}")
-        print_stderr("end it on the page, or with Ctrl-C; every decision is stored immediately")
-        if browser and _has_screen():
-            import webbrowser
-
-            webbrowser.open(stack.enter_context(redirect_file(server.url)))
-        server.serve_forever(poll_interval=0.2)
-
-
-def _has_screen() -> bool:
-    """Whether there is a display; without one, a text browser would take over this terminal."""
-    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _print_counts(review: Review) -> None:

@@ -1,4 +1,4 @@
-"""HTTP server for the page of a review, on 127.0.0.1 only.
+"""HTTP server for pages of people's decisions, on 127.0.0.1 only.
 
 As pages of other sites in the same browser could send requests to this server, every path begins with a random token,
 the Host header must name this machine (which prevents DNS rebinding), and requests that change data must be JSON from
@@ -14,7 +14,7 @@ import secrets
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import escape
@@ -42,6 +42,7 @@ from ragsmith.reporting.inline import inline_page
 from ragsmith.text.files import MIB, TextError, shorten
 from ragsmith.text.jsonl import parse_json
 
+HERE = Path(__file__).parent
 ADDRESS = "127.0.0.1"
 MAX_BODY_BYTES = MIB
 """Maximum size of the body of a request, in bytes."""
@@ -51,22 +52,25 @@ IDLE_SECONDS = 60
 """Timeout of an idle connection, in seconds."""
 
 Body = Mapping[str, object]
+Values = dict[str, object]
+Actions = Mapping[str, Callable[[Body], Values]]
 
 
-class ReviewServer(ThreadingHTTPServer):
-    """Server of the page of ``review`` on ``port``, 0 for a free one; decisions are recorded for ``reviewer``.
+class PageServer(ThreadingHTTPServer):
+    """Server of the page in a ``folder`` on ``port``, 0 for a free one.
+
+    ``reads`` and ``writes`` have the answers to GET and POST requests by path, as functions of the parameters or of the
+    body.
 
     Raises:
         OSError: the port is in use.
-        UsageError: the name of the reviewer is invalid.
     """
 
     daemon_threads = True
     allow_reuse_address = os.name == "posix"  # on other systems this would allow two processes to listen
 
-    def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
-        self.review = review
-        self.reviewer = normalise_reviewer(reviewer)
+    def __init__(self, folder: Path, reads: Actions, writes: Actions, port: int = 0, token: str | None = None) -> None:
+        self.page, self.reads, self.writes = page(folder), reads, writes
         self.token = token or secrets.token_urlsafe(18)
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -93,10 +97,60 @@ class ReviewServer(ThreadingHTTPServer):
         threading.Thread(target=self.shutdown, daemon=True).start()
 
 
+class ReviewServer(PageServer):
+    """Server of the page of ``review``; decisions are recorded for ``reviewer``.
+
+    Raises:
+        OSError: the port is in use.
+        UsageError: the name of the reviewer is invalid.
+    """
+
+    def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
+        self.review, self.reviewer = review, normalise_reviewer(reviewer)
+        writes = {"decide": self._decide, "reopen": self._reopen, "begin": self._begin}
+        super().__init__(HERE, {"state": self._state, "draft": self._draft}, writes, port, token)
+
+    def _state(self, _: Body) -> Values:
+        review = self.review
+        return {
+            "name": review.name,
+            "reviewer": self.reviewer,
+            "reasons": list(REASONS),
+            "drafts": [summarise_draft(draft) for draft in review.drafts],
+        }
+
+    def _draft(self, parameters: Body) -> Values:
+        more = str(parameters.get("more", "0"))
+        if not more.isdecimal() or len(more) > 4:
+            raise UsageError(f"more={shorten(more)} is not a number of requests for more text")
+        review = self.review
+        return describe_draft(review, review.draft(str(parameters.get("id", ""))), int(more))
+
+    def _decide(self, body: Body) -> Values:
+        return {"draft": summarise_draft(self.review.decide(decision=_parse_decision(body), **self._identify(body)))}
+
+    def _reopen(self, body: Body) -> Values:
+        return {"draft": summarise_draft(self.review.reopen(**self._identify(body)))}
+
+    def _begin(self, body: Body) -> Values:
+        _parse_edit(body)  # only a valid edit is saved
+        typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
+        self.review.begin(typed=typed, **self._identify(body))
+        return {}
+
+    def _identify(self, body: Body) -> dict[str, str]:
+        """Return the draft of a request, the digest of the state that the page showed, and the reviewer."""
+        id_, looked_at = body.get("id"), body.get("seen")
+        if not isinstance(id_, str) or not isinstance(looked_at, str):
+            raise UsageError("a decision must have the id of the draft, and the digest of the state that was seen")
+        return {"id_": id_, "looked_at": looked_at, "reviewer": self.reviewer}
+
+
 @cache
-def page() -> tuple[bytes, str]:
-    """Return the page, and a Content-Security-Policy that allows only its own script and style."""
-    text, policy = inline_page(Path(__file__).parent)
+def page(folder: Path = HERE) -> tuple[bytes, str]:
+    """Return the page of a folder, in the style of reviews, and a policy that allows only its own script and style."""
+    style = "" if folder == HERE else (HERE / "page.css").read_text(encoding="utf-8")
+    text, policy = inline_page(folder, style)
     return text.encode(), policy
 
 
@@ -111,7 +165,7 @@ class _PageRefusal(UsageError):
 class _Handler(BaseHTTPRequestHandler):
     """Handler of the requests of a connection."""
 
-    server: ReviewServer
+    server: PageServer
     protocol_version = "HTTP/1.1"
     server_version = "ragsmith"
     sys_version = ""
@@ -119,15 +173,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request that reads."""
-        self._handle({"": lambda _: {}, "state": self._state, "draft": self._draft})
+        self._handle({"": lambda _: {}, **self.server.reads})
 
     def do_POST(self) -> None:
         """Answer a request that changes data."""
-        self._handle(
-            {"decide": self._decide, "reopen": self._reopen, "begin": self._begin, "finish": lambda _: {}}, posted=True
-        )
+        self._handle({"finish": lambda _: {}, **self.server.writes}, posted=True)
 
-    def _handle(self, actions: Mapping[str, Callable[[Body], Values]], *, posted: bool = False) -> None:
+    def _handle(self, actions: Actions, *, posted: bool = False) -> None:
         self._read = not posted
         try:
             name, given = self._parse_path()
@@ -140,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(refused.status, {"error": str(refused)})
             return
         if not name:
-            self._send(HTTPStatus.OK, *page())
+            self._send(HTTPStatus.OK, *self.server.page)
             return
         self._answer(lambda: actions[name](body))
         if name == "finish":  # after the response, as the process exits soon after
@@ -148,42 +200,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in the base class
         """Log nothing, as the paths of requests contain the token."""
-
-    def _state(self, _: Body) -> Values:
-        review = self.server.review
-        return {
-            "name": review.name,
-            "reviewer": self.server.reviewer,
-            "reasons": list(REASONS),
-            "drafts": [summarise_draft(draft) for draft in review.drafts],
-        }
-
-    def _draft(self, parameters: Body) -> Values:
-        more = str(parameters.get("more", "0"))
-        if not more.isdecimal() or len(more) > 4:
-            raise UsageError(f"more={shorten(more)} is not a number of requests for more text")
-        review = self.server.review
-        return describe_draft(review, review.draft(str(parameters.get("id", ""))), int(more))
-
-    def _decide(self, body: Body) -> Values:
-        id_, looked_at = _draft_id_and_digest(body)
-        decision, reviewer = _parse_decision(body), self.server.reviewer
-        return {
-            "draft": summarise_draft(self.server.review.decide(id_, decision, reviewer=reviewer, looked_at=looked_at))
-        }
-
-    def _reopen(self, body: Body) -> Values:
-        id_, looked_at = _draft_id_and_digest(body)
-        return {
-            "draft": summarise_draft(self.server.review.reopen(id_, reviewer=self.server.reviewer, looked_at=looked_at))
-        }
-
-    def _begin(self, body: Body) -> Values:
-        id_, looked_at = _draft_id_and_digest(body)
-        _parse_edit(body)  # only a valid edit is saved
-        typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
-        self.server.review.begin(id_, typed, reviewer=self.server.reviewer, looked_at=looked_at)
-        return {}
 
     def _parse_path(self) -> tuple[str, dict[str, str]]:
         """Return the path after the token, and the query parameters."""
@@ -194,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         token, slash, name = parts.path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise _PageRefusal(
-                HTTPStatus.NOT_FOUND, "the address belongs to no review; use the one that was printed last"
+                HTTPStatus.NOT_FOUND, "the address belongs to no page; use the one that was printed last"
             )
         return name, {key: values[-1] for key, values in parse_qs(parts.query).items()}
 
@@ -209,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
         origin = self.headers.get("Origin")
         if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
-            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may change drafts")
+            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may change anything")
         length = self.headers.get("Content-Length") or ""
         if not _is_valid_length(length):
             raise _PageRefusal(
@@ -264,14 +280,6 @@ def _is_valid_length(length: str) -> bool:
     return length.isdecimal() and len(length) <= MAX_LENGTH_DIGITS and int(length) <= MAX_BODY_BYTES
 
 
-def _draft_id_and_digest(body: Body) -> tuple[str, str]:
-    """Return the identifier of a draft, and the digest of the state that the page showed."""
-    id_, looked_at = body.get("id"), body.get("seen")
-    if not isinstance(id_, str) or not isinstance(looked_at, str):
-        raise UsageError("a decision must have the id of the draft, and the digest of the state that was seen")
-    return id_, looked_at
-
-
 def _parse_decision(body: Body) -> Decision:
     match body.get("decision"):
         case "accept":
@@ -299,9 +307,6 @@ def _parse_evidence(item: object) -> int | DecisionQuote:
     if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
         raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
     return DecisionQuote(doc, text, start)
-
-
-Values = dict[str, object]
 
 
 def summarise_draft(draft: ReviewedDraft) -> Values:
@@ -343,14 +348,15 @@ def describe_draft(review: Review, draft: ReviewedDraft, more: int = 0) -> Value
     return {
         **summarise_draft(draft),
         "evidence": evidence,
-        "passages": [_passage_values(passage, placed) for passage in shown],
+        "passages": [describe_passage(passage, placed) for passage in shown],
         "more": more,
         "whole": all(passage.whole for passage in shown),
         "typed": {**begun.after, "stale": begun.before.get("seen") != draft.seen} if begun else None,
     }
 
 
-def _passage_values(passage: ReviewPassage, placed: list[int]) -> Values:
+def describe_passage(passage: ReviewPassage, placed: Sequence[int]) -> Values:
+    """Return a passage, with the entries of the evidence that its marked pieces belong to, ``placed`` by span."""
     return {
         "doc": passage.doc,
         "title": passage.title,
