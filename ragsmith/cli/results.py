@@ -92,8 +92,8 @@ def mark(
         serve_page(marking.server(port), browser=browser)
     finally:
         counts = {"file": str(marking.file), **marking.counts()}
-        said = (f"{name}: {count}" for name, count in counts.items())
-        show_result(as_json, counts, lambda: print_lines(*said, "report them  ragsmith report"))
+        said = (f"{name:<12} {count}" for name, count in counts.items())
+        show_result(as_json, counts, lambda: print_lines(*said, "report it    ragsmith report"))
 
 
 @app.command()

@@ -336,17 +336,11 @@ def _parts_table(caption: str, instead: str, found: Ablation, listed: Sequence[A
 def marks_table(found: MarkedAnswers) -> Table:
     """Return the mean score of each pipeline, and the difference, by the judge, by people, and by both."""
     rows = [
-        (
-            TITLES.get(role, "difference"),
-            each["marks"].n,
-            *(f"{numbers.plain(one.mean)} {numbers.interval(one.low, one.high)}" for one in each.values()),
-        )
+        (TITLES.get(role, role), *(numbers.mean(one, sign=role not in TITLES) for one in each.values()))
         for role, each in found.means.items()
     ]
-    columns = (*texts("Answers of"), *counts("Marked"), *texts("Judge", "Marks", "Both"))
-    return Table(
-        "Mean score of answers with 95 % interval, from 0 to 1: by the judge, by marks, by both", columns, rows
-    )
+    caption = "Mean score of answers, from 0 to 1, with 95 % interval (n: answers scored, or marked)"
+    return Table(caption, texts("Answers of", "By the judge", "By marks", "By both"), rows)
 
 
 # --- questions -------------------------------------------------------------------------------------------------------

@@ -627,8 +627,8 @@ def describe_marks(found: MarkedAnswers) -> str:
         for rate in (found.overrated, found.underrated)
     )
     return (
-        f"People marked {marked:,} answers{untold}, without knowing which pipeline wrote them.{kappa} The judge calls "
-        f"right {wrong} that people call wrong, and wrong {right} that people call right (95 % intervals)."
+        f"People marked {marked:,} answers{untold}, without knowing which pipeline wrote them.{kappa} The judge marks "
+        f"right {wrong} that people mark wrong, and wrong {right} that people mark right (95 % intervals)."
     )
 
 
