@@ -148,10 +148,10 @@ def evaluate_marks(
     }
     if len(pairs) > 1:
         pairs["difference"] = pairs["winner"] - pairs["naive"]
-    groups = np.array(clusters.group_numbers([*answers["winner"]]))
+    groups = clusters.group_numbers([*answers["winner"]])
     means = {}
     for name, (marked, judged) in ((name, pair.T) for name, pair in pairs.items()):
-        if len(set(groups[~np.isnan(marked)])) >= MIN_GROUPS:
+        if len(np.unique(np.array(groups)[~np.isnan(marked)])) >= MIN_GROUPS:
             lowest, judge = -1.0 if name == "difference" else 0.0, {"marks": 0 * judged, "both": judged}
             both = {kind: estimate_powered_mean(marked, judge[kind], groups, lowest=lowest) for kind in judge}
             own = PoweredMean(float(judged.mean()), *cluster_interval(judged, groups), len(judged), 1.0)

@@ -623,7 +623,7 @@ def describe_marks(found: MarkedAnswers) -> str:
     marked, untold = sum(map(sum, found.table)), f", and could not tell of {found.untold:,}" if found.untold else ""
     kappa = "" if found.kappa is None else f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)}."
     wrong, right = (
-        f"{rate.hits:,} of the {rate.n:,}" + (f" ({' to '.join(map(numbers.share, rate.interval))})" if rate.n else "")
+        f"{rate.hits:,} of the {rate.n:,} ({' to '.join(map(numbers.share, rate.interval or (0, 1)))})"
         for rate in (found.overrated, found.underrated)
     )
     return (
