@@ -12,7 +12,7 @@ from fault_kinds import completion
 from fault_server import Fault, FaultServer
 from schema_replies import LLAMA_CPP_PYTHON, REFUSALS, REFUSALS_OF_ONE, honour, refuse
 
-from ragsmith.errors import ModelError
+from ragsmith.errors import ModelError, RefusedContent
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.capabilities import ModelCapabilities
@@ -202,9 +202,11 @@ def test_other_failures_teach_nothing_about_schemas(chat: OpenAIChat, server: Fa
     with pytest.raises(ModelError, match="HTTP 400"):
         perform(chat, JUDGE)
     assert types(server)[1:] == ["json_schema", "json_object", ""]
-    server.always = Fault(status=500, said="out of memory")
-    with pytest.raises(ModelError, match="HTTP 500"):
-        perform(chat, JUDGE)
+    for said in ("out of memory", "the schema of the database is older than the program"):
+        server.always = Fault(status=500, said=said)
+        with pytest.raises(ModelError, match="HTTP 500") as failed:
+            perform(chat, JUDGE)
+        assert not isinstance(failed.value, RefusedContent)  # which would be stored, and never asked again
     assert chat.learner.capabilities == ModelCapabilities()
 
 

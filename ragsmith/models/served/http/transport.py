@@ -42,7 +42,10 @@ sent."""
 NAMES_FORM = re.compile(
     r"response.?format|json.?(?:schema|object|mode)|\bschemas?\b|grammar|structured.?output|guided", re.IGNORECASE
 )
-"""Errors about the form of a reply, with which some servers fail (HTTP 500) instead of refusing the request."""
+"""Errors about the form of a reply."""
+REFUSED_FORM = re.compile(r"response_format|json_schema|json_object|grammar", re.IGNORECASE)
+"""Errors with which some servers fail (HTTP 500) instead of refusing a form; not those about the schema of a database,
+which are temporary."""
 CONTENT_TOO_LARGE_STATUS = 413
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
@@ -133,7 +136,7 @@ def classify_response(status: int, headers: Mapping[str, str], body: bytes) -> A
         return RequestRejected(f"{problem}: the server refuses the request")
     if status in ACCESS_REFUSED_STATUSES or (status in (400, 429) and QUOTA_EXHAUSTED.search(message)):
         return AccessRefused(f"{problem}: the server refuses the key or the model")
-    if status in TRANSIENT_STATUSES or status > 500 or (status == 500 and not NAMES_FORM.search(message)):
+    if status in TRANSIENT_STATUSES or status > 500 or (status == 500 and not REFUSED_FORM.search(message)):
         return TransientFailure(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
         return RequestRejected(
