@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from ragsmith.text.files import TextError, decode, read_bytes, read_text, shorten
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError, decode, parse_each, read_bytes, read_text, shorten
 
 
 def test_line_ends_are_kept(tmp_path):
@@ -70,3 +71,13 @@ def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path):
 def test_values_are_shown_on_one_short_line():
     assert shorten("a\nb") == r"'a\nb'"
     assert len(shorten("x" * 1000)) == 60
+
+
+def test_all_mistakes_of_several_texts_are_listed_by_name() -> None:
+    assert parse_each(["a", "b"], lambda name: decode(name.encode()).upper(), name=str) == ["A", "B"]
+    with pytest.raises(DatasetError) as refusal:
+        parse_each([b"a", b"\xff", b"c", b"d\n\x00"], decode, name=lambda data: f"file {data[0]}")
+    assert refusal.value.mistakes == (
+        "file 255:1: byte 0xff at offset 0 is not UTF-8; save the file as UTF-8",
+        "file 100:2: control character U+0000; remove it",
+    )

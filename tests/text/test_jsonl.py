@@ -3,7 +3,7 @@
 import pytest
 
 from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import key_problems, name_type, parse_record, text_problems
+from ragsmith.text.jsonl import iter_records, key_problems, name_type, parse_record, text_problems
 
 
 def test_a_good_line():
@@ -41,3 +41,10 @@ def test_problems_of_keys_and_texts():
 @pytest.mark.parametrize(("value", "name"), [(True, "a boolean"), (1, "an integer"), (None, "null"), ({}, "an object")])
 def test_kinds(value, name):
     assert name_type(value) == name
+
+
+def test_records_have_the_numbers_of_their_lines() -> None:
+    assert list(iter_records('{"a": 1}\n\n{"a": 2}\n')) == [(1, {"a": 1}), (3, {"a": 2})]
+    with pytest.raises(TextError) as refusal:
+        list(iter_records('{"a": 1}\n[]\n'))
+    assert refusal.value.at("rows.jsonl") == "rows.jsonl:2: expected a JSON object, found a list; write {...}"
