@@ -15,6 +15,7 @@ from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
+from ragsmith.measures.judge_check import list_judge_requests
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space_file import load_space
@@ -182,4 +183,5 @@ def test_either_judge_is_checked() -> None:
     assert [task.task for task in found["test_judge"].tasks] == ["judge"]
     assert found["judge"].judged is not None
     assert found["test_judge"].judged is not None
-    assert told == [sum(len(chat.judged) for chat in chats.values())]
+    assert told == [2 * (1 + len(list_judge_requests()))]
+    assert all(chat.judged for chat in chats.values())
