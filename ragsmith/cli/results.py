@@ -14,7 +14,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, DatasetOption, ImportsOption, JsonOption
-from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, show_result
+from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DamagedRows
 from ragsmith.text.terminal import terminal_columns
 
@@ -81,15 +81,15 @@ def mark(
     The answers are those of the winner and of naive RAG to test questions, in random order and without names. The
     report then compares the judge with people, and estimates scores and their difference by both. No model is called.
     """
-    from ragsmith.cli.pages import serve_page
     from ragsmith.labelling.marking.marking import Marking
+    from ragsmith.labelling.reviewing.page.server import serve_page
     from ragsmith.store.store import open_store
 
     data = ragsmith.load_dataset(dataset)
     with open_store(cache, read_only=True) as store:
         marking = Marking(store, data, marks, reviewer, reports=output, run=run, count=answers, seed=seed)
     try:
-        serve_page(marking.server(port), browser=browser)
+        serve_page(marking.server(port), browser=browser, say=print_stderr)
     finally:
         counts = {"file": str(marking.file), **marking.counts()}
         said = (f"{name:<12} {count}" for name, count in counts.items())

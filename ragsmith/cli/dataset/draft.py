@@ -183,13 +183,13 @@ def review(
 ) -> None:
     """Review drafted questions, least certain first: accept, edit or reject each."""
     from ragsmith.api.datasets import review as opened
-    from ragsmith.cli.pages import serve_page
-    from ragsmith.labelling.reviewing.page.server import ReviewServer
+    from ragsmith.labelling.reviewing.page.server import ReviewServer, serve_page
     from ragsmith.labelling.reviewing.review import login_name
 
     with opened(folder) as session:
         try:
-            serve_page(ReviewServer(session, login_name() if reviewer is None else reviewer, port), browser=browser)
+            server = ReviewServer(session, login_name() if reviewer is None else reviewer, port)
+            serve_page(server, browser=browser, say=print_stderr)
         finally:
             show_result(as_json, {"folder": str(session.folder), **session.counts()}, lambda: _print_counts(session))
 

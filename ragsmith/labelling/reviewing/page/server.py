@@ -14,8 +14,9 @@ import secrets
 import sys
 import tempfile
 import threading
+import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from html import escape
 from http import HTTPStatus
@@ -386,3 +387,17 @@ def redirect_file(url: str) -> Iterator[str]:
         yield path.as_uri()
     finally:
         path.unlink(missing_ok=True)
+
+
+def serve_page(server: PageServer, *, browser: bool, say: Callable[[str], None]) -> None:
+    """Serve a page until it is ended, and with ``browser`` open it if there is a display; ``say`` gets its address.
+
+    Without a display, a text browser would take over the terminal.
+    """
+    opens = browser and (sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+    with server, redirect_file(server.url) if opens else nullcontext("") as url:
+        say(f"review at  {server.url}")
+        say("end it on the page, or with Ctrl-C; every decision is stored immediately")
+        if url:
+            webbrowser.open(url)
+        server.serve_forever(poll_interval=0.2)
