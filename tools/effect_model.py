@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.effects.beliefs import Array, DatasetBlock, EffectVariances, StackedBlocks
+from ragsmith.effects.beliefs import Array, DatasetBlock, EffectVariances, StackedBlocks, design_matrix
 from ragsmith.effects.knowledge import (
     FORMAT,
     MIN_DATASETS,
     Knowledge,
     ObservedDataset,
     dataset_blocks,
-    design_matrix,
     qualified_options,
     technique_fingerprint,
 )

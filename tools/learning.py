@@ -13,7 +13,7 @@ from weights import learn_weights
 
 from ragsmith.datasets.groups import Group, group_by_links, iter_groupings
 from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
-from ragsmith.effects.beliefs import Array, student_95
+from ragsmith.effects.beliefs import Array
 from ragsmith.effects.corpus import profile_corpus
 from ragsmith.effects.knowledge import MIN_DATASETS, Knowledge, ObservedDataset, RecommendationCheck
 from ragsmith.effects.recommending import COST_CLASSES, recommend_pipelines
@@ -25,6 +25,7 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.general_weights import GeneralWeights
+from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.store.store import Store
@@ -226,7 +227,8 @@ def _checks(
             continue
         gains = np.array([evaluation.values(name)]) - np.array([rival.values(name)])
         moved = deviations(gains, together)
-        reach = student_95(len(moved) - 1) * float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
+        error = float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
+        reach = student_quantile(0.975, len(moved) - 1) * error
         gain = float(gains.mean())
         calls = float(np.mean(evaluation.values("calls"))) if answered else one.calls
         labels = option_labels(one.candidate)

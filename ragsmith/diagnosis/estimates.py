@@ -170,8 +170,6 @@ def pool_estimates(means: Sequence[float], errors: Sequence[float]) -> PooledEst
 
     An error of 0 means that no question differed; its variance is replaced by the mean of the other data sets.
     """
-    if len(means) != len(errors):
-        raise ValueError(f"cannot pool {len(means)} means and {len(errors)} errors; give one of each per data set")
     if len(means) < MIN_POOLED_DATASETS:
         return None
     positive = [error**2 for error in errors if error > 0]

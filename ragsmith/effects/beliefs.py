@@ -82,11 +82,13 @@ def effects(
     return Effects(shared.T @ solution[:, 0], np.diag(prior[groups]) - shared.T @ solution[:, 1:])
 
 
-def student_95(degrees_of_freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's t (Hill, 1970), accurate to 1 % from 3 degrees of freedom on."""
-    z = 1.959964
-    powers = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return float(z + sum(power / degrees_of_freedom ** (n + 1) for n, power in enumerate(powers)))
+def design_matrix(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
+    """Return the weights of terms, with a row for each pipeline and a column for each term."""
+    design = np.zeros((len(rows), len(places)))
+    for row, terms in zip(design, rows, strict=True):
+        for term in terms:
+            row[places[term.name]] += term.weight
+    return design
 
 
 class StackedBlocks:

@@ -19,9 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.overlap import MIN_CONTAINMENT, estimate_containment
-from ragsmith.effects.beliefs import Array, Beliefs, DatasetBlock, Effects, EffectVariances, FitnessPart, effects
+from ragsmith.effects.beliefs import (
+    Beliefs,
+    DatasetBlock,
+    Effects,
+    EffectVariances,
+    FitnessPart,
+    design_matrix,
+    effects,
+)
 from ragsmith.effects.corpus import CorpusProfile
-from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, pipeline_terms, technique_name
+from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, pipeline_terms, technique_name
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.general_weights import SHIPPED_FILES as SHIPPED_WEIGHTS
@@ -145,27 +153,25 @@ class Knowledge:
 
     def unlike(self, corpus: CorpusProfile, models: ModelClasses) -> tuple[str, ...]:
         """Return the differences of ``corpus`` and ``models`` from all observed data sets, as sentences."""
-        found = list(corpus.unlike([one.corpus for one in self.observed]))
-        for role, words in ROLES.items():
-            classes = self._classes(role)
-            if classes and getattr(models, role) not in classes:
-                found.append(
-                    f"the {words} is of the class {getattr(models, role)}, and the effects were learned with those of "
-                    f"the class {' or '.join(sorted(classes))}"
-                )
-        return tuple(found)
+        unlike_models = (
+            f"the {ROLES[role]} is of the class {getattr(models, role)}, and the effects were learned with those of "
+            f"the class {' or '.join(sorted(classes))}"
+            for role, classes in self._unobserved(models).items()
+        )
+        return (*corpus.unlike([one.corpus for one in self.observed]), *unlike_models)
 
     def _nearest(self, models: ModelClasses) -> ModelClasses:
         """Return ``models`` with unobserved classes replaced by the most frequent ones."""
-        observed = {role: self._classes(role) for role in ROLES}
-        unobserved = {
-            role: counts for role, counts in observed.items() if counts and getattr(models, role) not in counts
+        nearest = {
+            role: max(counts, key=lambda name: (counts[name], name))
+            for role, counts in self._unobserved(models).items()
         }
-        nearest = {role: max(counts, key=lambda name: (counts[name], name)) for role, counts in unobserved.items()}
         return replace(models, **nearest)
 
-    def _classes(self, role: str) -> Counter[str]:
-        return Counter(getattr(one.models, role) for one in self.observed)
+    def _unobserved(self, models: ModelClasses) -> dict[str, Counter[str]]:
+        """Return the counts of the observed classes by role, for roles with a model of an unobserved class."""
+        observed = {role: Counter(getattr(one.models, role) for one in self.observed) for role in ROLES}
+        return {role: counts for role, counts in observed.items() if counts and getattr(models, role) not in counts}
 
     def _predict_effects(self, part: str, kind: str, stretch: float) -> tuple[Mapping[str, int], Effects]:
         """Return the predicted effects on a data set of ``kind``, and their places by term.
@@ -192,10 +198,9 @@ class Knowledge:
         option = f"{FAMILIES[place].name}.{label}"
         return self._costs.get(option, float(_uses_language_model(option)))
 
-    def datasets_with(self, family: str, option: str) -> int:
-        """Return the number of data sets that have pipelines with an option."""
-        place = next(place for place, known in enumerate(FAMILIES) if known.name == family)
-        return sum(any(labels[place] == option for labels in one.pipelines) for one in self.observed)
+    def datasets_with(self, place: int, label: str) -> int:
+        """Return the number of data sets that have pipelines with an option of the family at ``place``."""
+        return sum(any(labels[place] == label for labels in one.pipelines) for one in self.observed)
 
     @cached_property
     def _costs(self) -> dict[str, float]:
@@ -344,15 +349,6 @@ def technique_fingerprint(technique: str) -> str | None:
     family, _, name = technique.partition(".")
     found = next(its for its in FAMILIES if its.name == family).techniques.get(name)
     return found.code if found else None
-
-
-def design_matrix(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
-    """Return the weights of terms, with a row for each pipeline and a column for each term."""
-    design = np.zeros((len(rows), len(places)))
-    for row, terms in zip(design, rows, strict=True):
-        for term in terms:
-            row[places[term.name]] += term.weight
-    return design
 
 
 def dataset_blocks(

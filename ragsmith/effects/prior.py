@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragsmith.effects.beliefs import Array, Beliefs, FitnessPart
+from ragsmith.effects.beliefs import Array, Beliefs, FitnessPart, design_matrix
 from ragsmith.effects.terms import PAIRS, Labels, Term, option_labels
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate
 
@@ -56,16 +56,8 @@ class Prior:
         setting_sd = sum(part.share * sqrt(max(part.prior)) for part in beliefs.parts)
         return cls(encoder.options, residual_sd, tables, tuple(map(tuple, setting_options)), setting_sd)
 
-    def predict(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
-        """Return the expected gain of each pipeline over BM25, and its standard deviation.
-
-        Raises:
-            KeyError: a pipeline has an option that is not in ``options``.
-        """
-        return self.predict_genomes(self.genomes(pipelines))
-
     def predict_genomes(self, genomes: ArrayLike) -> tuple[Array, Array]:
-        """Predict as `predict` does, for an array with a row for each genome.
+        """Return the expected gain over BM25 of each row of ``genomes``, and its standard deviation.
 
         The errors of retrieval and of generation are assumed to be fully correlated.
         """
@@ -109,7 +101,11 @@ class Prior:
         return np.asarray(joint * np.outer(*scales) + self.setting_sd**2 * shared)
 
     def genomes(self, pipelines: Sequence[Candidate]) -> NDArray[np.int64]:
-        """Return the genomes of ``pipelines``: positions in ``options`` and ``setting_options``, a row for each."""
+        """Return the genomes of ``pipelines``: positions in ``options`` and ``setting_options``, a row for each.
+
+        Raises:
+            KeyError: a pipeline has an option that is not in ``options``.
+        """
 
         def settings(pipeline: Candidate) -> list[int]:
             pairs = zip(self.setting_options, pipeline[N_FAMILIES:], strict=True)
@@ -172,10 +168,7 @@ class _GainTables:
         named = {term.name: term for terms in rows for term in terms}
         unseen = {name: term.group for name, term in named.items() if name not in part.places}
         places = {**part.places, **{name: len(part.places) + n for n, name in enumerate(unseen)}}
-        design = np.zeros((len(rows), len(places)))
-        for row, terms in zip(design, rows, strict=True):
-            for term in terms:
-                row[places[term.name]] += term.weight
+        design = design_matrix(rows, places)
         design -= design[np.repeat(reference, [len(slot) for slot in by_slot])]
         known, other = np.hsplit(design, [len(part.places)])
         joint = known @ part.learned.covariance @ known.T

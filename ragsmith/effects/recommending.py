@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from math import inf
 
-from ragsmith.effects.beliefs import Beliefs, student_95
+from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.prior import Prior
@@ -15,6 +15,7 @@ from ragsmith.effects.terms import ModelClasses, option_labels, usual_pipeline
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.evaluation.fitness import Weights
+from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 
@@ -36,7 +37,7 @@ MIN_GAIN = 0.001
 MIN_GAIN_SD = 1.0
 """Minimum gain of a change that adds calls, in standard deviations."""
 
-MIN_DEGREES_OF_FREEDOM = 1.0
+MIN_DEGREES_OF_FREEDOM = 1
 """Minimum degrees of freedom of the interval of a gain; they are the number of data sets minus 1."""
 
 
@@ -128,7 +129,7 @@ def recommend_pipelines(
             continue
         labels = option_labels(candidate)
         gain, sd = beliefs.gain(labels, option_labels(baseline("bm25")))
-        reach = student_95(max(MIN_DEGREES_OF_FREEDOM, len(knowledge.observed) - 1)) * sd
+        reach = student_quantile(0.975, max(MIN_DEGREES_OF_FREEDOM, len(knowledge.observed) - 1)) * sd
         calls, reasons = knowledge.calls(labels), tuple(search.reasons(candidate))
         found.append(
             Recommendation(
@@ -196,8 +197,8 @@ class _LocalSearch:
             if gene != plain:
                 simpler = (*candidate[:place], plain, *candidate[place + 1 :])
                 gain, sd = self._beliefs.gain(option_labels(candidate), option_labels(simpler))
-                family = gene.technique.family
-                found.append(Reason(f"{family} {gene}", gain, sd, self._knowledge.datasets_with(family, str(gene))))
+                datasets = self._knowledge.datasets_with(place, str(gene))
+                found.append(Reason(f"{gene.technique.family} {gene}", gain, sd, datasets))
         return sorted(found, key=lambda reason: -reason.gain)
 
     def _starts(self) -> list[Candidate]:

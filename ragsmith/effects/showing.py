@@ -9,10 +9,11 @@ from itertools import product
 
 import numpy as np
 
-from ragsmith.effects.beliefs import Beliefs, student_95
+from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.knowledge import Knowledge, RecommendationCheck
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, option_labels, technique_name, usual_pipeline
 from ragsmith.evaluation.general_weights import SHIPPED_FILES, load_shipped_weights
+from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -86,7 +87,7 @@ def option_effects(knowledge: Knowledge) -> list[ShownEffect]:
                 between = beliefs.between(with_it, without)
                 values += [gain, float(np.sqrt(max(0.0, sd**2 - between**2))), between]
             alone, alone_se, between, in_usual, usual_se, _ = values
-            sets, calls = knowledge.datasets_with(family.name, option), knowledge.cost(place, option)
+            sets, calls = knowledge.datasets_with(place, option), knowledge.cost(place, option)
             shown = f"{family.name}.{option}"
             found.append(
                 ShownEffect(shown, alone, alone_se, in_usual, usual_se, between, calls, sets, name in knowledge.stale)
@@ -150,7 +151,8 @@ def pool_gains(checked: Sequence[RecommendationCheck]) -> dict[int | None, Poole
         gains = np.array([one.gain for one in checked if one.most_calls == most and one.measure == "fitness"])
         if len(gains) < 2:
             continue
-        mean, reach = float(gains.mean()), student_95(len(gains) - 1) * float(gains.std(ddof=1)) / len(gains) ** 0.5
+        error = float(gains.std(ddof=1)) / len(gains) ** 0.5
+        mean, reach = float(gains.mean()), student_quantile(0.975, len(gains) - 1) * error
         found[most] = PooledGain(mean, mean - reach, mean + reach, int((gains > 0).sum()), len(gains))
     return found
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from effect_model import fit, sampling_noise
 
-from ragsmith.effects.beliefs import DatasetBlock, EffectVariances, effects, student_95
+from ragsmith.effects.beliefs import DatasetBlock, EffectVariances, effects
+from ragsmith.evaluation.statistics import student_quantile
 
 OPTIONS = (4, 3)
 """Options of two families; the terms are one an option, in two groups."""
@@ -78,7 +79,7 @@ def test_intervals_for_a_data_set_that_was_left_out_hold_what_they_promise() -> 
         for a, b in ((0, 1), (1, 2), (4, 5), (5, 6)):
             contrast = np.zeros(len(GROUPS))
             contrast[[a, b]] = 1, -1
-            reach = student_95(5) * np.sqrt(contrast @ found.covariance @ contrast)
+            reach = student_quantile(0.975, 5) * np.sqrt(contrast @ found.covariance @ contrast)
             inside += abs(contrast @ (found.mean - truth)) <= reach
             total += 1
     assert 0.90 <= inside / total <= 1.0
@@ -110,8 +111,3 @@ def test_stretching_widens_what_is_not_known_and_nothing_else() -> None:
 
 def test_one_group_of_questions_says_nothing_about_their_noise() -> None:
     assert sampling_noise(np.ones((3, 7)), GROUPS, 2, np.zeros((1, 3))).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(("freedom", "quantile"), [(3, 3.1824), (5, 2.5706), (10, 2.2281), (1000, 1.9623)])
-def test_quantiles_of_student(freedom: float, quantile: float) -> None:
-    assert student_95(freedom) == pytest.approx(quantile, rel=0.01)

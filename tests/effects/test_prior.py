@@ -34,7 +34,8 @@ def test_many_at_once_are_as_one_by_one(
     space: Space, knowledge: Knowledge, prose: CorpusProfile, drawn: list[Candidate], models: ModelClasses
 ) -> None:
     """What is known, and with chat models also what is not."""
-    means, deviations = prior_for(space, knowledge, prose, models).predict(drawn)
+    prior = prior_for(space, knowledge, prose, models)
+    means, deviations = prior.predict_genomes(prior.genomes(drawn))
     beliefs = knowledge.beliefs(prose, models)
     one_by_one = [beliefs.gain(option_labels(candidate), BM25) for candidate in drawn]
     assert np.column_stack([means, deviations]) == pytest.approx(np.array(one_by_one), abs=1e-9)
@@ -79,10 +80,11 @@ def test_baselines_are_known_where_the_space_lacks_them(
 ) -> None:
     narrow = space.without(lambda gene: gene.technique.name in ("bm25", "vector"))
     prior = prior_for(narrow, knowledge, prose, ModelClasses())
-    assert prior.predict([baseline("bm25"), baseline("naive")])[0] == pytest.approx([0, -0.06], abs=0.02)
+    genomes = prior.genomes([baseline("bm25"), baseline("naive")])
+    assert prior.predict_genomes(genomes)[0] == pytest.approx([0, -0.06], abs=0.02)
     stranger = (*baseline("bm25")[:2], make_gene("retrieval", "hybrid", {"weight": 0.123}), *baseline("bm25")[3:])
     with pytest.raises(KeyError):
-        prior.predict([stranger])
+        prior.genomes([stranger])
 
 
 def test_a_whole_space_is_no_more_than_its_parts(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:

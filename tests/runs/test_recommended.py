@@ -109,9 +109,11 @@ def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     space, law = ragsmith.load_space("default"), Experiment(ragsmith.load_dataset("law"))
     prior = prior_for_search(law, space, Fitness())
     assert prior is not None
-    (naive, bm25), (unsure, sure) = prior.predict([baseline("naive"), baseline("bm25")])
+    genomes = prior.genomes([baseline("naive"), baseline("bm25")])
+    (naive, bm25), (unsure, sure) = prior.predict_genomes(genomes)
     assert naive < bm25 == 0.0 == sure < unsure
     others = read_effects().without(sample_shingles(law.dataset.documents))
     assert len(others.observed) == len(read_effects().observed) - 1
     corpus = profile_corpus(law.dataset.documents, split(law.dataset).search)
-    assert prior_for(space, others, corpus, ModelClasses()).predict([baseline("naive")])[0] == pytest.approx([naive])
+    again = prior_for(space, others, corpus, ModelClasses())
+    assert again.predict_genomes(again.genomes([baseline("naive")]))[0] == pytest.approx([naive])
