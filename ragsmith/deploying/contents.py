@@ -16,7 +16,6 @@ from ragsmith.deploying.requirements import find_imported_modules
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.writing import dump_yaml
 from ragsmith.plugins import load_file, loaded_modules, parts_of
 
 Contents = Mapping[str, bytes | Path]
@@ -119,8 +118,3 @@ def winner_content(
     if pipeline.fitness.file:
         kit_content["fitness"] = {**content["fitness"], "file": user_files.add(Path(pipeline.fitness.file))}
     return kit_content
-
-
-def winner_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return ``winner.yaml`` of a kit with this content."""
-    return (WINNER_HEADER + dump_yaml(content)).encode()

@@ -6,19 +6,19 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ragsmith.deploying.contents import WINNER, UserFiles, data_files, winner_bytes, winner_content
+from ragsmith.deploying.contents import WINNER, WINNER_HEADER, UserFiles, data_files, winner_content
 from ragsmith.deploying.requirements import Requirements, find_packages, resolve_requirements
 from ragsmith.deploying.wheel import build_wheel
 from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
 from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import dump_yaml
 from ragsmith.models.registry import ModelProvider, providers
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, configuration
 
@@ -121,7 +121,7 @@ def make_kit(
         "notes": notes,
     }
     contents = {
-        WINNER: winner_bytes(winner),
+        WINNER: (WINNER_HEADER + dump_yaml(winner)).encode(),
         f"wheels/{wheel}": wheel_bytes,
         **data_files(source, questions=questions),
         **user_files.contents,
@@ -144,12 +144,13 @@ def make_kit(
 
 def _extras(loaded: Pipeline, model_providers: Iterable[ModelProvider]) -> set[str]:
     """Return the extras of ragsmith that the models and techniques need."""
-    extras = {provider.extra for provider in model_providers if provider.extra}
-    for gene in loaded.candidate:
-        for name, values in gene.technique.packages.items():
-            if package := values.get(gene.parameters[name]):
-                extras.add(package.extra)
-    return extras
+    of_options = {
+        package.extra
+        for gene in loaded.candidate
+        for name, values in gene.technique.packages.items()
+        if (package := values.get(gene.parameters[name]))
+    }
+    return of_options | {provider.extra for provider in model_providers if provider.extra}
 
 
 def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
@@ -212,20 +213,6 @@ def _notes(
     return tuple(notes)
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=False,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["literal"] = literal
-    return environment
-
-
 def literal(value: Any) -> str:
     """Return JSON data as a Python literal with double quotes."""
     match value:
@@ -239,10 +226,21 @@ def literal(value: Any) -> str:
             return repr(value)
 
 
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=False,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+ENVIRONMENT.filters["literal"] = literal
+
+
 def _render(template: str, context: Mapping[str, Any]) -> str:
     if not template.endswith(".j2"):
         return (TEMPLATES / template).read_text(encoding="utf-8")
-    return _environment().get_template(template).render(context)
+    return ENVIRONMENT.get_template(template).render(context)
 
 
 def _check_draft(draft: Path, loaded: Pipeline) -> None:
