@@ -59,7 +59,7 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer and the passages in the prompt of the generator, in order.
+    """An answer and the distinct passages in the prompt of the generator, in order.
 
     ``declined`` is whether the pipeline abstained because the documents do not seem to answer the question. ``changes``
     are those of the documents since the pipeline was found, if known.
@@ -260,20 +260,22 @@ class Pipeline:
     def run(self, question: str) -> Trace:
         """Return the output of every stage for a question."""
         if not question.strip():
-            raise UsageError("the question is blank")
+            raise UsageError("the question is blank: give a question")
         return self.engine.answer(self.candidate, Question(question))
 
     def ask(self, question: str) -> Reply:
         """Answer ``question``, with its sources."""
         trace = self.run(question)
         corpus = self.setup.corpus
-        sources = []
+        cited: dict[Span, bool] = {}
         for position, passage in enumerate(trace.prompt.passages):
             for span in passage.sources:
-                document = corpus.documents[span.doc]
-                cited = position in trace.answer.cited
-                sources.append(CitedSource(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
-        return Reply(trace.answer.text, _distinct(sources), declines(trace.answer.text))
+                cited[span] = cited.get(span, False) or position in trace.answer.cited
+        sources = tuple(
+            CitedSource(span.doc, corpus.documents[span.doc].title, span.start, span.end, corpus.text(span), is_cited)
+            for span, is_cited in cited.items()
+        )
+        return Reply(trace.answer.text, sources, declines(trace.answer.text))
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Evaluate the pipeline on ``examples``, by default all of its data set, through the store."""
@@ -339,13 +341,3 @@ class Pipeline:
         """Return the model ids at export and now, by role, if they differ."""
         now = self.setup.model_ids
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
-
-
-def _distinct(sources: Sequence[CitedSource]) -> tuple[CitedSource, ...]:
-    """Merge sources of the same span, which is cited if any of them is."""
-    merged: dict[Span, CitedSource] = {}
-    for source in sources:
-        span = Span(source.doc, source.start, source.end)
-        if span not in merged or source.cited:
-            merged[span] = source
-    return tuple(merged.values())

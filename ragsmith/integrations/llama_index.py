@@ -9,7 +9,7 @@ from typing import Any
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
-from ragsmith.integrations.retrieval import RetrievedPart, check_question, distinct_parts, retrieve_parts
+from ragsmith.integrations.retrieval import RetrievedPart, distinct_parts, retrieve_parts
 from ragsmith.pipelines.trace import Trace
 
 try:
@@ -87,7 +87,7 @@ class LlamaIndexQueryEngine(BaseQueryEngine):
         return self._retriever.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> Response:
-        trace = self.pipeline.run(check_question(query_bundle.query_str))
+        trace = self.pipeline.run(query_bundle.query_str)
         nodes = _source_nodes(self.pipeline, trace)
         return Response(trace.answer.text, nodes, {part.node_id: part.metadata for part in nodes})
 

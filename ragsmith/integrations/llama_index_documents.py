@@ -112,8 +112,7 @@ def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
     kind = find_document_type(file) if file else None
     title = " ".join(_clean(_metadata_text(node, "title")).split())
     if kind is not None and kind.modality is Modality.CODE:
-        suffix = PurePath(file).suffix
-        id_ = names.name(PurePath(file).stem, suffix)
+        id_ = names.name(PurePath(file).stem, PurePath(file).suffix)
         return Document(id_, title or id_, text, Modality.CODE)
     page = _metadata_text(node, "page_label")
     stem = PurePath(file).stem if file else node.node_id

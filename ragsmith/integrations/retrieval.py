@@ -39,14 +39,9 @@ def retrieve_parts(pipeline: Pipeline, question: str) -> Iterator[RetrievedPart]
         UsageError: the question is blank.
         StageFailed: a stage failed.
     """
-    return distinct_parts(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(check_question(question))))
-
-
-def check_question(question: str) -> str:
-    """Return ``question``; raise UsageError if it is blank."""
     if not question.strip():
         raise UsageError("the question is blank: give a question")
-    return question
+    return distinct_parts(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(question)))
 
 
 def distinct_parts(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:

@@ -243,7 +243,7 @@ def test_an_answer_quotes_its_passages_with_document_and_position(
 
 def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
     shown = ragsmith("ask", winner, " ")
-    assert (shown.code, shown.err) == (2, "error: the question is blank\n")
+    assert (shown.code, shown.err) == (2, "error: the question is blank: give a question\n")
 
 
 def test_documents_do_not_drive_the_terminal(
