@@ -9,8 +9,9 @@ from typing import Any
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.errors import WrongOption
+from ragsmith.extensions import LOADS_OWN
 from ragsmith.labelling.checking.finding import GateFinding, GateState, format_number
-from ragsmith.labelling.checking.gates import GATES, find_gates
+from ragsmith.labelling.checking.gates import GATES
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.reporting.rendering import render
@@ -107,20 +108,29 @@ def check(
 def select_gates(
     only: Sequence[str], without: Sequence[str], options: GateOptions | None, chunk_size: int
 ) -> tuple[Gate, ...]:
-    """Return the selected gates.
+    """Return the selected gates in the order in which they run.
 
     Raises:
-        UsageError: a gate or an option is invalid, or no gate is selected.
+        UsageError: a gate or an option is invalid, no gate is selected, or a package is not installed.
     """
-    chosen = find_gates(only, without)
-    selected = {gate.name: gate for gate in chosen}
+    known = {gate.name: gate for gate in GATES}
+    for parameter, names in (("only", only), ("without", without)):
+        for name in names:
+            if name not in known:
+                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}; {LOADS_OWN}")
+    selected = {name: gate for name, gate in known.items() if (not only or name in only) and name not in without}
+    if not selected:
+        raise WrongOption("without", "excludes all gates: remove one of its names")
+    for gate in selected.values():
+        if gate.package:
+            gate.package.check()
     for name, values in (options or {}).items():
         if name not in selected:
             raise WrongOption("set", f"names a gate that does not run: {name!r}; {did_you_mean(name, selected)}")
         selected[name].check_options(values)
     if chunk_size < MIN_CHUNK_CHARACTERS:
         raise WrongOption("chunk_size", f"is {chunk_size}: give at least {MIN_CHUNK_CHARACTERS} characters")
-    return chosen
+    return tuple(selected.values())
 
 
 ORDER = (GateState.FAILED, GateState.WARNING, GateState.PASSED, GateState.NOT_JUDGED)
@@ -154,15 +164,13 @@ def describe_counts(check: Check) -> str:
 def format_lines(check: Check) -> list[str]:
     """Return the check as lines of text: a line for each gate, then the advice."""
     longest = max(len(finding.gate) for finding in check.findings)
-    found = [f"{check.dataset}: {describe_counts(check)}"]
-    for finding in check.findings:
-        found.append(f"  {finding.state.value:<10}  {finding.gate:<{longest}}  {finding.sentence}")
-    found.append(describe_result(check))
-    for finding in check.findings:
-        if finding.advice and finding.state is not GateState.PASSED:
-            verb = "failed" if finding.state is GateState.FAILED else "warns"
-            found.append(f"{finding.gate} {verb}: {finding.advice}")
-    return found
+    lines = [f"  {one.state.value:<10}  {one.gate:<{longest}}  {one.sentence}" for one in check.findings]
+    advice = [
+        f"{one.gate} {'failed' if one.state is GateState.FAILED else 'warns'}: {one.advice}"
+        for one in check.findings
+        if one.advice and one.state is not GateState.PASSED
+    ]
+    return [f"{check.dataset}: {describe_counts(check)}", *lines, describe_result(check), *advice]
 
 
 def format_figure(finding: GateFinding) -> str:

@@ -77,7 +77,12 @@ class DatasetView:
         self._terms = tokeniser_for([document.language for document in dataset.documents])
         self.original = dataset
         self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
-        self.broken = tuple(self._broken())
+        self.broken = tuple(
+            Offender(example.id, problem)
+            for example in dataset.examples
+            for span in example.evidence
+            if (problem := self._problem(span))
+        )
         wrong = {offender.id for offender in self.broken}
         self.dataset = replace(dataset, examples=tuple(e for e in dataset.examples if e.id not in wrong))
         self.setup = Experiment(self.dataset, ModelNames(), chunk_size)
@@ -169,14 +174,6 @@ class DatasetView:
             if score is not None:  # it has evidence
                 recall[example.id], quality[example.id] = found, score
         return Ranks(recall, quality)
-
-    def _broken(self) -> Sequence[Offender]:
-        found = []
-        for example in self.original.examples:
-            for span in example.evidence:
-                if problem := self._problem(span):
-                    found.append(Offender(example.id, problem))
-        return found
 
     def _problem(self, span: Span) -> str:
         """Return the problem with a span; "" if it covers text."""

@@ -186,11 +186,6 @@ class QuestionRows:
         passages = [passage if isinstance(passage := origin.get("passage"), dict) else {} for origin in drafted]
         return [(str(o.get("method", "")), str(p.get("doc", ""))) for o, p in zip(drafted, passages, strict=True)]
 
-    @property
-    def keys(self) -> set[str]:
-        """Keys of the rows, by which duplicate drafts are detected."""
-        return collect_keys(self.records)
-
 
 def read_rows(path: Path) -> QuestionRows:
     """Read a JSON Lines file of questions; a missing file has no rows.
@@ -216,7 +211,7 @@ def add_rows(
         return []
     with lock_questions(path.parent):  # a review may be running
         before = read_rows(path)
-        keys = before.keys
+        keys = collect_keys(before.records)
         new = [row for row in rows if keys.isdisjoint(_iter_keys(row))]
         if max_drafts is not None:
             new = new[: max(max_drafts - len(before.origins), 0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -101,7 +101,8 @@ def draft_dataset(
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
-    known = before.keys | rejected.keys | collect_keys(drafted_rows(folder))  # an edited question has another key
+    # an edited question has another key than its draft
+    known = collect_keys((*before.records, *rejected.records, *drafted_rows(folder)))
     goal = math.ceil(missing * OVERSAMPLING)
     sifting = DraftSelection(material, asking, known, before.questions, goal, on_progress)
     if missing:
@@ -228,37 +229,29 @@ def select_balanced(
     wanted: int,
     material: DraftingCorpus,
     before: Sequence[tuple[str, str]] = (),
-    shares: Mapping[Kind, float] = SHARES,
 ) -> list[Draft]:
     """Select up to ``wanted`` drafts: the next is always of the kind with the largest deficit relative to its share.
 
     Within a kind, the method and then the document with the fewest questions are preferred, then the first draft.
     ``before`` are the methods and documents of existing questions. If a kind has no more drafts, other kinds are used.
     """
-    left: dict[Kind, dict[str, list[Draft]]] = {}
-    unanswerable = []
+    left: defaultdict[Kind, list[Draft]] = defaultdict(list)
     for draft in drafts:
         if draft.answerable:
-            left.setdefault(classify_draft(draft, material), {}).setdefault(draft.method, []).append(draft)
-        else:
-            unanswerable.append(draft)
+            left[classify_draft(draft, material)].append(draft)
     methods: Counter[str] = Counter(method for method, _ in before)
     documents: Counter[str] = Counter(doc for _, doc in before)
-    taken: list[Draft] = unanswerable[: int(MAX_UNANSWERABLE * wanted)]
+    taken = [draft for draft in drafts if not draft.answerable][: int(MAX_UNANSWERABLE * wanted)]
     counts: Counter[Kind] = Counter()
     while len(taken) < wanted and left:
-        total = sum(counts.values()) + 1
-        kind = max(left, key=lambda kind: (shares.get(kind, 0.0) - counts[kind] / total, kind))
-        method = min(left[kind], key=lambda name: methods[name])
-        candidates = left[kind][method]
-        draft = min(candidates, key=lambda candidate: documents[candidate.passage.doc])
-        candidates.remove(draft)
-        if not candidates:
-            del left[kind][method]
+        total = counts.total() + 1
+        kind = max(left, key=lambda kind: (SHARES[kind] - counts[kind] / total, kind))
+        draft = min(left[kind], key=lambda draft: (methods[draft.method], documents[draft.passage.doc]))
+        left[kind].remove(draft)
         if not left[kind]:
             del left[kind]
         counts[kind] += 1
-        methods[method] += 1
+        methods[draft.method] += 1
         documents[draft.passage.doc] += 1
         taken.append(draft)
     return taken

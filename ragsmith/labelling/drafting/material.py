@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise, zip_longest
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.models.embedded.lexicon import Lexicon
@@ -114,24 +116,25 @@ def interleave(passages: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
     and within parts.
     """
     draw = random.Random(seed)
-    bands: defaultdict[str, list[list[Chunk]]] = defaultdict(lambda: [[] for _ in range(N_PARTS)])
     of_document: defaultdict[str, list[Chunk]] = defaultdict(list)
     for passage in passages:
         if len(passage.text) >= MIN_CHARACTERS:
             of_document[passage.doc].append(passage)
-    for doc, its in of_document.items():
-        for place, passage in enumerate(its):
-            bands[doc][place * N_PARTS // len(its)].append(passage)
-    documents = sorted(bands)
+    documents = sorted(of_document)
     draw.shuffle(documents)
     queues = []
     for doc in documents:
-        parts = bands[doc]
+        its = of_document[doc]
+        cuts = [math.ceil(part * len(its) / N_PARTS) for part in range(N_PARTS + 1)]
+        parts = [its[start:end] for start, end in pairwise(cuts)]
         for part in parts:
             draw.shuffle(part)
         draw.shuffle(parts)
-        queues.append([part[i] for i in range(max(map(len, parts))) for part in parts if i < len(part)])
-    for turn in range(max(map(len, queues), default=0)):
-        for queue in queues:
-            if turn < len(queue):
-                yield queue[turn]
+        queues.append(_alternate(parts))
+    yield from _alternate(queues)
+
+
+def _alternate(queues: Iterable[Iterable[Chunk]]) -> Iterator[Chunk]:
+    """Yield the first of each queue, then the second of each, and so on."""
+    for turn in zip_longest(*queues):
+        yield from (passage for passage in turn if passage is not None)

@@ -18,9 +18,9 @@ from ragsmith.datasets.splits import crossfit
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.extensions import Package
-from ragsmith.labelling.checking.check import Check, check
+from ragsmith.labelling.checking.check import MIN_CHUNK_CHARACTERS, Check, check, select_gates
 from ragsmith.labelling.checking.finding import GateState, Limit, not_judged
-from ragsmith.labelling.checking.gates import GATES, find_gates
+from ragsmith.labelling.checking.gates import GATES
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import PIPELINES, DatasetView
 from ragsmith.records.record import RunSettings
@@ -402,6 +402,6 @@ def test_a_package_that_is_not_installed_is_said_before_anything_is_read() -> No
     GATES.add(wants)
     try:
         with pytest.raises(UsageError, match=r"nothing is not installed: run  pip install 'ragsmith\[extra\]'"):
-            find_gates(["wants"])
+            select_gates(["wants"], (), None, MIN_CHUNK_CHARACTERS)
     finally:
         GATES.remove("wants")

@@ -74,8 +74,6 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
         return GateFinding(GateState.FAILED, summary, figure, Limit(lowest), advice, offenders, (chart,))
-    if wanted.holds(figure):
-        return GateFinding(GateState.PASSED, summary, figure, wanted, charts=(chart,))
     advice = (
         "read some of the questions that it misses: if the evidence is where the answer is, and users do word them so, "
         "nothing is wrong, and other techniques have room"
@@ -87,7 +85,7 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         if figure > high
         else tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id])
     )
-    return GateFinding(GateState.WARNING, summary, figure, wanted, advice, missed, (chart,))
+    return judged(summary, figure, wanted, advice, missed, (chart,), otherwise=GateState.WARNING)
 
 
 MAX_P_VALUE = Limit(high=0.05)
@@ -199,13 +197,11 @@ def _find_leaks(divided: Split, gap: int) -> tuple[Offender, ...]:
     """Return the test questions with gold near that of a search question, each with that question."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
-    pairs = ((example, found) for example, found in zip(together, find_neighbours(together, gap), strict=True))
-    seen = [(example, min(beside)) for example, found in pairs if (beside := [j for j in found if j < first])]
-    tested = {example.id for example in divided.test}
+    tested = zip(divided.test, find_neighbours(together, gap)[first:], strict=True)
     return tuple(
-        Offender(example.id, f"its gold lies within {gap} characters of that of {together[beside].id}")
-        for example, beside in seen
-        if example.id in tested
+        Offender(example.id, f"its gold lies within {gap} characters of that of {together[min(beside)].id}")
+        for example, near in tested
+        if (beside := [place for place in near if place < first])
     )
 
 
@@ -269,13 +265,11 @@ def questions(
         at=(ReferenceLine(float(here), "here"),),
         levels=(*((ReferenceLine(can, "shown here"),) if can else ()), ReferenceLine(difference, "wanted")),
     )
-    if limit.holds(here):
-        return GateFinding(GateState.PASSED, summary, float(here), limit, charts=(chart,))
     advice = (
         "expect no verdict on smaller differences, or add questions about other documents or sections: "
         "`ragsmith dataset draft --llm MODEL` proposes some"
     )
-    return GateFinding(GateState.WARNING, summary, float(here), limit, advice, charts=(chart,))
+    return judged(summary, float(here), limit, advice, charts=(chart,), otherwise=GateState.WARNING)
 
 
 class _PairedRanks:

@@ -47,13 +47,13 @@ def spans(view: DatasetView) -> GateFinding:
     if lost:
         summary += f", and all evidence of {len(lost)} questions is in headings, which are in no chunk"
     mark_below = "mark the text below the headings"
-    many_lost = not MAX_CUT_SHARE.holds(len(lost) / len(view.original.examples))
-    if view.broken or many_lost or not MAX_CUT_SHARE.holds(figure):
+    moved = bool(view.broken) or not MAX_CUT_SHARE.holds(figure)
+    if moved or not MAX_CUT_SHARE.holds(len(lost) / len(view.original.examples)):
         advice = (
             "offsets have moved: find the passages again; `ragsmith dataset validate` reports the position of each text"
+            if moved
+            else mark_below
         )
-        if not view.broken and MAX_CUT_SHARE.holds(figure):
-            advice = mark_below
         return GateFinding(GateState.FAILED, summary, figure, MAX_CUT_SHARE, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > MAX_COARSE_SHARE * len(view.located):
@@ -64,9 +64,16 @@ def spans(view: DatasetView) -> GateFinding:
         )
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
         return GateFinding(GateState.WARNING, summary, figure, MAX_CUT_SHARE, advice, (*offenders, *long))
-    if lost:
-        return GateFinding(GateState.WARNING, summary, figure, MAX_CUT_SHARE, mark_below, offenders)
-    return GateFinding(GateState.PASSED, summary, figure, MAX_CUT_SHARE, offenders=offenders)
+    return judged(
+        summary,
+        figure,
+        MAX_CUT_SHARE,
+        mark_below,
+        offenders,
+        passed=not lost,
+        listed=True,
+        otherwise=GateState.WARNING,
+    )
 
 
 def _cuts_word(text: str, span: Span) -> bool:

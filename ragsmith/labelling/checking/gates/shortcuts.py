@@ -6,16 +6,17 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from math import asin, exp, fsum, lgamma, log, log1p, pi, sin, sqrt
+from math import asin, pi, sin, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.relevance import Relevance
+from ragsmith.evaluation.selective import binomial_cdf
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import MIN_COUNT, DatasetView
+from ragsmith.labelling.checking.view import MIN_COUNT, DatasetView, K
 from ragsmith.reporting.charts import Columns, ForestPlot, ForestRow, histogram
 from ragsmith.text.languages import ENGLISH, UNKNOWN
 from ragsmith.text.words import normalise_answer
@@ -106,17 +107,8 @@ def _early_probability(span: Span, size: int) -> float:
 
 
 def binomial_tail(hits: int, n: int, chance: float) -> float:
-    """Return the probability of at least ``hits`` successes in ``n`` trials of probability ``chance``.
-
-    The terms are computed as logarithms, as binomial coefficients overflow a float for n above about 1,000.
-    """
-    if hits <= 0 or chance >= 1:
-        return 1.0
-    if hits > n or chance <= 0:
-        return 0.0
-    yes, no = log(chance), log1p(-chance)
-    ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * yes + (n - k) * no for k in range(hits, n + 1))
-    return min(1.0, fsum(map(exp, ways)))
+    """Return the probability of at least ``hits`` successes in ``n`` trials of probability ``chance``."""
+    return binomial_cdf(n - hits, n, 1 - chance)  # the probability of so few failures
 
 
 MIN_CHUNKS = 3
@@ -134,10 +126,8 @@ def length(view: DatasetView) -> GateFinding:
     significant (one-sided, p < 0.01, normal approximation). Gururangan et al. (2018) report length among the artifacts
     that reveal the labels of annotated sets.
     """
-    gold: dict[str, str] = {}
-    for example in view.located:
-        for relevant in view.relevant(example):
-            gold.setdefault(relevant, example.id)
+    # a chunk is named by the first of its questions
+    gold = {chunk: example.id for example in reversed(view.located) for chunk in view.relevant(example)}
     found: list[tuple[float, Chunk]] = []
     mean = spread = 0.0
     for chunks in view.chunks_of.values():
@@ -184,9 +174,6 @@ def _relative_rank(length: int, ordered: list[int]) -> float:
     below, equal = bisect_left(ordered, length), bisect_right(ordered, length) - bisect_left(ordered, length) - 1
     return (below + equal / 2) / (len(ordered) - 1)
 
-
-K = 5
-"""Cut-off of recall, in units of relevance."""
 
 MAX_TITLE_SHARE = 0.8
 """Maximum ratio of the recall of titles and headings to that of texts."""
@@ -250,12 +237,10 @@ def recall_of_units(scores: NDArray[np.float64], ids: Sequence[str], gold: Relev
 
 def recall_over_ties(scores: NDArray[np.float64], gold: Collection[int], k: int) -> float:
     """Return the mean Recall@k over all orders of equal scores; items with score 0 are not retrieved."""
-    held = scores[list(gold)]
-    total = 0.0
-    for score in held[held > 0]:
-        above, level = int((scores > score).sum()), int((scores == score).sum())
-        total += min(1.0, max(0.0, (k - above) / level))
-    return total / len(gold)
+    held = scores[list(gold)][:, None]
+    above, level = (scores > held).sum(axis=1), (scores == held).sum(axis=1)
+    shares = np.where(held[:, 0] > 0, np.clip((k - above) / level, 0.0, 1.0), 0.0)
+    return float(shares.sum() / len(gold))
 
 
 MAX_OVERLAP = Limit(high=0.85)
@@ -385,9 +370,7 @@ def yes_no(view: DatasetView) -> GateFinding:
     if len(verdicts) < max(MIN_YES_NO, MIN_YES_NO_SHARE * len(view.answered)):
         summary = f"{len(verdicts)} of {len(view.answered)} answers are yes or no, too few to matter"
         return GateFinding(GateState.PASSED, summary, None, MAX_MAJORITY)
-    yes = sum(verdict == "yes" for verdict in verdicts.values())
-    often = "yes" if 2 * yes >= len(verdicts) else "no"
-    count = max(yes, len(verdicts) - yes)
+    often, count = max(Counter(verdicts.values()).items(), key=lambda item: (item[1], item[0]))
     figure = count / len(verdicts)
     summary = f"{count} of {len(verdicts)} answers that are yes or no are {often} ({figure:.0%})"
     other = "no" if often == "yes" else "yes"
