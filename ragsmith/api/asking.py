@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -240,12 +240,10 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     """
     resources = Resources(cache=cache)
     artifacts = resources.artifacts
-    volumes: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
     for one in artifacts.list_entries():
-        volumes[one.key.kind] += 1
-        sizes[one.key.kind] += one.size
-    kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
+        sizes[one.key.kind].append(one.size)
+    kept = tuple(ArtifactTotal(kind, len(each), sum(each)) for kind, each in sorted(sizes.items()))
     if pipeline is None:
         return IndexStatus(str(artifacts.folder), kept)
     loaded = resources.pipeline(pipeline, indexed_documents(pipeline, resources))

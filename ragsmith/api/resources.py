@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -179,17 +179,14 @@ def warn_unsupported_languages(setup: Experiment) -> None:
         foreign = ", ".join(
             f"{n:,} in {get_language_name(code)}" for code, n in counts.most_common() if code not in supported
         )
+        listed = ", ".join(sorted(map(get_language_name, supported)))
         warnings.warn(
-            f"of {counts.total():,} documents {foreign}: the embedder {name} supports {_listed(supported)} only, so "
+            f"of {counts.total():,} documents {foreign}: the embedder {name} supports {listed} only, so "
             "that vector search finds little in them; use BM25, or name an embedder for these languages with "
             "--embedder",
             Notice,
             stacklevel=3,
         )
-
-
-def _listed(languages: Iterable[str]) -> str:
-    return ", ".join(sorted(map(get_language_name, languages)))
 
 
 def resolve_space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
