@@ -155,7 +155,7 @@ def _advise_inconclusive(facts: ComparisonFacts, compared: Sequence[Comparison])
     saves = f", and asks {abs(saved):.1f} {more_or_fewer} model calls a question" if abs(saved) > CALL_TOLERANCE else ""
     assert rival.excluded is not None
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
-    loses = f"the winner {same or f'is not shown to be better, and at most by {rival.excluded[1]:.3f} (95 %)'}{saves}"
+    loses = f"the winner {same or f'is not shown to be better, at most by {rival.excluded[1]:.3f} (95 %)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
         return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.", rival.name)
     if rival.name in ("bm25", "naive"):

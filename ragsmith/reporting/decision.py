@@ -98,7 +98,7 @@ class Decision:
         if not self.leads:
             return ""
         said = [
-            f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)} over {title}"
+            f"{title} by {numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
             for title, found in ((one.against, one.difference) for one in self.leads)
             if found
         ]
@@ -109,8 +109,8 @@ class Decision:
         loses = ours is not None and winners is not None and winners > ours
         lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
         return (
-            f"Lead of {name_role(self.take)}, estimated on the test questions (what was tested is the winner): "
-            f"{join_names(said, 'and')} (95 %).{lost}"
+            f"Estimated, as only the winner was tested: {name_role(self.take)} leads {join_names(said, 'and')} "
+            f"(95 %).{lost}"
         )
 
     @property
