@@ -120,7 +120,8 @@ class Repetition:
 
     def __call__(self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example) -> Any:
         """Return the measures of the new answer."""
-        again = Engine(engine.corpus, engine.models, engine.gateway.with_other_samples())
+        gateway = engine.gateway.with_first_sample(1_000)  # no technique takes as many samples of a request
+        again = Engine(engine.corpus, engine.models, gateway)
         again.share_collection(engine)
         repeated = again.answer(candidate, Question(example.question), Gold(setup.relevance[example.id].relevant))
         return score_answer(setup.scoring_engine(again, example.id), setup, repeated, example)["measures"]

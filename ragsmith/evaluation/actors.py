@@ -43,7 +43,7 @@ from ragsmith.gateway.remote import (
     RemoteRequest,
 )
 from ragsmith.index.index import Index
-from ragsmith.models.loading import load_models
+from ragsmith.models.loading import SharedModels, load_models
 from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
@@ -163,6 +163,11 @@ class NodeSetup(Experiment):
         languages = [chunk.language for chunk in chunks]
         models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
         return replace(models, vector_store_address=resolve_address(models.vector_store_address, self.folder))
+
+    @cached_property
+    def _shared(self) -> SharedModels:
+        """Models shared by all variants, without servers: the driver calls those, and a node lacks their keys."""
+        return SharedModels()
 
 
 @dataclass(frozen=True, slots=True)

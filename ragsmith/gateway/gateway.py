@@ -168,10 +168,10 @@ class Gateway:
         gateway._set_context(self._context.copy_for_request(), None)
         return gateway
 
-    def with_other_samples(self) -> Gateway:
-        """Return a gateway on the same caches to which chat models, except judges, reply with other samples."""
+    def with_first_sample(self, number: int) -> Gateway:
+        """Return a gateway on the same caches that adds ``number`` to the samples of chat models, except judges."""
         gateway = copy(self)
-        gateway._first_sample = 1_000  # no technique takes as many samples of a request
+        gateway._first_sample = number
         return gateway
 
     def cancel(self) -> None:

@@ -23,7 +23,10 @@ ModelKey = tuple[str, ModelName]
 
 @dataclass(frozen=True, slots=True)
 class RemoteRequest:
-    """A call of a ``method`` of a model's view, with its arguments, the ``kind`` of model and its ``role``, if any."""
+    """A call of a ``method`` of a model's view, with its arguments, the ``kind`` of model and its ``role``, if any.
+
+    ``first_sample`` is that of the gateway of the other process.
+    """
 
     kind: str
     model_key: ModelKey
@@ -31,6 +34,7 @@ class RemoteRequest:
     method: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    first_sample: int = 0
 
 
 REMOTE_METHODS = {
@@ -84,7 +88,8 @@ def answer_remote(gateway: Gateway, models: Mapping[ModelKey, Any], request: Rem
         RagsmithError: the run is being stopped.
     """
     meter = Meter()
-    view = gateway._view(request.kind, models[request.model_key], meter, request.role)
+    asked = gateway.with_first_sample(request.first_sample)
+    view = asked._view(request.kind, models[request.model_key], meter, request.role)
     value = getattr(view, request.method)(*request.args, **request.kwargs)
     return value, meter.total()
 
@@ -92,12 +97,16 @@ def answer_remote(gateway: Gateway, models: Mapping[ModelKey, Any], request: Rem
 class _RemoteView:
     """A metered view of a model of ``kind`` in another process."""
 
-    def __init__(self, kind: str, send: SendRequest, model: RemoteModel, meter: Meter, role: str = "") -> None:
+    def __init__(
+        self, kind: str, send: SendRequest, model: RemoteModel, meter: Meter, role: str = "", first_sample: int = 0
+    ) -> None:
         self.id = model.id
+        self._first_sample = first_sample
         self._kind, self._send, self._meter, self._role, self._model_key = kind, send, meter, role, model.model_key
 
     def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        value, usage = self._send(RemoteRequest(self._kind, self._model_key, self._role, method, args, kwargs))
+        request = RemoteRequest(self._kind, self._model_key, self._role, method, args, kwargs, self._first_sample)
+        value, usage = self._send(request)
         self._meter.add(usage)
         return value
 
@@ -116,5 +125,5 @@ class RemoteGateway(Gateway):
 
     def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
         if isinstance(model, RemoteModel):
-            return _RemoteView(kind, self._send, model, meter, role)
+            return _RemoteView(kind, self._send, model, meter, role, self._first_sample)
         return super()._view(kind, model, meter, role)
