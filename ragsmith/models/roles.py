@@ -18,9 +18,9 @@ class Models:
     """The models of a run.
 
     ``language_model`` writes the answers. ``controller``, by default the language model, performs the tasks of
-    techniques. ``judge`` scores answers and is never passed to a technique; ``test_judge``, if there is one, scores
-    those to test questions in its place. ``vector_store_address`` is that of
-    the embedder (`open_vectors`); it is part of the embedder's id if it may change results.
+    techniques. ``judge`` scores answers and is never passed to a technique; ``test_judge`` scores those to test
+    questions in its place, and is None if it has the id of the judge. ``vector_store_address`` is that of the embedder
+    (`open_vectors`); it is part of the embedder's id if it may change results.
     """
 
     language_model: LanguageModel | ChatModel
@@ -30,6 +30,10 @@ class Models:
     controller: LanguageModel | ChatModel | None = None
     vector_store_address: str = EXACT
     test_judge: LanguageModel | ChatModel | None = None
+
+    def __post_init__(self) -> None:
+        if self.test_judge is not None and self.test_judge.id == self.judge.id:
+            object.__setattr__(self, "test_judge", None)  # or one judge would be reported as two
 
     @property
     def technique_model(self) -> LanguageModel | ChatModel:

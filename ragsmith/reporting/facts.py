@@ -195,9 +195,14 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
             "these scores compare pipelines, but are not comparable with scores by an LLM judge."
         )
     if (tester := run.record.models.get("test_judge")) and not run.fitness.ranking_only:
+        shared = (
+            "the test questions of a fold are search questions of the others, so both judged answers to them"
+            if run.record.settings.verdict == CROSSFIT
+            else "neither saw what the other judged"
+        )
         found.append(
             f"{run.record.models['judge']} judged answers to search questions, and {tester} those to test questions, "
-            "which alone decide; neither saw what the other judged. Levels on search and on test questions are by "
+            f"which alone decide; {shared}. Levels on search and on test questions are by "
             "different judges, and cannot be compared."
         )
     if coarse := run.about.data.coarse:

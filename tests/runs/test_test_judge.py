@@ -75,6 +75,7 @@ def test_what_pleases_the_judge_of_the_search_alone_is_not_called_better(result:
 def test_the_report_names_both_judges_and_compares_no_levels(result: Result, folder: Path) -> None:
     said = " ".join(summary_lines(result.run_report, columns=10_000))
     assert "vain judged answers to search questions, and honest those to test questions" in said
+    assert "neither saw what the other judged" in said
     assert "other ones with another judge" in said
     assert "price of choosing" not in said
     result.report(folder / "reports")
@@ -145,6 +146,18 @@ def test_scores_by_different_judges_have_different_keys(
     assert alone[:2] != other[:2]
 
 
+@pytest.mark.parametrize("judge", [{"judge": "given:a"}, {"language_model": "given:a"}])
+def test_a_test_judge_that_is_the_judge_is_not_a_second_one(tiny_setup: Experiment, judge: dict[str, str]) -> None:
+    given = {role: Judge("a") for role in ("language_model", "judge", "test_judge")}
+    names = ModelNames(**judge)
+    alone, both = (
+        Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size, False, given=given)
+        for models in (names, names.override({"test_judge": "given:a"}))
+    )
+    assert both.model_ids == alone.model_ids
+    assert [one.id for one in both.loaded_models.judges] == ["a"]
+
+
 def test_a_crossfit_has_the_second_judge_score_each_question_in_its_fold(tmp_path: Path) -> None:
     vain, honest = Judge("vain", vain=True), Judge("honest")
     models = {"language_model": Flatterer(LAW, SHARE, 2), "judge": vain, "test_judge": honest}
@@ -157,6 +170,10 @@ def test_a_crossfit_has_the_second_judge_score_each_question_in_its_fold(tmp_pat
     assert by_role["naive"] == pytest.approx(SHARE, abs=0.1)
     assert by_role["winner"] == pytest.approx(SHARE, abs=0.1)
     assert "No difference from naive RAG" in found.verdict.words
+    said = " ".join(summary_lines(found.run_report, columns=10_000))
+    assert set(vain.judged) & set(honest.judged)
+    assert "neither saw" not in said
+    assert "so both judged answers to them" in said
 
 
 def test_a_plan_counts_the_requests_to_either_judge(
