@@ -25,7 +25,7 @@ from ragsmith.models.served.policy import (
     TransientFailure,
     UnusableReply,
 )
-from ragsmith.models.served.reply_wait import ReplyWait
+from ragsmith.models.served.reply_wait import NO_REPLY_IN_TIME, ReplyWait
 from ragsmith.models.usage import NO_USAGE, Usage
 from ragsmith.text.redaction import redacted
 
@@ -228,11 +228,11 @@ class Provider:
         return result
 
     async def _get(self, url: str) -> bytes | None:
-        """Return the body of a page of the server, b"" if it refuses it, or None if it does not answer."""
+        """Return the body of a page of the server, b"" if it refuses it or is busy, or None if it cannot be reached."""
         try:
             response = await self._wait.within(self.policy.probe_deadline, lambda: self.http.get(url))
-        except TransientFailure:
-            return None
+        except TransientFailure as failed_attempt:
+            return b"" if failed_attempt.kind == NO_REPLY_IN_TIME else None
         except AttemptFailed:
             return b""
         return bytes(response.content)

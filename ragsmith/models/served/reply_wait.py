@@ -14,7 +14,10 @@ from ragsmith.models.usage import NO_USAGE
 
 T = TypeVar("T")
 GetPage = Callable[[str], Awaitable[bytes | None]]
-"""Function that returns the body of a page of a server, b"" if it refuses it, or None if it does not answer."""
+"""Function that returns the body of a page of a server, b"" if it refuses it or is busy, or None if it cannot be
+reached."""
+NO_REPLY_IN_TIME = "no reply in time"
+"""The kind of failure of an attempt whose server accepted the connection."""
 
 SLACK = 4.0
 """Ratio of a learnt deadline to the seconds of the slowest reply: twice for slots that double, and twice for replies
@@ -43,10 +46,11 @@ class ReplyWait:
     async def run(self, attempt: Callable[[], Awaitable[T]], get: GetPage) -> T:
         """Make an attempt within the deadline; ``get`` asks for a sign of life.
 
-        A learnt one is `SLACK` times the seconds of the slowest reply. A private server that still answers other
-        requests is busy, so it is waited for; repeating the request would only lengthen its queue. For a public one,
-        whose front answers even if a request is lost, that is no sign. When this returns, the connection of an
-        abandoned attempt is closed, which ends the work of most servers on it.
+        A learnt one is `SLACK` times the seconds of the slowest reply. A private server that still accepts connections
+        is busy, so it is waited for; repeating the request would only lengthen its queue. That of llama-cpp-python
+        answers nothing else while it writes a reply. For a public one, whose front answers even if a request is lost,
+        that is no sign. When this returns, the connection of an abandoned attempt is closed, which ends the work of
+        most servers on it.
 
         Raises:
             TransientFailure: there was no reply in time.
@@ -100,7 +104,7 @@ class ReplyWait:
         return TransientFailure(
             f"no complete reply within {seconds:g} s with {self._in_flight} in flight, {seen}: set a longer "
             "`deadline` or a smaller `in_flight` of the model (for the --llm: --deadline, --in-flight)",
-            kind="no reply in time",
+            kind=NO_REPLY_IN_TIME,
             usage=NO_USAGE,
             final=final,
         )

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 from fault_server import FaultServer
@@ -192,3 +197,41 @@ def test_a_server_on_the_loopback_interface_is_asked_for_its_slots(tells: bool) 
         assert server.most_in_flight <= (2 if tells else 16)
         assert server.most_in_flight >= 2
         assert chat.provider.activity.retries == 0
+
+
+class _OneThread(BaseHTTPRequestHandler):
+    """Answers requests in turn, and nothing else meanwhile, as the server of llama-cpp-python does."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append(self.path)
+        self.rfile.read(int(self.headers["content-length"]))
+        time.sleep(1.0)
+        message = {"message": {"role": "assistant", "content": "Four."}, "finish_reason": "stop"}
+        body = json.dumps({"model": "tiny", "choices": [message]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *args: object) -> None:
+        """Keep quiet."""
+
+
+def test_a_private_server_that_answers_nothing_else_meanwhile_is_waited_for() -> None:
+    with HTTPServer(("127.0.0.1", 0), _OneThread) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        policy = Policy(patience=0.3, probe_deadline=0.1)
+        chat = OpenAIChat("tiny", endpoint=JsonEndpoint(f"http://127.0.0.1:{server.server_port}/v1", policy=policy))
+        try:
+            assert chat.complete("Say a number.", max_tokens=9, sample=0).text == "Four."
+        finally:
+            chat.provider.close()
+            server.shutdown()
+            thread.join()
+    assert _OneThread.asked == ["/v1/chat/completions"]
