@@ -209,7 +209,7 @@ def _rows(checks: Sequence[ModelCheck]) -> list[list[str]]:
     """Return a row for each task that has ended."""
     rows = []
     for name, task in ((name, task) for name, one in zip(_names(checks), checks, strict=True) for task in one.tasks):
-        answers = "no" if task.problem else ASKED_AGAIN if task.requests > task.asked else "ok"
+        answers = "no" if task.problem or task.able is False else ASKED_AGAIN if task.requests > task.asked else "ok"
         counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
         rows.append([name, task.task, answers, *(f"{n:,}" if n else "" for n in counts), f"{task.seconds:.2f}"])
     return rows

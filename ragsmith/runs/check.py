@@ -42,6 +42,7 @@ from ragsmith.models.calls import (
     ChatModel,
     Completion,
     StoredCall,
+    accepts_cut_answers,
     completion_key,
     form_argument,
     is_chat_model,
@@ -144,8 +145,8 @@ class ModelCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether the model and all its tasks work."""
-        return not self.problem and not any(task.problem for task in self.tasks)
+        """Whether the model works and can do all its tasks."""
+        return not self.problem and not self.cannot and not any(task.problem for task in self.tasks)
 
 
 def check_models(
@@ -320,7 +321,8 @@ class _ModelChecker:
             if self._stopped:
                 raise ModelUnavailable("the check was interrupted")
             checked = self._check_task(model, name, tasks[name], alone=not self._found[at].tasks)
-            self._remember(model, tasks[name], checked.able)
+            # that a verdict can be read shows no judge: the bundled cases do
+            self._remember(model, tasks[name], None if name == JUDGE.name and checked.able else checked.able)
             self._update(at, checked)
 
         tasks = self._tasks(self.models[at])
@@ -425,18 +427,22 @@ class _ModelChecker:
         """
         task = limit_answer(model, task)
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
+        accept_cut = task.usable_cut and accepts_cut_answers(model)
 
         def send(text: str, limit: int) -> Completion:
             replies.append(model.complete(text, max_tokens=limit, sample=0, **form_argument(model, task)))
             return replies[-1]
 
         reply = complete_until_parsed(
-            task, prompt, lambda text: complete_within_limits(model, task, text, partial(send, text))
+            task,
+            prompt,
+            lambda text: complete_within_limits(model, task, text, partial(send, text), accept_cut=accept_cut),
         )
         if isinstance(reply, str):
             raise Unreadable(f"the reply cannot be read: {reply}")
         if self._store is not None:
-            key = completion_key(model.id, prompt, task.max_tokens, 0, **form_argument(model, task))
+            form, is_cut = form_argument(model, task), bool(reply.cut_at)
+            key = completion_key(model.id, prompt, task.max_tokens, 0, **form, cut=is_cut)
             usage = reply.usage
             tokens = usage.input_tokens, usage.output_tokens
             self._store.put_calls(

@@ -91,7 +91,8 @@ def test_served_models_are_asked_once_for_each_task_of_the_space(
 def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
     flags = ("--models", models_file, "--judge", "openai:j", "--base-url", server.url, "--space", "quick")
     shown = ragsmith("models", "check", *flags)
-    assert shown.code == 0
+    assert shown.code == 1  # as this judge cannot judge
+    assert "judge: this model cannot judge" in shown.out
     lines = [line.split() for line in shown.out.splitlines()]
     assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "thinking", "seconds"]
     rows = {tuple(line[:2]): line[2:] for line in lines[2:8]}  # in the order in which they end
@@ -388,7 +389,12 @@ def test_answers_that_are_none_are_named_and_the_role_is_said(
     [task] = [task for task in found["tasks"] if task["task"] == "answer"]
     assert said in task["remark"]
     assert found["roles"].startswith("this model cannot answer: use it for ") == is_none
-    told = " ".join(ragsmith("models", "check", *flags).out.split())
+    assert found["ok"] == (not is_none)
+    shown = ragsmith("models", "check", *flags)
+    assert shown.code == int(is_none)
+    [row] = [line.split() for line in shown.out.splitlines() if line.split()[:2] == ["language_model", "answer"]]
+    assert row[2] == ("no" if is_none else "ok")
+    told = " ".join(shown.out.split())
     assert f"language_model, answer: {task['remark']}" in told or not task["remark"]
     assert ("this model cannot answer" in told) == is_none
 

@@ -145,6 +145,15 @@ def test_a_judge_that_cannot_judge_is_named_before_anything_is_spent(
     assert (ranked.state, said) == ("finished", [])
 
 
+def test_a_verdict_that_can_be_read_makes_no_judge_of_one_that_the_cases_showed_to_be_none(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    cache, chat = tmp_path / "cache.sqlite", Chat(anchored=True)
+    assert "judge" in check(tiny_space, cache, chat, judge_cases=True).cannot
+    check(tiny_space, cache, chat)
+    assert any("cannot judge" in one for one in search(tiny_folder, tiny_space, cache, chat)[1])
+
+
 def test_a_failure_of_the_server_is_no_inability(tiny_space: Path, tmp_path: Path) -> None:
     class Failing(Chat):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
@@ -157,7 +166,7 @@ def test_a_failure_of_the_server_is_no_inability(tiny_space: Path, tmp_path: Pat
     with Store.open(tmp_path / "cache.sqlite") as store:
         stored = store.capabilities("my chat")
         assert stored is not None
-        assert {key.split()[0]: able for key, able in stored.tasks.items()} == {"answer": True, "judge": True}
+        assert {key.split()[0]: able for key, able in stored.tasks.items()} == {"answer": True}
 
 
 @dataclass
