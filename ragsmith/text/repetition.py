@@ -12,6 +12,9 @@ MIN_LOOP = 240
 """Minimum number of characters of a loop, which is more than a rule of a table or a row of dots."""
 MIN_LETTERS = 16
 """Minimum number of letters of a piece whose numbers are equal: a short sentence, but no row of a table of numbers."""
+MIN_BLANKS = 120
+"""Minimum number of blanks and line breaks of a loop: grammars of JSON allow any number between two tokens, and small
+models under one may write nothing else. The indentation of JSON and the padding of cells of a table are shorter."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -19,10 +22,13 @@ def ends_in_loop(text: str) -> bool:
     """Whether ``text`` ends with `MIN_REPETITIONS` equal pieces of `MIN_LOOP` characters in total, or more.
 
     The last piece may be truncated. Numbers in pieces of `MIN_LETTERS` letters or more are equal, as a loop may count.
+    `MIN_BLANKS` of white space at the end are a loop, whatever their pattern, and fewer are ignored.
 
     >>> ends_in_loop("The ferry sails at noon. " * 20 + "The fer"), ends_in_loop("The ferry sails at noon.")
     (True, False)
     """
+    if len(text) - len(text.rstrip()) >= MIN_BLANKS:
+        return True
     return bool(_find_piece(text)) or sum(map(str.isalpha, _find_piece(_NUMBER.sub("0", text)))) >= MIN_LETTERS
 
 

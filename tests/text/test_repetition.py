@@ -19,6 +19,9 @@ SENTENCE = "The ferry to Marrow sails at noon on every day but Sunday. "
         "Paris, London, " * 30,
         "12: yes\n" * 40,
         "| 1990 | 5970 |\n" * 20,
+        '{"score":' + "\n" * 2000,
+        '{"score":' + "".join("\n" + " " * (n % 7) for n in range(60)),
+        "\n" * 300,
     ],
 )
 def test_a_piece_that_is_repeated_to_the_end_is_a_loop(text: str) -> None:
@@ -37,6 +40,8 @@ def test_a_piece_that_is_repeated_to_the_end_is_a_loop(text: str) -> None:
         "".join(f"| {1990 + n} | {5970 + 7 * n} |\n" for n in range(60)),
         "".join(f"{n}: yes\n" for n in range(1, 90)),
         ", ".join(map(str, range(1, 200))),
+        '{"score":\n' + " " * 40,
+        f"{SENTENCE}{' ' * 40}" * 3,
     ],
 )
 def test_other_texts_are_none(text: str) -> None:
