@@ -42,7 +42,8 @@ class Spent:
         return Spent(-self.calls, -self.tokens, -self.cost)
 
     def __str__(self) -> str:
-        return f"{self.calls:,} requests, {self.tokens:,} tokens and {self.cost:.6g} in money"
+        parts = f"{self.calls:,} requests", f"{self.tokens:,} tokens", f"{self.cost:.6g} in money"
+        return f"{parts[0]}, {parts[1]} and {parts[2]}" if self.cost else f"{parts[0]} and {parts[1]}"
 
     def differs_from(self, other: Spent, tolerance: float = 0.25) -> bool:
         """Return whether any amount differs from the ``other`` one by more than the share ``tolerance`` of that."""

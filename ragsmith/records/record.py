@@ -383,7 +383,7 @@ class RunRecord:
     - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
     - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
     - ``rankings``: the number of rankings that were searched before the answers
-    - ``expected``: the spending in total that was expected after the first requests
+    - ``expected``: the spending in total that was last expected while the run sent requests
     - ``untested``: the look that was not taken, as there were earlier ones at its questions
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted

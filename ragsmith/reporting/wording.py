@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
@@ -601,11 +602,17 @@ def describe_work(report: RunReport) -> str:
 
 
 def describe_forecast(report: RunReport) -> str:
-    """Return how far the spending of a finished run was from the forecast; "" if by less than a quarter."""
-    spent, expected = report.about.record.account.spent, report.about.record.expected
-    if report.about.state != "finished" or not expected.calls or not expected.differs_from(spent):
+    """Return how far the spending of a finished run was from the forecast; "" if by less than a quarter.
+
+    A crossfit has an upper bound in place of a forecast, and both have no money if a price was not known.
+    """
+    record = report.about.record
+    expected, is_bound = record.expected, record.settings.verdict == CROSSFIT
+    spent = record.account.spent if expected.cost else replace(record.account.spent, cost=0.0)
+    is_off = expected.differs_from(spent.maximum(expected) if is_bound else spent)
+    if report.about.state != "finished" or not expected.calls or not is_off:
         return ""
-    return f"The search took {spent}; after its first requests, {expected} were expected."
+    return f"The search took {spent}; while it ran, {'at most ' * is_bound}{expected} were expected."
 
 
 def title_of_random(report: RunReport) -> str:

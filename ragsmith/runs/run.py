@@ -154,7 +154,12 @@ class Run:
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
-        self._forecast = Forecast(self._budget.limits, None if within else allowance.plan_rest)
+        self._forecast = Forecast(
+            self._budget.limits,
+            # a plan bounds the searches of a crossfit as long as the first of them has no replies
+            None if within or (settings.verdict == CROSSFIT and self._budget.spent.calls) else allowance.plan_rest,
+            is_bound=settings.verdict == CROSSFIT,
+        )
         self._evaluator = Evaluator(
             setup,
             store,

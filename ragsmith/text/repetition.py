@@ -27,9 +27,11 @@ def ends_in_loop(text: str) -> bool:
     >>> ends_in_loop("The ferry sails at noon. " * 20 + "The fer"), ends_in_loop("The ferry sails at noon.")
     (True, False)
     """
-    if len(text) - len(text.rstrip()) >= MIN_BLANKS:
-        return True
-    return bool(_find_piece(text)) or sum(map(str.isalpha, _find_piece(_NUMBER.sub("0", text)))) >= MIN_LETTERS
+    return (
+        len(text) - len(text.rstrip()) >= MIN_BLANKS
+        or bool(_find_piece(text))
+        or sum(map(str.isalpha, _find_piece(_NUMBER.sub("0", text)))) >= MIN_LETTERS
+    )
 
 
 def _find_piece(text: str) -> str:

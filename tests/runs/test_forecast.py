@@ -7,6 +7,7 @@ from collections import deque
 
 import pytest
 
+from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.runs.forecast import Forecast
 
@@ -62,6 +63,74 @@ def test_it_says_where_a_limit_pauses_the_search(limits: Limits, end: str, said:
     one, _ = forecast(Spent(900, 9000, 0.9), limits=limits)
     one.update(Spent(100, 1000, 0.1))
     assert said.messages[0].endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent", "rest", "end"),
+    [
+        (Limits(calls=300), Spent(500, 1000), Spent(0), " are expected in total"),
+        (Limits(tokens=300), Spent(500, 1000), Spent(0), " are expected in total"),
+        (
+            Limits(calls=300),
+            Spent(500, 1000),
+            Spent(10, 20),
+            ", and --max-calls 300 pauses the search after about 500 requests",
+        ),
+        (
+            Limits(calls=500),
+            Spent(500, 1000),
+            Spent(10, 20),
+            ", and --max-calls 500 pauses the search after about 500 requests",
+        ),
+    ],
+)
+def test_a_limit_that_is_reached_pauses_a_search_that_has_more_to_send(
+    limits: Limits, spent: Spent, rest: Spent, end: str, said: pytest.LogCaptureFixture
+) -> None:
+    one, _ = forecast(rest, limits=limits)
+    one.update(spent)
+    assert said.messages[0].endswith(end)
+
+
+def test_of_several_limits_the_one_that_is_reached_first_is_named(said: pytest.LogCaptureFixture) -> None:
+    one, _ = forecast(Spent(900, 9000, 0.9), limits=Limits(calls=800, cost=0.55))
+    one.update(Spent(100, 1000, 0.1))
+    assert said.messages[0].endswith("--max-cost 0.55 pauses the search after about 550 requests")
+
+
+def test_a_plan_that_fails_leaves_the_last_forecast_and_does_not_end_the_search() -> None:
+    plans = deque([Spent(400), None, Spent(0)])
+
+    def plan_rest() -> Spent:
+        if (planned := plans.popleft()) is None:
+            raise StoreError("the cache is locked")
+        return planned
+
+    one = Forecast(Limits(), plan_rest)
+    one.update(Spent(100))
+    with pytest.warns(Notice, match="the rest of this search could not be planned: the cache is locked"):
+        assert one.update(Spent(1000)) == Spent(500)
+    assert one.update(Spent(1001)) == Spent(500)
+    assert len(plans) == 1
+
+
+def test_money_is_left_out_where_a_price_is_not_known(said: pytest.LogCaptureFixture) -> None:
+    one, _ = forecast(Spent(900, 9000))
+    assert one.update(Spent(100, 1000, 0.1)) == Spent(1000, 10_000), "the money of the models with a price is no total"
+    assert said.messages == ["after 100 requests: 1,000 requests and 10,000 tokens are expected in total"]
+
+
+def test_an_upper_bound_is_called_one_and_is_not_replaced_by_a_plan_of_what_the_first_search_lacks(
+    said: pytest.LogCaptureFixture,
+) -> None:
+    rests = deque([Spent(900, 9000), Spent(6, 60)])
+    one = Forecast(Limits(calls=400), rests.popleft, is_bound=True)
+    one.update(Spent(100, 1000))
+    assert one.update(Spent(1100, 1000)) == Spent(1000, 10_000)
+    assert said.messages == [
+        "after 100 requests: at most 1,000 requests and 10,000 tokens are expected in total, and --max-calls 400 "
+        "pauses the search after about 400 requests"
+    ]
 
 
 def test_a_run_without_a_plan_expects_nothing() -> None:

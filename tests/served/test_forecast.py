@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from fault_server import FaultServer
 from never_repeating import answer_at_length
 
 import ragsmith
+from ragsmith.errors import BudgetExhausted
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
+from ragsmith.records.record import CROSSFIT, HELD_OUT
 from ragsmith.reporting.wording import describe_forecast
 
 SPACE = """
@@ -75,9 +78,28 @@ def test_three_times_as_long_replies_are_found_out_after_a_hundred(
     wrong = replace(record, expected=Spent(1000, 20_000, 0.5))
     said = describe_forecast(replace(found.run_report, about=replace(about, record=wrong)))
     assert said == (
-        f"The search took {found.spent}; after its first requests, 1,000 requests, 20,000 tokens and 0.5 in money were "
-        "expected."
+        f"The search took {found.spent}; while it ran, 1,000 requests, 20,000 tokens and 0.5 in money were expected."
     )
+
+
+def test_a_crossfit_is_off_only_above_its_bound_and_money_that_was_not_expected_is_left_out(
+    arguments: dict[str, Any],
+) -> None:
+    found = ragsmith.search(**arguments, workers=4)
+    about = found.run_report.about
+    spent = found.spent
+
+    def said(expected: Spent, verdict: Any) -> str:
+        settings = replace(about.record.settings, verdict=verdict)
+        record = replace(about.record, settings=settings, expected=expected)
+        return describe_forecast(replace(found.run_report, about=replace(about, record=record)))
+
+    double, half = (Spent(round(n * spent.calls), round(n * spent.tokens)) for n in (2, 0.5))
+    assert said(replace(spent, cost=0.0), HELD_OUT) == ""
+    assert said(double, CROSSFIT) == ""
+    took = f"The search took {spent.calls:,} requests and {spent.tokens:,} tokens; while it ran, "
+    assert said(double, HELD_OUT) == f"{took}{double} were expected."
+    assert said(half, CROSSFIT) == f"{took}at most {half} were expected."
 
 
 def test_a_search_without_prices_and_limits_is_not_planned_again(arguments: dict[str, Any]) -> None:
@@ -92,6 +114,20 @@ def test_a_paused_search_says_nothing_of_a_forecast_that_does_not_hold_yet(argum
     assert found.state == "interrupted"
     assert found.run_report.about.record.expected.calls > 110
     assert describe_forecast(found.run_report) == ""
+
+
+def test_a_crossfit_has_an_upper_bound_until_it_is_paused(
+    arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragsmith.building")
+    arguments |= {"verdict": CROSSFIT, "workers": 4}
+    for calls in (110, 120):
+        with pytest.raises(BudgetExhausted):
+            ragsmith.search(**arguments, limits=Limits(calls=calls))
+    [logged] = [message for message in caplog.messages if "expected in total" in message]
+    assert re.fullmatch(
+        r"after 1\d\d requests: at most .* are expected in total, and --max-calls 110 pauses .*", logged
+    )
 
 
 def usages(server: FaultServer) -> Iterator[dict[str, int]]:
