@@ -88,8 +88,8 @@ def answer_remote(gateway: Gateway, models: Mapping[ModelKey, Any], request: Rem
         RagsmithError: the run is being stopped.
     """
     meter = Meter()
-    asked = gateway.with_first_sample(request.first_sample)
-    view = asked._view(request.kind, models[request.model_key], meter, request.role)
+    model = models[request.model_key]
+    view = gateway.with_first_sample(request.first_sample)._view(request.kind, model, meter, request.role)
     value = getattr(view, request.method)(*request.args, **request.kwargs)
     return value, meter.total()
 
@@ -100,13 +100,13 @@ class _RemoteView:
     def __init__(
         self, kind: str, send: SendRequest, model: RemoteModel, meter: Meter, role: str = "", first_sample: int = 0
     ) -> None:
-        self.id = model.id
-        self._first_sample = first_sample
+        self.id, self._first_sample = model.id, first_sample
         self._kind, self._send, self._meter, self._role, self._model_key = kind, send, meter, role, model.model_key
 
     def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        request = RemoteRequest(self._kind, self._model_key, self._role, method, args, kwargs, self._first_sample)
-        value, usage = self._send(request)
+        value, usage = self._send(
+            RemoteRequest(self._kind, self._model_key, self._role, method, args, kwargs, self._first_sample)
+        )
         self._meter.add(usage)
         return value
 

@@ -30,7 +30,7 @@ from ragsmith.evaluation.ranking import best_evaluation
 from ragsmith.models.calls import may_vary
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
-from ragsmith.records.record import WINNER_SOURCES
+from ragsmith.records.record import WINNER_SOURCES, RunSettings
 from ragsmith.runs.calibration import CALIBRATED, calibrate_winner, count_tested_answers
 from ragsmith.runs.choice import WinnerChoice, simplify
 from ragsmith.runs.rankings import keep_free_genes
@@ -65,9 +65,9 @@ def run_final_comparison(
         count_tested_answers(context)
         if not context.within and not context.settings.rankings_first:  # it would cost more than the search
             _ablate(context, winner)
+        _measure_noise(context, winner)
     except BudgetExhausted as stop:
         context.stopped = str(stop)
-    _measure_noise(context, winner)
     return winner
 
 
@@ -146,25 +146,35 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
     context.report(Step("test questions", 0, len(candidates)))
 
 
-def _measure_noise(context: RunContext, winner: Evaluation) -> None:
-    """Have the tested winner answer a sample of the test questions with gold again, and record how F changes.
+def find_repeated(
+    setup: Experiment, settings: RunSettings, tested: Sequence[Evaluation], answered: int
+) -> dict[str, float]:
+    """Return F by question for the test questions that the ``tested`` winner, if there is one, answers again.
 
-    The sample is a prefix of the stratified order, of at most 3 % of the answers of the search. Nothing is recorded
-    for the folds of a crossfit, for rankings, without a chat model in the pipeline, or if the budget ends.
+    They have gold, and are a prefix of the stratified order of at most 3 % of the number of answers, ``answered``.
+    There are none for rankings, or without a chat model in the pipeline.
     """
-    setup, fitness, evaluator = context.setup, context.settings.fitness, context.evaluator
-    models = setup.for_candidate(winner.candidate).loaded_models
     scores = {
         question: score
-        for one in context.tested
-        if one.key == winner.key and not context.within and not fitness.ranking_only
-        if any(map(may_vary, (models.language_model, models.technique_model)))
-        for question, score in one.by_question(fitness).items()
+        for one in tested
+        for models in [setup.for_candidate(one.candidate).loaded_models]
+        if any(map(may_vary, (models.language_model, models.technique_model))) and not settings.fitness.ranking_only
+        for question, score in one.by_question(settings.fitness).items()
     }
-    answered = sum(len(one.questions) for one in evaluator.evaluations.values())
     known = [question for question in setup.order if question in scores and setup.examples[question].evidence]
-    wanted = [(winner.candidate, known[: int(min(context.settings.noise, MAX_NOISE_SHARE * answered))])]
+    return {question: scores[question] for question in known[: int(min(settings.noise, MAX_NOISE_SHARE * answered))]}
+
+
+def _measure_noise(context: RunContext, winner: Evaluation) -> None:
+    """Have the tested winner answer a sample of the test questions again, and record how F changes.
+
+    Nothing is recorded for the folds of a crossfit, after the time limit, or if the budget ends.
+    """
+    evaluator, fitness = context.evaluator, context.settings.fitness
+    tested = [one for one in context.tested if one.key == winner.key and not context.within and not context.is_late()]
+    scores = find_repeated(context.setup, context.settings, tested, evaluator.computed + evaluator.reused)
     with suppress(BudgetExhausted, ModelUnavailable):
+        wanted = [(winner.candidate, list(scores))]
         again = sorted((asked, fitness(measures)) for _, asked, measures in evaluator.observe(wanted, Repetition()))
         context.update(noise=tuple(score - scores[asked] for asked, score in again))
 

@@ -38,7 +38,7 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.final_comparison import diagnose, peek_test_use, run_final_comparison
+from ragsmith.runs.final_comparison import diagnose, find_repeated, peek_test_use, run_final_comparison
 from ragsmith.runs.forecast import Forecast
 from ragsmith.runs.rankings import resolve_rankings_first
 from ragsmith.runs.run_context import (
@@ -226,7 +226,8 @@ class Run:
         """The outcome of the finished run, from the store alone; None if computing it again might change it.
 
         It might if the program or the questions changed, an answer failed, is missing or stale, pipelines are timed, as
-        failed timings are repeated, or the run was not tested, and now a test is asked for or there were more looks.
+        failed timings are repeated, the run was not tested, and now a test is asked for or there were more looks, or
+        fewer test questions were answered again than are wanted.
         """
         context, before = self._context, self._store.run(self.key)
         if before is None or before.state != "finished" or context.settings.timed:
@@ -237,8 +238,11 @@ class Run:
         if record.untested and (context.settings.test or record.untested != self._peek_any_use()):
             return None
         stored = StoredRun(self._store, self.key, context.setup.dataset.digest, record)
-        found = stored.read_all()
+        found, answered = stored.read_all(), record.account.computed + record.account.reused
         if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
+            return None
+        tested = [found[record.winner, stored.tested]] if record.winner and record.test and not record.within else []
+        if len(record.noise) < len(find_repeated(context.setup, context.settings, tested, answered)):
             return None
         context.report(Step("as it ended before", 0, len(stored.keys)))
         return RunOutcome(
@@ -246,7 +250,7 @@ class Run:
             before.state,
             found[record.winner, stored.searched] if record.winner else None,
             computed=0,
-            reused=record.account.computed + record.account.reused,
+            reused=answered,
             work=None,
             evaluations=found,
             spent=self._budget.spent,
@@ -343,7 +347,7 @@ class Run:
         if not StoredRun(self._store, self.key, self._context.setup.dataset.digest, record).lists_all:
             return True
         ends = [(end.winner, end.no_winner, end.failed, end.program, end.untested) for end in (record, now)]
-        return ends[0] != ends[1]
+        return ends[0] != ends[1] or len(now.noise) > len(record.noise)
 
     def _update_statistics(self, work: ComputedWork | None) -> None:
         """Record the work, the pruned candidates and the failures."""

@@ -160,9 +160,9 @@ DECIDING_CODE = (
 
 def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     """Return the key of a run."""
-    # the time limit decides when a run pauses, and the test what is said at its end, not its course
+    # the time limit decides when a run pauses, and test and noise what is said at its end, not its course
     decided = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
-    del decided["test"]
+    del decided["test"], decided["noise"]
     if settings.verdict == HELD_OUT:
         del decided["verdict"], decided["folds"]
     if settings.max_risk is None:

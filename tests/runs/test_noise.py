@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 from judges import Flatterer, Judge, search_flattered
-from stored import recorded
+from stored import StepClock, recorded
 
 from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset
@@ -22,6 +22,7 @@ from ragsmith.records.record import RunSettings
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Run
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import Store
 
 LAW = load_dataset("law")
@@ -124,3 +125,39 @@ def test_a_plan_counts_what_is_answered_again(folder: Path, moody: Result, store
         lines = plan(Experiment(LAW, names, given=models), space, store, settings, sample=1_000).lines
         calls[noise] = {line.request: line.calls for line in lines}
     assert {name: calls[NOISE][name] - calls[0][name] for name in calls[0]} == {"answer": NOISE, "judge": NOISE}
+
+
+def test_a_later_search_that_wants_more_answered_again_computes_that_alone(moody: Result, tmp_path: Path) -> None:
+    writer = Flatterer(LAW, 0.6, 1, moody=0.5)
+    models = {"language_model": writer, "judge": Judge("honest")}
+    found = {}
+    for wanted, asked in ((0, 0), (5, 5), (NOISE, NOISE - 5), (NOISE, 0), (0, 0)):
+        writer.samples.clear()
+        result = search_flattered(LAW, tmp_path, models, 1, noise=wanted)
+        found[result._outcome.key] = result.run_report.about.record.noise
+        assert [sample for sample in writer.samples if sample] == [1_000] * asked
+        assert len(found) == 1  # the noise is no part of the key, as it changes nothing else
+    assert writer.samples == []
+    assert result._outcome.ended_before
+    assert list(found.values()) == [moody.run_report.about.record.noise]
+
+
+def test_nothing_is_answered_again_after_the_time_limit_but_the_same_search_goes_on_with_it(
+    folder: Path, moody: Result, store: Store
+) -> None:
+    models = {"language_model": MOODY, "judge": Judge("honest")}
+    names = ModelNames().override({role: f"given:{one.id}" for role, one in models.items()})
+    setup, clock = Experiment(LAW, names, given=models), StepClock()
+    settings = RunSettings(
+        strategy="exhaustive", warm_start=False, probes=False, rankings_first=False, noise=NOISE, time_limit=60.0
+    )
+
+    def pass_the_limit(step: Step) -> None:
+        clock.seconds += 60.0 * (step.phase == "test questions")
+
+    space, callbacks = load_space(folder / "space.yaml"), Callbacks(on_step=pass_the_limit)
+    for expected in (0, NOISE):
+        outcome = Run(setup, space, store, settings, callbacks=callbacks, now=clock).go()
+        assert outcome.state == "finished"
+        assert len(recorded(store, outcome).noise) == expected
+    assert outcome.computed == 0
