@@ -22,6 +22,7 @@ from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import add_general_weights, drop_general_weights
+from ragsmith.evaluation.keys import finding_key
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable_space
@@ -111,7 +112,12 @@ def intervene(
         )
         for name, candidate in candidates.items():
             value = {"means": [asdict(ceiling) for ceiling in ceilings[name]], "fitness": loaded.fitness.identity}
-            store.put_finding(INTERVENTIONS_KIND, evaluator.key(candidate), setup.dataset.digest, value)
+            store.put_finding(
+                INTERVENTIONS_KIND,
+                finding_key(evaluator.key(candidate), setup.model_ids.get("test_judge", "")),
+                setup.dataset.digest,
+                value,
+            )
     return ceilings
 
 
@@ -206,8 +212,9 @@ def ablate(
         with Evaluator(
             setup, store, resources.workers_for(setup), on_progress, ranking_only=fitness.ranking_only
         ) as evaluator:
-            rows = store.results_many([evaluator.key(candidate) for candidate in (winner, *others)])
-            known = sum(set(ids) <= answered.keys() for answered in rows.values())
+            keys = {tuple(evaluator.key(one, tested=tested) for tested in (False, True)) for one in (winner, *others)}
+            rows = store.results_many({key for pair in keys for key in pair})
+            known = sum(all(one in rows[pair[one in setup.tested]] for one in ids) for pair in keys)
             searched = bool(loaded.expected)
             plan = AblationPlan(data.name, search_space.name, part, len(others) + 1, known, len(ids), searched)
             if on_plan is not None and not on_plan(plan):
@@ -230,7 +237,11 @@ def ablate(
                 seconds_of=seconds_of,
                 refit=on_own_dataset,
             )
-            return ablation.save(store, data.digest)
+            return ablation.save(
+                store,
+                data.digest,
+                "" if fitness.ranking_only or setup.tested.isdisjoint(ids) else setup.model_ids.get("test_judge", ""),
+            )
 
 
 TRANSFER_PARTS = ("search", "test")

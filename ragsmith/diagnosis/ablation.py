@@ -39,6 +39,7 @@ from ragsmith.diagnosis.estimates import (
     mean_difference,
 )
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.keys import finding_key
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
@@ -186,11 +187,14 @@ class Ablation:
         """Each learned ranking against itself without one of its signals."""
         return tuple(one for one in self.parts if one.kind == "signal")
 
-    def save(self, store: Store, dataset: str) -> Ablation:
-        """Merge with the stored ablation, store the result for the data set of this digest, and return it."""
-        key = f"{self.key}:{self.part}"
-        found = self.merge(load_ablation(store, self.key, self.part))
-        store.put_finding(ABLATION_KIND, key, dataset, asdict(found))
+    def save(self, store: Store, dataset: str, test_judge: str = "") -> Ablation:
+        """Merge with the stored ablation, store the result for the data set of this digest, and return it.
+
+        ``test_judge`` is the id of the model that scored the answers to test questions, "" without any by another
+        model than the judge.
+        """
+        found = self.merge(load_ablation(store, self.key, self.part, test_judge))
+        store.put_finding(ABLATION_KIND, finding_key(f"{self.key}:{self.part}", test_judge), dataset, asdict(found))
         return found
 
     def merge(self, earlier: Ablation | None) -> Ablation:
@@ -217,9 +221,9 @@ class Ablation:
 
 
 @stored_by_other_code("the ablation of a pipeline")
-def load_ablation(store: Store, key: str, part: str = "search") -> Ablation | None:
-    """Return the stored ablation of the pipeline with the evaluation ``key``, or None."""
-    found = store.findings(ABLATION_KIND, [f"{key}:{part}"])
+def load_ablation(store: Store, key: str, part: str = "search", test_judge: str = "") -> Ablation | None:
+    """Return the stored ablation of the pipeline with the evaluation ``key``, or None; see `Ablation.save`."""
+    found = store.findings(ABLATION_KIND, [finding_key(f"{key}:{part}", test_judge)])
     return next((restore(Ablation, value) for value in found.values()), None)
 
 

@@ -84,6 +84,11 @@ def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure
     return digest("evaluation", setup.dataset.digest, setup.chunking_key, identities, models, code_fingerprints())
 
 
+def finding_key(key: str, test_judge: str) -> str:
+    """Return the key of a finding on an evaluation, of which another ``test_judge`` scored a part if it is not ""."""
+    return f"{key}:{test_judge}" if test_judge else key
+
+
 def scoring_model_ids(ids: Mapping[str, str], *, tested: bool = False) -> dict[str, str]:
     """Return the ids of models by role without the test judge, which is the judge if answers are ``tested``."""
     judge = {"judge": ids["test_judge"]} if tested and "test_judge" in ids else {}

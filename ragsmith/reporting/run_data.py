@@ -10,7 +10,7 @@ from ragsmith.diagnosis.ablation import load_ablation as kept_ablation
 from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND as INTERVENTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
-from ragsmith.evaluation.keys import scoring_model_ids
+from ragsmith.evaluation.keys import finding_key, scoring_model_ids
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import get_judge_accuracy
 from ragsmith.records.objectives import load_latencies, load_timings
@@ -93,7 +93,8 @@ class RunData:
         self.diagnoses = kept.by_question(self.keys, store.diagnoses)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
         self.timings = load_timings(store, named)
-        self.interventions = store.findings(INTERVENTIONS, self.keys)
+        judged = {finding_key(key, record.models.get("test_judge", "")): key for key in self.keys}
+        self.interventions = {judged[name]: value for name, value in store.findings(INTERVENTIONS, judged).items()}
         self._latencies = load_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:

@@ -582,8 +582,15 @@ def _optional_costs(
             parts.append((family.purpose, f"--without {family.name}", requests))
     if is_chat_model(setup.loaded_models.judge):
         parts.append(("the judge", "--judge extractive", {JUDGE.name}))
+    if any(map(is_chat_model, setup.loaded_models.judges)):
         parts.append(("the faithfulness check", "--no-faithfulness", {CLAIMS.name, support_task(1).name}))
     for what, flag, requests in parts:
-        if own := [line for line in lines if line.request in requests and line.calls]:
+        if own := [
+            line
+            for line in lines
+            if line.request in requests
+            and line.calls
+            and (line.request != JUDGE.name or line.model == setup.loaded_models.judge.id)  # not that of the test
+        ]:
             sums: dict[str, Any] = {name: value for name, value in _totals(own).items() if name in RANGED_TOTALS}
             yield OptionalCost(what, flag, **sums)

@@ -20,6 +20,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
+from ragsmith.reporting import load_report
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.check import check_models
 from ragsmith.runs.plan import plan
@@ -183,12 +184,69 @@ def test_a_plan_counts_the_requests_to_either_judge(
         LAW, ModelNames().override({role: f"given:{one.id}" for role, one in models.items()}), given=models
     )
     settings = RunSettings(strategy="exhaustive", racing=None, probes=False, warm_start=False, rankings_first=False)
-    lines = plan(setup, load_space(folder / "space.yaml"), store, settings, sample=1_000).lines
+    found = plan(setup, load_space(folder / "space.yaml"), store, settings, sample=1_000)
+    lines = found.lines
     calls = {line.model: line.calls for line in lines if line.request == "judge"}
     sent = {one.id: len(set(one.judged)) for one in (models["judge"], models["test_judge"])}
     assert calls.keys() == sent.keys()
     for judge, questions in sent.items():  # of each of three pipelines, unless two give the same answer
         assert questions < calls[judge] <= 3 * questions
+    choices = {choice.flag: choice.calls for choice in found.choices}
+    assert choices["--judge extractive"] == calls[models["judge"].id]  # the test judge is asked in any case
+
+
+@pytest.fixture
+def judged_by(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> Callable[[str], ragsmith.Pipeline]:
+    """A pipeline whose answers to test questions are scored by the test judge of this name."""
+
+    def judge(name: str) -> ragsmith.Pipeline:
+        names = ModelNames(judge="given:vain", test_judge=f"given:{name}")
+        given = {"judge": Judge("vain", vain=True), "test_judge": Judge(name)}
+        setup = Experiment(tiny_setup.dataset, names, tiny_setup.chunk_size, False, given=given)
+        return ragsmith.Pipeline(pipeline(retrieval="bm25", passage_filter=("top_k", {"k": 2})), setup)
+
+    return judge
+
+
+@pytest.mark.parametrize(("part", "kept"), [("search", True), ("test", False), ("all", False)])
+def test_an_ablation_on_test_questions_is_merged_with_one_by_the_same_test_judge_alone(
+    judged_by: Callable[[str], ragsmith.Pipeline], tiny_space: Path, store: Store, part: str, kept: bool
+) -> None:
+    plans: list[Any] = []
+
+    def ablate(name: str, **more: Any) -> Any:
+        given = {"space": tiny_space, "part": part, "workers": 1, "cache": store}
+        return ragsmith.ablate(judged_by(name), on_plan=lambda plan: plans.append(plan) or True, **given, **more)
+
+    swapped = ablate("honest", swaps=True)
+    assert swapped.swaps
+    assert ablate("honest").swaps == swapped.swaps
+    assert plans[0].known == 0
+    assert plans[1].known == plans[1].pipelines
+    assert bool(ablate("other").swaps) is kept
+    assert plans[2].known == (plans[2].pipelines if kept else 0)
+
+
+def test_a_report_shows_interventions_that_its_test_judge_scored(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    def models(name: str) -> dict[str, Any]:
+        return {"judge": Judge("vain", vain=True), "test_judge": Judge(name)}
+
+    given = {"cache": tmp_path / "cache.sqlite", "workers": 1}
+    found = ragsmith.search(tiny_folder, space=tiny_space, models=models("honest"), max_evaluations=2, **given)
+    found.export(tmp_path / "winner.yaml")
+
+    def shown(name: str) -> int:
+        written = (tmp_path / "winner.yaml").read_text().replace("given:honest", f"given:{name}")
+        (tmp_path / f"{name}.yaml").write_text(written)
+        ragsmith.intervene(tmp_path / f"{name}.yaml", models=models(name), **given)
+        with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
+            return len(load_report(store, "island").questions.interventions)
+
+    assert shown("other") == 0
+    assert shown("honest") == 16  # four means of each of two pipelines, on the search and on the test questions
+    assert shown("other") == 16
 
 
 def test_either_judge_is_checked() -> None:
