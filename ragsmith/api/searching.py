@@ -225,7 +225,9 @@ def search(
                 memory=memory_bytes,
                 cluster=cluster,
             ),
-            allowance=Allowance(limits, known, accepted, plan_rest if known.known or limits else None),
+            allowance=Allowance(
+                limits, known, accepted, plan_rest if known.known or (limits and limits.by_name) else None
+            ),
             callbacks=Callbacks(on_start=on_start, on_step=on_step, on_progress=on_progress),
         )
         try:

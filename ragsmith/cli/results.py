@@ -93,7 +93,8 @@ def mark(
     finally:
         counts = {"file": str(marking.file), **marking.counts()}
         said = (f"{name:<12} {count}" for name, count in counts.items())
-        show_result(as_json, counts, lambda: print_lines(*said, "report it    ragsmith report"))
+        command = shlex.join(["ragsmith", "report", "--cache", cache, "--reports", str(output)])
+        show_result(as_json, counts, lambda: print_lines(*said, f"report it    {command}"))
 
 
 @app.command()

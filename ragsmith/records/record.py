@@ -388,6 +388,7 @@ class RunRecord:
     - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     - ``remarks``: sentences about models that cannot do their tasks, and the options that are left out for it
+    - ``whole``: the key that the run has with all options
     - ``declining``: the calibration of the winner to a stated risk
     - ``noise``: the changes of F on test questions that the winner answered again
     - ``threshold``, ``test_threshold``: the least good score of the judge, and of that of test questions; 0: the same
@@ -433,6 +434,7 @@ class RunRecord:
     test_keys: Mapping[str, str] = field(default_factory=dict)
     expected: Spent = NOTHING_SPENT
     remarks: tuple[str, ...] = ()
+    whole: str = ""
     noise: tuple[float, ...] = ()
 
     @classmethod

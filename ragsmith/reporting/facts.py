@@ -194,7 +194,7 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
             "Answers were scored by the agreement of words, numbers and negations with the reference, without an LLM: "
             "these scores compare pipelines, but are not comparable with scores by an LLM judge."
         )
-    if (tester := run.record.models.get("test_judge")) and not run.fitness.ranking_only:
+    if (tester := run.record.models.get("test_judge")) and (run.record.test or run.record.folds):
         shared = (
             "the test questions of a fold are search questions of the others, so both judged answers to them"
             if run.record.settings.verdict == CROSSFIT

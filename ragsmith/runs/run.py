@@ -146,9 +146,14 @@ class Run:
         settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
         space = searchable_space(setup, space, ranks=(ranks := settings.fitness.ranking_only))
         reduced, remarks = leave_out_unable(setup, space, store, ranks=ranks)
-        began = respects_checks is None and store.run(run_key(setup, space, settings)) is not None
+        whole = run_key(setup, space, settings)
+        began = respects_checks is None and store.run(whole) is not None
         self.respects_checks = not began if respects_checks is None else respects_checks
-        space = reduced if self.respects_checks else space
+        if self.respects_checks and (unfinished := _find_unfinished(store, whole)):  # another check may have followed
+            kept, remarks = unfinished.space.options, unfinished.remarks
+            space = space.without(lambda gene: str(gene) not in kept.get(gene.technique.family, [str(gene)]))
+        elif self.respects_checks:
+            space = reduced
         for remark in () if within else remarks:
             warnings.warn(remark, Notice, stacklevel=2)
         self.key = run_key(setup, space, settings)
@@ -180,7 +185,7 @@ class Run:
             store,
             settings,
             self._evaluator,
-            replace(RunRecord.create(setup, space, settings, setup.split), within=within, remarks=remarks),
+            replace(RunRecord.create(setup, space, settings, setup.split), within=within, remarks=remarks, whole=whole),
             execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).get_median,
             callbacks,
             now,
@@ -360,3 +365,9 @@ class Run:
             failed=sum(len(evaluation.failures) for evaluation in evaluator.evaluations.values()),
             unfinished=evaluator.unfinished,
         )
+
+
+def _find_unfinished(store: Store, whole: str) -> RunRecord | None:
+    """Return the record of a begun run of the search ``whole`` that has not ended, or None."""
+    rows = (row for row in store.runs() if row.state != "finished" and isinstance(row.value, dict))
+    return next((RunRecord.from_dict(row.value) for row in rows if row.value.get("whole") == whole), None)

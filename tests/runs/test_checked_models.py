@@ -12,7 +12,7 @@ from facts_folder import facts_folder
 from fault_replies import chat_reply
 
 import ragsmith
-from ragsmith.errors import Notice
+from ragsmith.errors import ModelUnavailable, Notice
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.space import Space
@@ -36,6 +36,13 @@ class Chat:
         blank = any(mark in prompt for mark in self.fails)
         text = "" if blank else "Score: 3" if self.anchored and JUDGE in prompt else chat_reply(prompt)
         return Completion(text, Usage(1, 0, 0, 7, 5, 0.1))
+
+
+class Gone(Chat):
+    """A chat model whose server is down."""
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        raise ModelUnavailable(f"{self.id} is down")
 
 
 def search(folder: Path, space: Path | Space, cache: Path, chat: Any, **changes: Any) -> tuple[Any, list[str]]:
@@ -92,6 +99,22 @@ def test_a_search_that_began_before_the_check_goes_on_as_it_began(
     assert len(said) == 1
     fresh, _ = search(tiny_folder, tiny_space, cache, Chat(), seed=7)
     assert options(fresh, "query_expansion") == ("none",)
+
+
+def test_a_search_that_was_left_unfinished_goes_on_whatever_another_check_finds(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache.sqlite"
+    check(tiny_space, cache, Chat((HYDE,)))
+    with pytest.raises(ModelUnavailable):
+        search(tiny_folder, tiny_space, cache, Gone())
+    check(tiny_space, cache, Chat())
+    again, said = search(tiny_folder, tiny_space, cache, Chat())
+    assert (options(again, "query_expansion"), len(said)) == (("none",), 1)
+    with Store.open(cache) as store:
+        assert [row.key for row in store.runs()] == [again.key]
+    fresh, said = search(tiny_folder, tiny_space, cache, Chat(), seed=7)
+    assert (options(fresh, "query_expansion"), said) == (("none", "hyde"), [])
 
 
 def test_the_folds_of_a_crossfit_that_began_before_the_check_go_on_as_it_began(

@@ -56,6 +56,7 @@ SETTINGS = RunSettings(
     seed=7,
     genetic=GeneticSettings(population=4, generations=2, elitism=2),
     warm_start=False,
+    noise=0,
     probes=False,
     machine="a machine for tests",
 )
@@ -308,7 +309,7 @@ def test_replies_that_are_asked_for_together_are_waited_for_together() -> None:
 def test_no_more_are_waited_for_together_than_may_be_in_flight(at_once: int, seconds: float) -> None:
     meter, chat = Meter(), Chat()
     chat.seconds = 1.0
-    chat.provider = SimpleNamespace(policy=Policy(in_flight=at_once))
+    chat.provider = SimpleNamespace(policy=Policy(in_flight=at_once), slots=at_once)
     Gateway().language_model(chat, meter).run_all(IMAGINE_PASSAGE, [{"question": f"Where is {i}?"} for i in range(20)])
     assert meter.total().seconds == seconds
 
@@ -316,7 +317,7 @@ def test_no_more_are_waited_for_together_than_may_be_in_flight(at_once: int, sec
 def test_a_free_slot_takes_the_next_that_waits() -> None:
     meter, chat = Meter(), Chat()
     chat.by_prompt = {"one": 3.0, "two": 1.0, "three": 1.0, "four": 2.0}
-    chat.provider = SimpleNamespace(policy=Policy(in_flight=2))
+    chat.provider = SimpleNamespace(policy=Policy(in_flight=2), slots=2)
     Gateway().language_model(chat, meter).run_all(
         IMAGINE_PASSAGE, [{"question": f"Where is {n}?"} for n in chat.by_prompt]
     )
