@@ -79,5 +79,5 @@ def test_a_data_set_on_which_nothing_differs_is_not_infinitely_sure() -> None:
 
 def test_one_data_set_is_not_pooled() -> None:
     assert pool_estimates([0.1], [0.01]) is None
-    with pytest.raises(ValueError, match="2 means and 1 errors"):
+    with pytest.raises(ValueError, match="argument 2 is longer"):
         pool_estimates([0.1, 0.2], [0.01])
