@@ -212,9 +212,9 @@ def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: 
         bool(compared) and score_contradiction(analyse(example.answer), analyse(answer)) > CONTRADICTION_THRESHOLD
     )
     own = next((gene.prompts["answer"].text for gene in candidate if "answer" in gene.prompts), "")
-    kinds = find_non_answers([answer], own or answer_task(1).prompt, [trace.prompt.text])
-    non_answer = tuple(kinds) if is_chat_model(engine.models.language_model) else ()
-    return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts, non_answer=non_answer)
+    said = [answer] if is_chat_model(engine.models.language_model) else []
+    kinds = find_non_answers(said, own or answer_task(1).prompt, [trace.prompt.text][: len(said)])
+    return QuestionTrace(gold_traces, declined=declined, contradicts=contradicts, non_answer=tuple(kinds))
 
 
 def find_cause(found: QuestionTrace, *, answerable: bool, mark: float | None, well: float) -> Cause:
