@@ -55,7 +55,7 @@ def test_calls_stay_within_their_limit_over_resumes_and_end_alike_when_it_is_rai
         assert "--max-calls 60" in ended.err
         assert "raise it" in ended.err
     seen, code = 60, 130
-    for limit in (100, 1000):
+    for limit in (80, 1000):
         code = ragsmith(*limited("--max-calls", limit)).code
         assert seen < len(server.log) <= limit
         seen = len(server.log)
