@@ -149,7 +149,8 @@ class Gene:
     def tools(self) -> frozenset[str]:
         """The kinds of tools that it uses; one that is a choice of a parameter, only if it is chosen."""
         choices = {value for values in self.technique.choices.values() for value in values}
-        return frozenset(self.technique.tools.values()) - (choices - set(self.parameters.values()))
+        chosen = {value for value in self.parameters.values() if isinstance(value, str)}
+        return frozenset(self.technique.tools.values()) - (choices - chosen)
 
     @property
     def unfitted(self) -> bool:

@@ -40,7 +40,7 @@ corpus: {chunk_size: [100, 200]}
 models: {language_model: ["openai:first", "openai:second"]}
 """
 
-SETTINGS = RunSettings(racing=None, probes=False, simplify=False, warm_start=False)
+SETTINGS = RunSettings(racing=None, probes=False, simplify=False, warm_start=False, noise=0)
 
 
 @pytest.fixture
