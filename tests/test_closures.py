@@ -40,9 +40,9 @@ CLOSURES = {
     "pipelines.engine:Engine": {
         *(FAMILY | TASK | INDEX),
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
-        *("models.own_prompts", "pipelines.trace", "techniques.generation", "text.declining"),
+        *("models.names", "models.own_prompts", "pipelines.trace", "techniques.generation", "text.declining"),
     },
-    "pipelines.genes:out_of_fold": {"models.own_prompts"},
+    "pipelines.genes:out_of_fold": {"models.names", "models.own_prompts"},
     "evaluation.scoring:score_answer": SCORED,
     "evaluation.scoring:score_ranking": SCORED,
     "gateway.prompts_and_vectors:render_prompt": ASKED | {"models.usage"},

@@ -180,10 +180,10 @@ def test_inputs_are_real_and_have_a_relevant_passage(roles: RoleTasks) -> None:
 
 def test_the_share_that_is_copied_is_that_of_runs_of_eight_words() -> None:
     prompt = "The owner of a vessel that has sunk removes it within twenty days."
-    assert copied_share(prompt, [prompt]) == 1.0
-    assert copied_share("Within twenty days, the owner of a vessel that has.", [prompt]) == 0.0  # seven in a row
-    assert copied_share("So the owner of a vessel that has sunk pays twice.", [prompt]) == pytest.approx(8 / 11)
-    assert copied_share("", [prompt]) == 0.0
+    assert copied_share(prompt, prompt) == 1.0
+    assert copied_share("Within twenty days, the owner of a vessel that has.", prompt) == 0.0  # seven in a row
+    assert copied_share("So the owner of a vessel that has sunk pays twice.", prompt) == pytest.approx(8 / 11)
+    assert copied_share("", prompt) == 0.0
 
 
 # --- accounts --------------------------------------------------------------------------------------------------------

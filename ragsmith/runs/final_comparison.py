@@ -146,13 +146,11 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
     context.report(Step("test questions", 0, len(candidates)))
 
 
-def find_repeated(
-    setup: Experiment, settings: RunSettings, tested: Sequence[Evaluation], answered: int
-) -> dict[str, float]:
+def find_repeated(setup: Experiment, settings: RunSettings, tested: Sequence[Evaluation]) -> dict[str, float]:
     """Return F by question for the test questions that the ``tested`` winner, if there is one, answers again.
 
-    They have gold, and are a prefix of the stratified order of at most 3 % of the number of answers, ``answered``.
-    There are none for rankings, or without a chat model in the pipeline.
+    They have gold, and are a prefix of the stratified order. There are none for rankings, or without a chat model in
+    the pipeline.
     """
     scores = {
         question: score
@@ -162,7 +160,7 @@ def find_repeated(
         for question, score in one.by_question(settings.fitness).items()
     }
     known = [question for question in setup.order if question in scores and setup.examples[question].evidence]
-    return {question: scores[question] for question in known[: int(min(settings.noise, MAX_NOISE_SHARE * answered))]}
+    return {question: scores[question] for question in known[: settings.noise]}
 
 
 def _measure_noise(context: RunContext, winner: Evaluation) -> None:
@@ -172,7 +170,7 @@ def _measure_noise(context: RunContext, winner: Evaluation) -> None:
     """
     evaluator, fitness = context.evaluator, context.settings.fitness
     tested = [one for one in context.tested if one.key == winner.key and not context.within and not context.is_late()]
-    scores = find_repeated(context.setup, context.settings, tested, evaluator.computed + evaluator.reused)
+    scores = find_repeated(context.setup, context.settings, tested)
     with suppress(BudgetExhausted, ModelUnavailable):
         wanted = [(winner.candidate, list(scores))]
         again = sorted((asked, fitness(measures)) for _, asked, measures in evaluator.observe(wanted, Repetition()))
@@ -265,9 +263,6 @@ def _identify_look(
     look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity)
     return look, [contents[question] for question in tested]
 
-
-MAX_NOISE_SHARE = 0.03
-"""Maximum number of questions that are answered again, as a share of the answers of the search and its test."""
 
 ROLES_WITH_PASSAGES = ("winner", "naive")
 """The roles whose diagnoses include the passages in the prompt."""

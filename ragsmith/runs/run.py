@@ -243,11 +243,11 @@ class Run:
         if record.untested and (context.settings.test or record.untested != self._peek_any_use()):
             return None
         stored = StoredRun(self._store, self.key, context.setup.dataset.digest, record)
-        found, answered = stored.read_all(), record.account.computed + record.account.reused
+        found = stored.read_all()
         if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
             return None
         tested = [found[record.winner, stored.tested]] if record.winner and record.test and not record.within else []
-        if len(record.noise) < len(find_repeated(context.setup, context.settings, tested, answered)):
+        if len(record.noise) < len(find_repeated(context.setup, context.settings, tested)):
             return None
         context.report(Step("as it ended before", 0, len(stored.keys)))
         return RunOutcome(
@@ -255,7 +255,7 @@ class Run:
             before.state,
             found[record.winner, stored.searched] if record.winner else None,
             computed=0,
-            reused=answered,
+            reused=record.account.computed + record.account.reused,
             work=None,
             evaluations=found,
             spent=self._budget.spent,

@@ -31,7 +31,7 @@ def arguments(search_arguments: Callable[..., list[object]], server: FaultServer
     def build(cache: Path | str, number: int = 0) -> list[object]:
         return search_arguments(
             *("--llm", "openai:tiny", "--embedder", "openai:vectors", "--base-url", server.url, "--workers", 16),
-            *("--no-probes", "--max-evaluations", 2, "--quiet"),
+            *("--no-probes", "--max-evaluations", 2, "--noise", 0, "--quiet"),
             cache=str(cache),
             reports=f"reports{number}",
         )

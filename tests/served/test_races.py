@@ -44,7 +44,7 @@ def test_a_race_of_such_pipelines_ends_the_same_after_every_stop(
     tiny_setup: Experiment, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "space.yaml").write_text(SPACE)
-    space, settings = load_space(tmp_path / "space.yaml"), RunSettings(racing=RACING, warm_start=False)
+    space, settings = load_space(tmp_path / "space.yaml"), RunSettings(racing=RACING, warm_start=False, noise=0)
     with FaultServer() as server, Store.open(tmp_path / "stopped.sqlite") as stopped:
         whole = Run(asked(server, tiny_setup), space, store, settings, execution=Execution(workers=1)).go()
         needed, stops = len(server.log), 0
