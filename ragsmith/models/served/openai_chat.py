@@ -20,7 +20,6 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.options import AcceptedModel, AnswerTokens, ContextWindow, StructuredOutput, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.http.transport import NAMES_FORM
 from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
 from ragsmith.models.tasks import ReplyForm, clean_reply, ends_thoughts_alone, without_thoughts
@@ -232,6 +231,9 @@ FORM_TYPES = ("json_schema", "json_object")
 """Types of ``response_format`` with a schema, tried in this order. OpenAI, vLLM, Ollama, LM Studio and llama.cpp's own
 server take the first, that of llama-cpp-python only the second."""
 _REJECTED = re.compile(r"HTTP (?:400|422|500)\b")
+_NAMES_FORM = re.compile(
+    r"response.?format|json.?(?:schema|object|mode)|\bschemas?\b|grammar|structured.?output|guided", re.IGNORECASE
+)
 _NAMES_SCHEMA = re.compile(  # an error in one schema, or in its grammar
     r"grammar|invalid (?:json )?schema|schema for|conver|compil|pars|too (?:complex|deep|large|many)", re.IGNORECASE
 )
@@ -325,7 +327,7 @@ class OpenAIChat(OpenAIModel):
             except RefusedContent as error:
                 message = str(error).removeprefix(f"{self.id}: ")
                 newly_refused = _refused_parameters(message, accepted)
-                if form and form_type and _REJECTED.match(message) and NAMES_FORM.search(message):
+                if form and form_type and _REJECTED.match(message) and _NAMES_FORM.search(message):
                     newly_refused |= {self._refused_form(form, form_type, message)}
                 if not newly_refused:
                     raise

@@ -39,10 +39,6 @@ QUOTA_EXHAUSTED = re.compile(r"insufficient_quota|credit balance is too low|budg
 CONTENT_REFUSED_STATUSES = frozenset({400, 422, 451, 500})
 """HTTP statuses for refused content (500 for a refused form); other rejections concern how or where a request was
 sent."""
-NAMES_FORM = re.compile(
-    r"response.?format|json.?(?:schema|object|mode)|\bschemas?\b|grammar|structured.?output|guided", re.IGNORECASE
-)
-"""Errors about the form of a reply."""
 REFUSED_FORM = re.compile(r"response_format|json_schema|json_object|grammar", re.IGNORECASE)
 """Errors with which some servers fail (HTTP 500) instead of refusing a form; not those about the schema of a database,
 which are temporary."""
