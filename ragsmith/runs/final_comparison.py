@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -166,14 +165,18 @@ def find_repeated(setup: Experiment, settings: RunSettings, tested: Sequence[Eva
 def _measure_noise(context: RunContext, winner: Evaluation) -> None:
     """Have the tested winner answer a sample of the test questions again, and record how F changes.
 
-    Nothing is recorded for the folds of a crossfit, after the time limit, or if the budget ends.
+    Nothing is recorded for the folds of a crossfit or after the time limit. If the budget ends or the model goes away,
+    the run is paused: the verdict stands, and the same command measures the noise.
     """
     evaluator, fitness = context.evaluator, context.settings.fitness
     tested = [one for one in context.tested if one.key == winner.key and not context.within and not context.is_late()]
     scores = find_repeated(context.setup, context.settings, tested)
-    with suppress(BudgetExhausted, ModelUnavailable):
-        wanted = [(winner.candidate, list(scores))]
+    wanted = [(winner.candidate, list(scores))]
+    try:
         again = sorted((asked, fitness(measures)) for _, asked, measures in evaluator.observe(wanted, Repetition()))
+    except (BudgetExhausted, ModelUnavailable) as stop:
+        context.stopped = str(stop)
+    else:
         context.update(noise=tuple(score - scores[asked] for asked, score in again))
 
 

@@ -107,12 +107,18 @@ class Leaving(Flatterer):
         return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
 
-def test_a_model_that_goes_away_before_the_noise_leaves_the_verdict(moody: Result, tmp_path: Path) -> None:
+def test_a_model_that_goes_away_before_the_noise_leaves_the_verdict_and_the_same_search_goes_on(
+    moody: Result, tmp_path: Path
+) -> None:
     models = {"language_model": Leaving(LAW, 0.6, 1, moody=0.5), "judge": Judge("honest")}
     found = search_flattered(LAW, tmp_path, models, 1, noise=NOISE)
-    assert found.state == "finished"
+    assert (found.state, found.why) == ("interrupted", "the server is gone")
     assert found.run_report.about.record.noise == ()
     assert found.verdict.words == moody.verdict.words
+    models["language_model"] = Flatterer(LAW, 0.6, 1, moody=0.5)
+    found = search_flattered(LAW, tmp_path, models, 1, noise=NOISE)
+    assert found.state == "finished"
+    assert found.run_report.about.record.noise == moody.run_report.about.record.noise
 
 
 def test_a_plan_counts_what_is_answered_again(folder: Path, moody: Result, store: Store) -> None:
