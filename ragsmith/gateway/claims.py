@@ -38,8 +38,8 @@ class CallStore(FailureStore, Protocol):
     def capabilities(self, model: str) -> ModelCapabilities | None:
         """Return the stored capabilities of the model of this id, or None."""
 
-    def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
-        """Add to the capabilities of the model of this id."""
+    def put_capabilities(self, model: str, capabilities: ModelCapabilities, *, renewing: bool = False) -> None:
+        """Add to the capabilities of the model of this id; with ``renewing``, replace the stored refusals."""
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Return the stored calls among ``keys``, by key."""

@@ -1,8 +1,8 @@
 """Capabilities of a chat model, learnt from its server's responses: refused parameters, forms, tokens for thinking.
 
 A capability is learnt once and applies to every later request of all threads; it is stored in the cache for later
-commands. Capabilities only accumulate, so concurrent processes never overwrite each other's; of the tasks that a model
-can do, the last check counts.
+commands. Capabilities only accumulate, so concurrent processes never overwrite each other's. A check of the model
+renews the refusals, as a server may be replaced; of the tasks that a model can do, the last check counts.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ class ModelCapabilities:
         """Inverse of `to_dict`."""
         return cls(**{**fields, "refuses": frozenset(fields["refuses"])})
 
+    def without_refusals(self) -> ModelCapabilities:
+        """Return what remains when a check asks the server afresh: how the model thinks, and the tasks it can do."""
+        return replace(self, refuses=frozenset(), takes_forms=False)
+
     def cannot(self, task: Task[Any]) -> bool:
         """Whether the last check of ``task``, with the same prompt, found that the model cannot do it."""
         return self.tasks.get(task_key(task)) is False
@@ -99,6 +103,13 @@ class CapabilityLearner:
         self._answered[False].set()
         if stored.takes_forms or "json_object" in stored.refuses:
             self._answered[True].set()
+
+    def renew(self, stored: ModelCapabilities) -> None:
+        """Add stored capabilities without refusals, and forget those of this process, so that they are learnt again."""
+        with self._lock:
+            self._learnt = (self.capabilities | replace(stored, tasks={})).without_refusals()
+            self._first_began.clear()
+            self._answered = {False: threading.Event(), True: threading.Event()}
 
     def learn(self, learnt: ModelCapabilities) -> None:
         """Add the capabilities ``learnt``; an empty set of refused parameters is stored as well."""

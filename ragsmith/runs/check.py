@@ -214,6 +214,7 @@ class _ModelChecker:
         self._lock = threading.Lock()
         self._loaders: list[Loader] = []
         self._stopped = False
+        self._renewed: set[str] = set()
         self._found = [self._not_yet_checked(one) for one in self.models]
 
     def _not_yet_checked(self, model_in_role: _CheckedModel) -> ModelCheck:
@@ -314,8 +315,8 @@ class _ModelChecker:
         """Send a request for every task; the first one is sent alone: if it fails, the others are not sent."""
         learner = find_learner(model)
         if learner is not None and self._store is not None:
-            learner.restore(self._store.capabilities(model.id) or ModelCapabilities())
-            learner.on_change = partial(self._store.put_capabilities, model.id)
+            learner.renew(self._store.capabilities(model.id) or ModelCapabilities())
+            learner.on_change = partial(self._store_capabilities, model.id)
 
         def ask(name: str) -> None:
             if self._stopped:
@@ -327,6 +328,8 @@ class _ModelChecker:
 
         tasks = self._tasks(self.models[at])
         tuple(map(ask, [*tasks][:1]))
+        if learner is not None:  # the server replied, so that what it refused before no longer counts
+            self._store_capabilities(model.id, learner.capabilities)
         with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
             tuple(pool.map(ask, [*tasks][1:]))
         learnt = learner.capabilities if learner is not None else ModelCapabilities()
@@ -335,6 +338,13 @@ class _ModelChecker:
             task.problem for task in self._found[at].tasks if task.task == JUDGE.name
         ):
             self._check_judge(at, model)
+
+    def _store_capabilities(self, model_id: str, learnt: ModelCapabilities) -> None:
+        """Store capabilities of a model; the first ones of this check replace the stored refusals."""
+        with self._lock:
+            if self._store is not None:
+                self._store.put_capabilities(model_id, learnt, renewing=model_id not in self._renewed)
+                self._renewed.add(model_id)
 
     def _remember(self, model: LanguageModel | ChatModel, task: Task[Any], able: bool | None) -> None:
         """Store whether a chat model can do a task, where a search finds it."""

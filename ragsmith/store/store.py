@@ -340,10 +340,11 @@ class Store(SpendLedger):
             (ModelCapabilities.from_dict(value) for _, value in self._keyed(TRAITS, [model], column="model")), None
         )
 
-    def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
-        """Add capabilities to the stored ones of a model."""
+    def put_capabilities(self, model: str, capabilities: ModelCapabilities, *, renewing: bool = False) -> None:
+        """Add capabilities to the stored ones of a model; with ``renewing``, without the refusals among those."""
         with self._database.writing_exclusively("traits", model) as connection:
             known = self.capabilities(model) or ModelCapabilities()
+            known = known.without_refusals() if renewing else known
             self._database.put(connection, TRAITS, [(model, (known | capabilities).to_dict())], replacing=True)
 
     # Data sets and evaluations

@@ -20,6 +20,7 @@ from fault_server import FaultServer
 from schema_replies import LLAMA_CPP_PYTHON, REFUSALS, REFUSALS_OF_ONE, Verdict, honour, refuse
 
 from ragsmith.models.calls import completion_key
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.store.store import Store
 
 Command = Callable[..., Any]
@@ -422,7 +423,7 @@ def test_own_prompts_of_the_space_are_sent(ragsmith: Command, server: FaultServe
         (refuse(REFUSALS_OF_ONE["llama.cpp"], key="score"), "takes no schema of verdict: replies are read from text"),
     ],
 )
-def test_what_a_server_makes_of_schemas_is_shown_and_found_out_once(
+def test_what_a_server_makes_of_schemas_is_shown_and_found_out_once_by_each_check(
     verdict: Verdict, said: str, ragsmith: Command, server: FaultServer, tmp_path: Path
 ) -> None:
     server.schemas = verdict
@@ -433,7 +434,42 @@ def test_what_a_server_makes_of_schemas_is_shown_and_found_out_once(
     assert 1 <= len(refused) <= 2
     again = ragsmith("models", "check", *flags, "--cache", tmp_path / "cache.sqlite")
     assert (again.code, said in " ".join(again.out.split())) == (0, True)
-    assert [request.status for request in server.log if request.status not in (0, 200)] == refused
+    assert [request.status for request in server.log if request.status not in (0, 200)] == refused * 2
+
+
+def test_a_check_of_a_server_that_has_changed_replaces_what_it_refused(
+    ragsmith: Command, server: FaultServer, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache.sqlite"
+    flags = ("--llm", "openai:tiny", "--judge", "openai:tiny", "--base-url", server.url, "--no-judge-cases")
+
+    def check() -> str:
+        return " ".join(ragsmith("models", "check", *flags, "--cache", cache).out.split())
+
+    def stored() -> ModelCapabilities | None:
+        with Store.open(cache) as store:
+            return store.capabilities("openai:tiny@temperature=0")
+
+    server.schemas = refuse(REFUSALS["DeepSeek"])
+    assert "takes no schema" in check()
+    found = stored()
+    assert found is not None
+    assert (found.refuses, found.takes_forms) == ({"json_schema", "json_object"}, False)
+    server.schemas = honour
+    server.always = Fault(status=503, said="starting")
+    check()
+    assert stored() == found  # a server that is down says nothing of it
+    server.always = None
+    assert "takes no schema" not in check()
+    renewed = stored()
+    assert renewed is not None
+    assert (renewed.refuses, renewed.takes_forms) == (frozenset(), True)
+    assert renewed.tasks.keys() == found.tasks.keys()
+    server.schemas = refuse(REFUSALS_OF_ONE["llama.cpp"], key="ranking")  # which the judge is not asked for
+    assert "takes no schema of ranking" in check()
+    again = stored()
+    assert again is not None
+    assert again.refuses == {"json_schema of ranking", "json_object of ranking"}
 
 
 def test_a_file_of_models_turns_schemas_off(ragsmith: Command, server: FaultServer, models_file: Path) -> None:

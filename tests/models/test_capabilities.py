@@ -36,6 +36,17 @@ def test_only_what_is_new_is_kept() -> None:
     assert len(kept) == 2
 
 
+def test_what_a_renewed_model_refused_is_learnt_again_as_the_first_time() -> None:
+    learner, kept = CapabilityLearner(), []
+    learner.on_change = kept.append
+    learner.learn(ModelCapabilities(frozenset({"seed"}), 64, takes_forms=True))
+    stored = ModelCapabilities(frozenset({"temperature"}), 256, begins_in_thought=True, tasks={"judge 1": False})
+    learner.renew(stored)
+    assert learner.capabilities == ModelCapabilities(thinking_tokens=256, begins_in_thought=True)
+    learner.learn(ModelCapabilities(frozenset({"seed"})))
+    assert kept[1:] == [ModelCapabilities(frozenset({"seed"}), 256, begins_in_thought=True)]
+
+
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
 def test_other_requests_do_not_wait_after_a_first_one_that_failed(kind: type[BaseException]) -> None:
     learner = CapabilityLearner()

@@ -70,11 +70,11 @@ def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         store.put_capabilities(chat.id, ModelCapabilities(frozenset({"seed"})))
         [checked, *_] = check_models({"language_model": chat}, space="quick", cache=store)
-        assert (checked.refuses, checked.thinking_tokens) == (("seed",), 64)
+        assert (checked.refuses, checked.thinking_tokens) == ((), 64)
         chat.learner.learn(ModelCapabilities(thinking_tokens=128))
         stored = store.capabilities(chat.id)
         assert stored is not None
-        assert (stored.refuses, stored.thinking_tokens) == (frozenset({"seed"}), 128)
+        assert (stored.refuses, stored.thinking_tokens) == (frozenset(), 128)
         for prompt, limit in chat.asked:
             kept = store.get_calls([completion_key(chat.id, prompt, limit, 0)]).get(
                 completion_key(chat.id, prompt, limit, 0)

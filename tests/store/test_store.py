@@ -53,6 +53,9 @@ def test_capabilities_of_a_model_add_up(store: Store) -> None:
     store.put_capabilities("m", ModelCapabilities(frozenset({"temperature"}), 32))
     assert store.capabilities("m") == ModelCapabilities(frozenset({"seed", "temperature"}), 64)
     assert store.capabilities("other") is None
+    store.put_capabilities("m", ModelCapabilities(tasks={"judge 1": True}, takes_forms=True))
+    store.put_capabilities("m", ModelCapabilities(frozenset({"max_tokens"})), renewing=True)
+    assert store.capabilities("m") == ModelCapabilities(frozenset({"max_tokens"}), 64, tasks={"judge 1": True})
 
 
 def test_many_calls_are_looked_up_at_once(store: Store) -> None:

@@ -4,7 +4,8 @@ Empty or malformed replies, and those without a finish reason, are errors. Thoug
 they are in a separate field (``reasoning_content``, ``reasoning``), in parts of the content or in tags; their
 tokens are counted. Impossible token counts are replaced by estimates. Parameters that a server refuses by name are not
 sent again: see `ragsmith.models.capabilities`. The form of a reply is sent as a JSON schema in one of two ways
-(`FORM_TYPES`), unless the server refuses both.
+(`FORM_TYPES`), unless the server refuses both. A server that writes JSON of another form to two prompts ignores the
+schema, which counts as a refusal.
 """
 
 from __future__ import annotations
@@ -273,6 +274,7 @@ class OpenAIChat(OpenAIModel):
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model
         self._warned: set[str] = set()
+        self._ignored: dict[str, str] = {}  # the first prompt to whose reply a form did not apply, by the form's type
 
     @property
     def id(self) -> str:
@@ -320,7 +322,9 @@ class OpenAIChat(OpenAIModel):
             return read_reply(request, reply, seconds)
 
         while True:
-            accepted = _without_refused(body, refused) | _response_format(form, refused)
+            # after a reply in another form, the prompt with the parsing error is sent as text
+            ignored = {name for name, prompt in [*self._ignored.items()] if request.prompt.startswith(prompt)}
+            accepted = _without_refused(body, refused) | _response_format(form, refused | ignored)
             form_type = accepted.get("response_format", {}).get("type", "")
             try:
                 parsed = self._endpoint.send(self.post_with(create), [accepted], parse, what=self.id)[0]
@@ -333,12 +337,12 @@ class OpenAIChat(OpenAIModel):
                     raise
                 refused |= newly_refused | self.learner.capabilities.refuses
             else:
-                reply = parsed.completion
+                reply, applies = parsed.completion, bool(form_type)
                 if form and form_type == FORM_TYPES[1] and not (reply.cut_at or form.has(clean_reply(reply.text))):
-                    refused |= {self._refused_form(form, form_type)}  # it writes JSON and ignores the schema
-                self.learner.learn(
-                    ModelCapabilities(refused, 0, parsed.begins_in_thought, takes_forms=form_type not in {"", *refused})
-                )
+                    applies, name = False, self._refused_form(form, form_type)
+                    if not request.prompt.startswith(self._ignored.setdefault(name, request.prompt)):
+                        refused |= {name}  # it writes JSON and ignores the schema
+                self.learner.learn(ModelCapabilities(refused, 0, parsed.begins_in_thought, takes_forms=applies))
                 if "temperature" in refused:
                     self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
                 return parsed

@@ -177,20 +177,39 @@ def test_a_server_that_fails_at_the_first_type_is_sent_the_second(chat: OpenAICh
     assert chat.learner.capabilities == ModelCapabilities(frozenset({"json_schema"}), takes_forms=True)
 
 
-def test_a_server_that_writes_any_json_gets_text_after_its_first_reply(chat: OpenAIChat, server: FaultServer) -> None:
-    written = iter(['{"rating": "good"}'])
+def write_json(server: FaultServer, *texts: str) -> None:
+    """Have ``server`` refuse ``json_schema``, and write ``texts`` one after the other to ``json_object``."""
+    written = iter(texts)
 
     def answer(path: str, body: Any) -> Any:
-        text = next(written) if body.get("response_format", {}).get("type") == "json_object" else "Score: 4"
-        return completion(text)
+        return completion(next(written) if body.get("response_format", {}).get("type") == "json_object" else "Score: 4")
 
     server.answer = answer
     server.schemas = lambda requested: (
         Fault(status=400, said=REFUSALS["Groq"]) if requested["type"] == "json_schema" else False
     )
-    assert [*perform(chat, JUDGE), *perform(chat, JUDGE)] == [0.75, 0.75]
-    assert types(server) == ["json_schema", "json_object", "", ""]
-    assert chat.learner.capabilities.refuses == BOTH
+
+
+def judge(chat: OpenAIChat, *questions: str) -> list[float]:
+    model = Gateway().language_model(chat, Meter())
+    return [model.run(JUDGE, question=one, reference="Monthly.", answer="Weekly.") for one in questions]
+
+
+def test_a_server_that_writes_any_json_to_two_prompts_gets_text(chat: OpenAIChat, server: FaultServer) -> None:
+    write_json(server, '{"rating": "good"}', '{"stars": 4}')
+    assert [*judge(chat, "When?"), *judge(chat, "When?", "Why?", "Who?")] == [0.75] * 4
+    # an unreadable reply is requested as text, with the error; the same prompt again counts once
+    assert types(server) == ["json_schema", "json_object", "", "", "json_object", "", ""]
+    assert chat.learner.capabilities == ModelCapabilities(BOTH)
+
+
+def test_a_server_whose_json_once_had_another_form_is_sent_the_form_again(
+    chat: OpenAIChat, server: FaultServer
+) -> None:
+    write_json(server, '{"rating": "good"}', '{"score": 4}', '{"score": 2}', '{"rating": 1}', '{"score": 5}')
+    assert judge(chat, "When?", "Why?", "Who?", "Where?", "What?") == [0.75, 0.75, 0.25, 0.75, 1.0]
+    assert types(server) == ["json_schema", "json_object", "", *["json_object"] * 3, "", "json_object"]
+    assert chat.learner.capabilities == ModelCapabilities(frozenset({"json_schema"}), takes_forms=True)
 
 
 def test_other_failures_teach_nothing_about_schemas(chat: OpenAIChat, server: FaultServer) -> None:
