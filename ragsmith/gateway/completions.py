@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from ragsmith.errors import CutReply, LoopingReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.claims import BatchedStore
-from ragsmith.gateway.failures import FailedCall, RequestTarget, describe_limit
+from ragsmith.gateway.failures import FailedCall, RequestTarget, describe_form, describe_limit
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, parse_problem
 from ragsmith.models.calls import (
@@ -61,13 +62,18 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         failures = self.context.failures
 
         def request() -> Completion:
-            cut_at = 0
+            cut_at, sent_form = 0, form
+
+            def record_attempt(error: ModelError, limited_task: str) -> None:
+                """Record the end of a request that is followed by another one, which a resumed run begins with."""
+                failed = FailedCall.from_error(error, key, model.id, limited_task)
+                failures.record_failures([replace(failed, attempts=0)])
 
             def record_cut(limit: int) -> None:
                 nonlocal cut_at
                 cut_at = max(cut_at, limit)
-                cut = FailedCall.from_error(CutReply(f"{model.id}: a reply was truncated"), key, model.id, "")
-                failures.record_failures([replace(cut, task=describe_limit(task.name, cut_at), attempts=0)])
+                cut = CutReply(f"{model.id}: a reply was truncated")
+                record_attempt(cut, describe_limit(task.name, cut_at))
 
             with failures.attempt(target, task.name, key):
                 for failed in failures.find_failed([key]).values():
@@ -75,8 +81,10 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
                         failures.count_known_failure(target, task.name, failed)
                         raise failed.error()
                     cut_at = failed.cut_at(task.name)
+                    sent_form = {} if failed.loops_in_form(task.name) else form
                 try:
-                    return self._request(model, task, prompt, sample, cut_at, record_cut)
+                    on_loop = partial(record_attempt, limited_task=describe_form(task.name))
+                    return self._request(model, task, prompt, sample, sent_form, cut_at, record_cut, on_loop)
                 except ModelError as error:
                     limited_task = describe_limit(task.name, max(cut_at, max_reply_tokens(model, task)))
                     failures.record_failures([FailedCall.from_error(error, key, model.id, limited_task)])
@@ -117,48 +125,79 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         task: Task[Any],
         prompt: str,
         sample: int,
+        form: Mapping[str, Any],
         cut_before: int,
         on_cut: Callable[[int], None],
+        on_loop: Callable[[LoopingReply], None],
     ) -> Completion:
         """Request a reply that ``task`` can parse; after an unreadable reply, repeat it with the parsing error.
 
-        ``cut_before`` is the limit at which an earlier reply to ``prompt`` was truncated, and ``on_cut`` is called with
-        the limit of each that is, before another request, so that a resumed run does not repeat it.
+        ``cut_before`` is the limit at which an earlier reply to ``prompt`` was truncated. ``on_cut`` is called with
+        the limit of each that is, and ``on_loop`` as by `complete_in_form`, before another request, so that a resumed
+        run does not repeat it.
 
         Raises:
             Unreadable: the second reply is unreadable as well.
         """
         total_usage = Usage()
 
-        def complete(text: str) -> Completion:
+        def complete(text: str, sent_form: Mapping[str, Any]) -> Completion:
+            is_first = text == prompt and sent_form == form
+
             def send(limit: int) -> Completion:
                 nonlocal total_usage
                 with self.context.reserve_cost(model, text, limit) as usages:
                     began = perf_counter()
-                    completion = model.complete(text, max_tokens=limit, sample=sample, **form_argument(model, task))
+                    completion = model.complete(text, max_tokens=limit, sample=sample, **sent_form)
                     if not completion.usage.seconds:  # models of user code may not report seconds
                         usage = replace(completion.usage, seconds=perf_counter() - began)
                         completion = replace(completion, usage=usage)
                     usages.append(completion.usage)
                 total_usage += completion.usage
                 self._count("language_model", made=1)
-                if completion.cut_at and text == prompt:
+                if completion.cut_at and is_first:
                     on_cut(limit)
                 return completion
 
             accept_cut = task.usable_cut and accepts_cut_answers(model)
-            before = cut_before if text == prompt else 0
+            before = cut_before if is_first else 0
             return complete_within_limits(model, task, text, send, accept_cut=accept_cut, cut_before=before)
 
-        reply = complete_until_parsed(task, prompt, complete)
-        if isinstance(reply, str):
-            raise Unreadable(
-                f"two replies to {task.name} cannot be read; the last: {reply}",
-                calls=total_usage.calls,
-                input_tokens=total_usage.input_tokens,
-                output_tokens=total_usage.output_tokens,
-            )
+        try:
+            reply = complete_in_form(task, prompt, form, complete, on_loop)
+            if isinstance(reply, str):
+                raise Unreadable(f"two replies to {task.name} cannot be read; the last: {reply}")
+        except ModelError as error:  # with the cost of the replies before it
+            error.calls += total_usage.calls
+            error.input_tokens += total_usage.input_tokens
+            error.output_tokens += total_usage.output_tokens
+            raise
         return reply
+
+
+def complete_in_form(
+    task: Task[Any],
+    prompt: str,
+    form: Mapping[str, Any],
+    complete: Callable[[str, Mapping[str, Any]], Completion],
+    on_loop: Callable[[LoopingReply], None] = lambda _: None,
+) -> Completion | str:
+    """Return a reply as `complete_until_parsed`; if one in ``form`` loops, request the task once more as text.
+
+    A grammar can keep a small model from ending its reply. ``form`` is empty or the argument of a request
+    (`form_argument`); ``complete`` takes a prompt and such an argument. ``on_loop`` is called before the request of a
+    text, whose cost alone the reply has.
+
+    Raises:
+        LoopingReply: the text loops as well, or there is no form.
+    """
+    try:
+        return complete_until_parsed(task, prompt, lambda text: complete(text, form))
+    except LoopingReply as looped:
+        if not form:
+            raise
+        on_loop(looped)
+    return complete_until_parsed(task, prompt, lambda text: complete(text, {}))
 
 
 def _text_and_usage(completion: Completion) -> tuple[str, Usage]:
@@ -211,8 +250,7 @@ def complete_within_limits(
             raise
         limit = reply_limit  # the prompt may fit without tokens for thinking
         reply = send(limit)
-    total_usage = reply.usage
-    _check_loop(model, task, reply, total_usage)
+    _check_loop(model, task, reply)
     is_model_limit = 0 < reply.cut_at < limit
     thinks = thinking_tokens(model) > 0 or reply.thought_tokens > 0 or not reply.text.strip()
     if reply.cut_at and not is_model_limit:
@@ -223,8 +261,7 @@ def complete_within_limits(
             except (RefusedContent, TooLong):
                 pass  # the model accepts no larger limit
             else:
-                total_usage += reply.usage
-                _check_loop(model, task, reply, total_usage)
+                _check_loop(model, task, reply)
                 if thinks and not reply.cut_at:
                     reported, allowance = reply.usage.output_tokens, extended - reply_limit
                     # above the first limit, even if the server does not count thoughts
@@ -236,22 +273,16 @@ def complete_within_limits(
         raise CutReply(
             f"{model.id}: the reply to {task.name} was truncated at the limit of {reply.cut_at:,} tokens, "
             f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}"
-            f"{alternative if task.usable_cut else ''}",
-            calls=total_usage.calls,
-            input_tokens=total_usage.input_tokens,
-            output_tokens=total_usage.output_tokens,
+            f"{alternative if task.usable_cut else ''}"
         )
     return reply
 
 
-def _check_loop(model: ChatModel, task: Task[Any], reply: Completion, total_usage: Usage) -> None:
+def _check_loop(model: ChatModel, task: Task[Any], reply: Completion) -> None:
     if reply.cut_at and (reply.loops or ends_in_loop(reply.text)):
         raise LoopingReply(
             f"{model.id}: the reply to {task.name} repeats itself up to the limit of {reply.cut_at:,} tokens: "
-            "name another model, as more tokens do not end it",
-            calls=total_usage.calls,
-            input_tokens=total_usage.input_tokens,
-            output_tokens=total_usage.output_tokens,
+            "name another model, as more tokens do not end it"
         )
 
 

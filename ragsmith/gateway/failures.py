@@ -54,10 +54,11 @@ class FailedCall:
     def after(self, before: FailedCall) -> FailedCall:
         """Return this failure with the attempts and costs of the earlier failure ``before`` added.
 
-        A truncated reply is remembered after a server error, which says nothing of the limit.
+        A truncated reply is remembered after a server error, which says nothing of the limit or the form.
         """
         names = ("attempts", "calls", "input_tokens", "output_tokens")
-        latest = before if (before.kind, self.kind) == (CutReply.kind, ModelError.kind) else self
+        was_cut = before.kind in (CutReply.kind, LoopingReply.kind)
+        latest = before if was_cut and self.kind == ModelError.kind else self
         return replace(latest, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
     def covers(self, task: str, tokens: int) -> bool:
@@ -67,12 +68,18 @@ class FailedCall:
         """
         if self.kind == CutReply.kind:
             return self.cut_at(task) >= tokens
+        if self.loops_in_form(task):
+            return False
         return self.kind != Unreadable.kind or self.task == describe_limit(task, tokens)
 
     def cut_at(self, task: str) -> int:
         """Return the token limit at which a reply to ``task`` was truncated, or 0 if none was."""
         name, _, limit = self.task.rpartition(" in ")
         return int(limit.split()[0]) if self.kind == CutReply.kind and name == task else 0
+
+    def loops_in_form(self, task: str) -> bool:
+        """Whether a reply to ``task`` in its form looped, so that only a text is left to request."""
+        return self.kind == LoopingReply.kind and self.task == describe_form(task)
 
     def error(self) -> ModelError:
         """Return the exception to raise."""
@@ -82,6 +89,11 @@ class FailedCall:
 def describe_limit(task: str, tokens: int) -> str:
     """Return the task of a failure, with the limit for which it holds; 0 is no limit."""
     return f"{task} in {tokens} tokens" if tokens else task
+
+
+def describe_form(task: str) -> str:
+    """Return the task of a failure that holds for replies in its form."""
+    return f"{task} in its form"
 
 
 class FailureStore(Protocol):

@@ -30,9 +30,9 @@ from ragsmith.errors import (
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.threads import INTERRUPT_SECONDS
 from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.completions import complete_within_limits
+from ragsmith.gateway.completions import complete_in_form, complete_within_limits
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, normalize_vectors, render_prompt
+from ragsmith.gateway.prompts_and_vectors import normalize_vectors, render_prompt
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
@@ -437,22 +437,20 @@ class _ModelChecker:
         """
         task = limit_answer(model, task)
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
-        accept_cut = task.usable_cut and accepts_cut_answers(model)
+        form, accept_cut = form_argument(model, task), task.usable_cut and accepts_cut_answers(model)
 
-        def send(text: str, limit: int) -> Completion:
-            replies.append(model.complete(text, max_tokens=limit, sample=0, **form_argument(model, task)))
-            return replies[-1]
+        def complete(text: str, sent_form: Mapping[str, Any]) -> Completion:
+            def send(limit: int) -> Completion:
+                replies.append(model.complete(text, max_tokens=limit, sample=0, **sent_form))
+                return replies[-1]
 
-        reply = complete_until_parsed(
-            task,
-            prompt,
-            lambda text: complete_within_limits(model, task, text, partial(send, text), accept_cut=accept_cut),
-        )
+            return complete_within_limits(model, task, text, send, accept_cut=accept_cut)
+
+        reply = complete_in_form(task, prompt, form, complete)
         if isinstance(reply, str):
             raise Unreadable(f"the reply cannot be read: {reply}")
         if self._store is not None:
-            form, is_cut = form_argument(model, task), bool(reply.cut_at)
-            key = completion_key(model.id, prompt, task.max_tokens, 0, **form, cut=is_cut)
+            key = completion_key(model.id, prompt, task.max_tokens, 0, **form, cut=bool(reply.cut_at))
             usage = reply.usage
             tokens = usage.input_tokens, usage.output_tokens
             self._store.put_calls(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.errors import CutReply, LoopingReply, RefusedContent, TooLong
+from ragsmith.errors import CutReply, LoopingReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.completions import MIN_EXTRA_THINKING_TOKENS, MIN_LEARNT_THINKING_TOKENS
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.tasks import Task, parse_text
+from ragsmith.models.tasks import ReplyForm, Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
@@ -250,3 +250,78 @@ def test_a_limit_at_which_a_reply_was_cut_is_not_tried_again_after_an_interrupt(
         view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
         assert view.run(SAY, word="first") == words
         assert model.limits == [64, 256, 256]
+
+
+SCORE = Task("score", "{word}", int, lambda model, **_: 0, max_tokens=64, form=ReplyForm("score", {"score": int}, None))
+LOOP = '{"score": [' + "[1, 2], " * 1000
+PADDED = '{"score": 4' + " " * 8000
+
+
+class Formed:
+    """Writes the next of ``texts`` to a request, up to its limit; an exception is raised instead."""
+
+    id = "chat:formed"
+    structured_output = True
+
+    def __init__(self, *texts: str | BaseException) -> None:
+        self.texts = [*texts]
+        self.sent: list[tuple[bool, int, bool]] = []
+        """Whether each request had a form, its limit, and whether it has the error of an earlier reply."""
+        self.used = 0
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int, form: ReplyForm | None = None) -> Completion:
+        self.sent.append((form is not None, max_tokens, "could not be used" in prompt))
+        text = self.texts.pop(0)
+        if isinstance(text, BaseException):
+            raise text
+        written = min(max_tokens, len(text) // 4 + 1)
+        self.used += 5 + written
+        cut = text[: 4 * max_tokens]
+        return Completion(cut, Usage(1, 0, 0, 5, written), 0 if cut == text else max_tokens)
+
+
+@pytest.mark.parametrize("loop", [LOOP, PADDED])
+def test_a_form_in_which_a_model_loops_is_left_out_once_and_each_reply_is_paid_for(tmp_path: Path, loop: str) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        model, meter, budget = Formed(loop, "4"), Meter(), Budget(store, "run")
+        gateway = Gateway(store, budget, failures=Failures(store))
+        assert gateway.language_model(model, meter).run(SCORE, word="first") == 4
+        assert model.sent == [(True, 64, False), (False, 64, False)]
+        assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 5, 1)  # as if it had been left out before
+        assert (budget.spent.tokens, gateway.counts()["language_model"].made) == (model.used, 2)
+        again = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+        assert (again.run(SCORE, word="first"), len(model.sent)) == (4, 2)
+
+
+def test_a_text_that_loops_as_well_is_the_failure_with_the_cost_of_all_replies(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        model = Formed("no score", LOOP, LOOP)
+        for n in range(2):  # the second in another command
+            with pytest.raises(LoopingReply, match="repeats itself") as raised:
+                Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(SCORE, word="first")
+            costs = raised.value.calls, raised.value.input_tokens, raised.value.output_tokens
+            assert costs == ((0, 0, 0) if n else (3, 15, 3 + 64 + 64))
+        assert model.sent == [(True, 64, False), (True, 64, True), (False, 64, False)]
+
+
+def test_a_resumed_run_sends_no_form_in_which_a_reply_looped(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        model = Formed(LOOP, KeyboardInterrupt(), ModelError("HTTP 500"), "4")
+        for error in (KeyboardInterrupt, ModelError):
+            with pytest.raises(error):
+                Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(SCORE, word="first")
+        assert Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(SCORE, word="first") == 4
+        assert [formed for formed, *_ in model.sent] == [True, False, False, False]
+
+
+def test_only_a_loop_has_a_form_left_out() -> None:
+    words = " ".join(f"word{n * n}x{'abcdefg'[n % 7] * (n % 5)}" for n in range(2000))
+    for texts, error in (
+        (("no", "none"), Unreadable),
+        ((words, words), CutReply),
+        ((RefusedContent("HTTP 400"),), RefusedContent),
+    ):
+        model = Formed(*texts)
+        with pytest.raises(error):
+            Gateway().language_model(model, Meter()).run(SCORE, word="first")
+        assert [formed for formed, *_ in model.sent] == [True] * len(texts)

@@ -102,6 +102,23 @@ def test_a_cut_answer_is_one_where_a_search_would_score_it(cut_answers: bool, tm
         assert {cut: len(store.get_calls(found)) for cut, found in keys.items()} == {True: 3 * cut_answers, False: 0}
 
 
+def test_a_model_that_loops_in_a_form_is_asked_for_text_as_a_search_asks_it() -> None:
+    class Looping(Chat):
+        structured_output = True
+
+        def complete(self, prompt: str, *, max_tokens: int, sample: int, form: Any = None) -> Completion:
+            reply = super().complete(prompt, max_tokens=max_tokens, sample=sample)
+            return reply if form is None else Completion('{"score":' + " " * 400, reply.usage, cut_at=max_tokens)
+
+    chat = Looping()
+    [checked, *_] = check_models({"language_model": chat}, space="quick", judge_cases=False)
+    found = {
+        task.task: (task.problem, task.able, task.asked, task.requests, task.usage.calls) for task in checked.tasks
+    }
+    assert (found["answer"], found["judge"]) == (("", True, 3, 3, 3), ("", True, 1, 2, 2))
+    assert len(chat.asked) == sum(task.requests for task in checked.tasks)
+
+
 def test_a_model_that_performs_tasks_itself_is_given_what_they_need() -> None:
     given: dict[str, set[str]] = {}
 
