@@ -71,16 +71,19 @@ def leave_out_unable(
 
     unable = {gene for gene in chain.from_iterable(space.options) if is_unable(gene)}
     unable -= set(chain.from_iterable(genes for genes in space.options if unable.issuperset(genes)))
-    names = dict.fromkeys(f"{gene.technique.family}.{gene.technique.name}" for gene in unable)
+    listed = [
+        (name, [str(gene) for gene in genes if gene in unable])
+        for name, genes in zip(space.names, space.options, strict=True)
+    ]
     judges = {flag: judge.id for each in models for flag, judge in zip(JUDGE_FLAGS, each.judges, strict=False)}
     said = [
         f"the judge {judge} cannot judge, by its last `ragsmith models check`: name another one with {flag}"
         for flag, judge in judges.items()
         if found[judge].cannot(JUDGE) and not ranks
     ]
-    if unable:
+    if options := "; ".join(f"{name}: {', '.join(genes)}" for name, genes in listed if genes):
         said.append(
-            f"the controller cannot do the tasks of {', '.join(sorted(names))}, by its last `ragsmith models check`: "
+            f"the controller cannot do the tasks of {options}, by its last `ragsmith models check`: "
             "a search that starts after it is without these options, until another check shows that it can"
         )
     return space.without(unable.__contains__), tuple(said)

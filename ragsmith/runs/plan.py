@@ -18,11 +18,11 @@ from random import Random
 from statistics import fmean
 from typing import Any, TypeVar
 
+from ragsmith.datasets.splits import search_only_split
 from ragsmith.evaluation.baselines import BASELINES, list_probes
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.latency import TIMED_QUESTIONS, answer_alone, list_collection_texts, select_timed_questions
-from ragsmith.exported.requirements import leave_out_unable, searchable_space
 from ragsmith.gateway.budget import Budget, Prices, Spent
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -37,9 +37,10 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, load_record
 from ragsmith.runs.rankings import count_pipelines, resolve_rankings_first
-from ragsmith.runs.run import Execution, Run
+from ragsmith.runs.run import Execution, Run, select_space
 from ragsmith.runs.stub_models import (
     SCORE_PASSAGES,
     RequestCount,
@@ -227,14 +228,27 @@ def plan(
     concurrent requests, by default that of the provider.
     """
     settings = settings or RunSettings()
-    if settings.verdict == CROSSFIT:
-        held_out = replace(settings, verdict=HELD_OUT)
-        one = plan(setup, space, store, held_out, prices=prices, latency=latency, in_flight=in_flight, sample=sample)
-        return one.for_searches(settings.folds + 1)
     setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
-    ranks = settings.fitness.ranking_only
-    space, _ = leave_out_unable(setup, searchable_space(setup, space, ranks=ranks), store, ranks=ranks)
-    settings = resolve_rankings_first(settings, setup)
+    settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
+    is_crossfit = settings.verdict == CROSSFIT
+    searched = replace(setup, fixed_split=search_only_split(setup.dataset)) if is_crossfit else setup
+    space = select_space(searched, space, store, settings)[0]
+    one = replace(settings, verdict=HELD_OUT) if is_crossfit else settings
+    found = _plan_search(setup, space, store, one, prices or Prices(), latency, in_flight, sample)
+    return found.for_searches(settings.folds + 1) if is_crossfit else found
+
+
+def _plan_search(
+    setup: Experiment,
+    space: Space,
+    store: Store,
+    settings: RunSettings,
+    prices: Prices,
+    latency: float | None,
+    in_flight: int | None,
+    sample: int | None,
+) -> SearchPlan:
+    """Plan a search of exactly ``space``; the arguments are those of `plan`."""
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     about, proposed = estimate_pipeline_count(space, settings), _max_proposals(space, settings)
     if not any(map(is_costly, models.values())):
@@ -268,7 +282,7 @@ def plan(
             estimates[model.id], notes[model.id] = estimate_tokens(
                 model, stored.get(model.id, ()), model_counts, latency, in_flight
             )
-    costs = _Costs(estimates, prices or Prices(), len(setup.dataset.examples))
+    costs = _Costs(estimates, prices, len(setup.dataset.examples))
     return replace(
         _build_plan(setup, space, settings, samples, simulations, costs, simulator.timed),
         notes=notes,

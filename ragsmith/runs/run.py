@@ -144,16 +144,7 @@ class Run:
         execution, allowance, callbacks = execution or Execution(), allowance or Allowance(), callbacks or Callbacks()
         setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
         settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
-        space = searchable_space(setup, space, ranks=(ranks := settings.fitness.ranking_only))
-        reduced, remarks = leave_out_unable(setup, space, store, ranks=ranks)
-        whole = run_key(setup, space, settings)
-        began = respects_checks is None and store.run(whole) is not None
-        self.respects_checks = not began if respects_checks is None else respects_checks
-        if self.respects_checks and (unfinished := _find_unfinished(store, whole)):  # another check may have followed
-            kept, remarks = unfinished.space.options, unfinished.remarks
-            space = space.without(lambda gene: str(gene) not in kept.get(gene.technique.family, [str(gene)]))
-        elif self.respects_checks:
-            space = reduced
+        space, remarks, whole, self.respects_checks = select_space(setup, space, store, settings, respects_checks)
         for remark in () if within else remarks:
             warnings.warn(remark, Notice, stacklevel=2)
         self.key = run_key(setup, space, settings)
@@ -365,6 +356,24 @@ class Run:
             failed=sum(len(evaluation.failures) for evaluation in evaluator.evaluations.values()),
             unfinished=evaluator.unfinished,
         )
+
+
+def select_space(
+    setup: Experiment, space: Space, store: Store, settings: RunSettings, respects_checks: bool | None = None
+) -> tuple[Space, tuple[str, ...], str, bool]:
+    """Return the space that a run searches, remarks, the key with all options, and whether checks are respected.
+
+    The arguments are those of `Run`, with the settings and the experiment of the search. A search that has begun goes
+    on with its options, whatever a check has found since.
+    """
+    space = searchable_space(setup, space, ranks=(ranks := settings.fitness.ranking_only))
+    reduced, remarks = leave_out_unable(setup, space, store, ranks=ranks)
+    whole = run_key(setup, space, settings)
+    respects = store.run(whole) is None if respects_checks is None else respects_checks
+    if respects and (unfinished := _find_unfinished(store, whole)):
+        kept, remarks = unfinished.space.options, unfinished.remarks
+        reduced = space.without(lambda gene: str(gene) not in kept.get(gene.technique.family, [str(gene)]))
+    return reduced if respects else space, remarks, whole, respects
 
 
 def _find_unfinished(store: Store, whole: str) -> RunRecord | None:

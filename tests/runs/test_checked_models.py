@@ -60,6 +60,14 @@ def check(space: Path, cache: Path, chat: Chat, *, judge_cases: bool = False) ->
     return ragsmith.check_models({"language_model": chat}, space=space, cache=cache, judge_cases=judge_cases)[0]
 
 
+def planned(folder: Path, space: Path, cache: Path, **changes: Any) -> int:
+    """The number of pipelines of the space of which `search` is planned."""
+    small = {"max_evaluations": 3, "probes": False, "control": "none", "test": False, "rankings_first": False} | changes
+    plan = ragsmith.plan(folder, space=space, cache=cache, models={"language_model": Chat()}, workers=1, **small)
+    assert plan.genomes is not None  # it was simulated
+    return plan.feasible
+
+
 def options(found: Any, family: str) -> tuple[str, ...]:
     listed: tuple[str, ...] = found.run_report.about.record.space.options[family]
     return listed
@@ -75,7 +83,7 @@ def test_a_search_leaves_out_what_the_controller_cannot_do_until_another_check(
     reduced, said = search(tiny_folder, tiny_space, cache, weak)
     assert options(reduced, "query_expansion") == ("none",)
     assert said == [
-        "the controller cannot do the tasks of query_expansion.hyde, by its last `ragsmith models check`: a search "
+        "the controller cannot do the tasks of query_expansion: hyde, by its last `ragsmith models check`: a search "
         "that starts after it is without these options, until another check shows that it can"
     ]
     assert any(note.startswith("The controller cannot do") for note in reduced.run_report.notes)
@@ -97,6 +105,8 @@ def test_a_search_that_began_before_the_check_goes_on_as_it_began(
     again, said = search(tiny_folder, tiny_space, cache, Chat())
     assert (again.key, again.computed, options(again, "query_expansion")) == (before.key, 0, ("none", "hyde"))
     assert len(said) == 1
+    assert planned(tiny_folder, tiny_space, cache) == 48
+    assert planned(tiny_folder, tiny_space, cache, seed=7) == 24
     fresh, _ = search(tiny_folder, tiny_space, cache, Chat(), seed=7)
     assert options(fresh, "query_expansion") == ("none",)
 
@@ -109,6 +119,7 @@ def test_a_search_that_was_left_unfinished_goes_on_whatever_another_check_finds(
     with pytest.raises(ModelUnavailable):
         search(tiny_folder, tiny_space, cache, Gone())
     check(tiny_space, cache, Chat())
+    assert [planned(tiny_folder, tiny_space, cache, **other) for other in ({}, {"seed": 7})] == [24, 48]
     again, said = search(tiny_folder, tiny_space, cache, Chat())
     assert (options(again, "query_expansion"), len(said)) == (("none",), 1)
     with Store.open(cache) as store:
@@ -124,6 +135,7 @@ def test_the_folds_of_a_crossfit_that_began_before_the_check_go_on_as_it_began(
     crossfit = {"verdict": "crossfit", "folds": 3, "test": True}
     before, _ = search(folder, tiny_space, cache, Chat(), **crossfit)
     check(tiny_space, cache, Chat((HYDE,)))
+    assert [planned(folder, tiny_space, cache, **crossfit, **other) for other in ({}, {"seed": 7})] == [48, 24]
     again, said = search(folder, tiny_space, cache, Chat(), **crossfit)
     assert len(said) == 1  # though there are three searches
     first, second = (one.run_report.about.record for one in (before, again))
@@ -141,6 +153,18 @@ def test_a_family_keeps_an_option(tiny_folder: Path, tiny_space: Path, tmp_path:
     check(only, cache, Chat((HYDE,)))
     found, said = search(tiny_folder, only, cache, Chat())
     assert (options(found, "query_expansion"), said) == (("hyde",), [])
+
+
+def test_options_with_other_prompts_are_named_one_by_one(tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
+    cache, worded = tmp_path / "cache.sqlite", tmp_path / "worded.yaml"
+    (tmp_path / "terse.txt").write_text("{question} In short:")
+    (tmp_path / "blunt.txt").write_text("{question} Bluntly:")
+    prompts = "prompts: {imagine_passage: [default, terse.txt, blunt.txt]}"
+    worded.write_text(f"{tiny_space.read_text()}\n{prompts}\n")
+    check(worded, cache, Chat((HYDE, "Bluntly:")))
+    found, [said] = search(tiny_folder, worded, cache, Chat())
+    assert options(found, "query_expansion") == ("none", "hyde(imagine_passage_prompt=terse)")
+    assert "the tasks of query_expansion: hyde, hyde(imagine_passage_prompt=blunt), by its last" in said
 
 
 def test_another_prompt_is_another_task(tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
