@@ -62,7 +62,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 PricesOption = Annotated[Path | None, option("prices")]
 ThinkingOption = Annotated[
     int | None,
-    typer.Option("--thinking-tokens", help="Reasoning tokens that the --llm may use. [default: learned]"),
+    typer.Option("--thinking-tokens", min=0, help="Reasoning tokens that the --llm may use. [default: learned]"),
 ]
 WorkersOption = Annotated[int | None, option("workers")]
 
@@ -153,11 +153,13 @@ class RoleFlags:
     thinking_tokens: ThinkingOption = None
     answer_tokens: Annotated[
         int | None,
-        typer.Option("--answer-tokens", help="Maximum number of tokens of an answer of the --llm. [default: 1024]"),
+        typer.Option(
+            "--answer-tokens", min=1, help="Maximum number of tokens of an answer of the --llm. [default: 1024]"
+        ),
     ] = None
     requests_in_flight: Annotated[
         int | None,
-        typer.Option("--in-flight", help="Requests in flight at the server of the --llm. [default: learned]"),
+        typer.Option("--in-flight", min=1, help="Requests in flight at the server of the --llm. [default: learned]"),
     ] = None
     deadline: Annotated[
         float | None, typer.Option("--deadline", help="Seconds for a request to the --llm. [default: learned]")

@@ -81,6 +81,7 @@ def mark(
     The answers are those of the winner and of naive RAG to test questions, in random order and without names. The
     report then compares the judge with people, and estimates scores and their difference by both. No model is called.
     """
+    from ragsmith.comparison.marked_answers import FEW_MARKS
     from ragsmith.labelling.marking.marking import Marking
     from ragsmith.labelling.reviewing.page.server import serve_page
     from ragsmith.store.store import open_store
@@ -88,6 +89,8 @@ def mark(
     data = ragsmith.load_dataset(dataset)
     with open_store(cache, read_only=True) as store:
         marking = Marking(store, data, marks, reviewer, reports=output, run=run, count=answers, seed=seed)
+    if (count := len(marking.shown)) < FEW_MARKS:
+        print_stderr(f"{count} answers are few: intervals from fewer than {FEW_MARKS} marks are not calibrated")
     try:
         serve_page(marking.server(port), browser=browser, say=print_stderr)
     finally:

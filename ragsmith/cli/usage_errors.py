@@ -36,7 +36,7 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
                 _last_value(arguments, getattr(error.param, "opts", ())),
             )
             if kind and value is not None:
-                return f"{_parameter_name(error.param)} is {shorten(value)}: give {kind}"
+                return f"{_parameter_name(error.param)} is {shorten(value)}: give {kind}{_describe_range(error.param)}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
@@ -87,6 +87,14 @@ def _type_name(parameter: Any) -> str:
     if described := getattr(parameter, "type_descriptor", None):
         return getattr(described.annotation, "__name__", "")
     return str(getattr(getattr(parameter, "type", None), "name", ""))
+
+
+def _describe_range(parameter: Any) -> str:
+    """Return the range of a number as the end of a sentence."""
+    described = getattr(parameter, "type_descriptor", None)
+    ranged = getattr(described, "parameter_info", None) or getattr(parameter, "type", None)
+    low, high = (getattr(ranged, name, None) for name in ("min", "max"))
+    return "" if low is None else f" of at least {low}" if high is None else f" from {low} to {high}"
 
 
 def _last_value(arguments: Sequence[str], names: Sequence[str]) -> str | None:

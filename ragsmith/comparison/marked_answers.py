@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragsmith.comparison.difference import cluster_interval
+from ragsmith.comparison.difference import cluster_interval, effective_groups
 from ragsmith.comparison.prediction_powered import PoweredMean, estimate_powered_mean
 from ragsmith.comparison.questions import MIN_GROUPS, Clusters
 from ragsmith.errors import UsageError
@@ -37,6 +37,9 @@ MARK_CUTS = (0.375, 0.625)
 
 On the scale of the judge, 1 and 2 are wrong, 3 is partly right, and 4 and 5 are right.
 """
+
+FEW_MARKS = 30
+"""Number of marks below which intervals are not calibrated: coverage was simulated from this number on."""
 
 MARKED_ROLES = ("winner", "naive")
 """The roles whose answers are marked: the winner and naive RAG."""
@@ -61,8 +64,10 @@ class MarkedAnswers:
     The judge's scores are compared with marks by ``table``, where ``table[i][j]`` counts the answers that people mark i
     and the judge j: wrong, partly right, right. ``kappa`` is Cohen's with linear weights (Cohen 1968): 1 minus the mean
     distance of both marks divided by that of independent marks with the same frequencies; None if that is 0.
-    ``overrated`` are the answers that the judge marks right, of those that people mark wrong, and ``underrated`` those
-    that it marks wrong, of those that people mark right. ``untold`` is the number of answers marked as *cannot tell*.
+    ``kappa_interval`` has its 95 % interval, by the delta method (Fleiss, Cohen and Everitt 1969) on groups of
+    questions. ``overrated`` are the answers that the judge marks right, of those that people mark wrong, and
+    ``underrated`` those that it marks wrong, of those that people mark right. ``untold`` is the number of answers
+    marked as *cannot tell*.
 
     ``means`` are mean scores by role, and of the ``difference``: by the ``judge`` (weight 1), by people's ``marks``
     alone (weight 0), and by ``both``. Those with marks in fewer than `MIN_GROUPS` groups are left out.
@@ -70,6 +75,7 @@ class MarkedAnswers:
 
     table: tuple[tuple[int, ...], ...]
     kappa: float | None
+    kappa_interval: tuple[float, float] | None
     overrated: Proportion
     underrated: Proportion
     untold: int
@@ -156,19 +162,37 @@ def evaluate_marks(
             both = {kind: estimate_powered_mean(marked, judge[kind], groups, lowest=lowest) for kind in judge}
             own = PoweredMean(float(judged.mean()), *cluster_interval(judged, groups), len(judged), 1.0)
             means[name] = {"judge": own, **both}
-    compared = compare_judge([scores[answer] for answer in known], [*known.values()])
+    asked = {answer: at for one in answers.values() for at, (answer, _) in zip(groups, one.values(), strict=True)}
+    compared = compare_judge(*zip(*((scores[answer], known[answer], asked[answer]) for answer in known), strict=True))
     return MarkedAnswers(*compared, sum(answer in marks for answer in scores) - len(known), means)
 
 
 def compare_judge(
-    scores: Sequence[float], marks: Sequence[float]
-) -> tuple[tuple[tuple[int, ...], ...], float | None, Proportion, Proportion]:
-    """Return the first fields of `MarkedAnswers` from the judge's scores and the values of people's marks."""
+    scores: Sequence[float], marks: Sequence[float], groups: Sequence[int]
+) -> tuple[tuple[tuple[int, ...], ...], float | None, tuple[float, float] | None, Proportion, Proportion]:
+    """Return the first fields of `MarkedAnswers` from the judge's scores and the values of people's marks.
+
+    ``groups[i]`` is the group of the question of answer i. If the judge agrees with all marks, the interval begins at
+    the kappa for the largest share of the farthest marks that so many groups miss with probability 0.025.
+    """
+    places = tuple(
+        np.array(
+            [(round(2 * mark), bisect_right(MARK_CUTS, score)) for score, mark in zip(scores, marks, strict=True)]
+        ).T
+    )
     table = np.zeros((3, 3), dtype=int)
-    for score, mark in zip(scores, marks, strict=True):
-        table[round(2 * mark), bisect_right(MARK_CUTS, score)] += 1
+    np.add.at(table, places, 1)
     distance = np.abs(np.subtract.outer(range(3), range(3)))
-    expected = float((distance * np.outer(table.sum(axis=1), table.sum(axis=0))).sum()) / len(scores)
-    kappa = 1 - float((distance * table).sum()) / expected if expected else None
+    by_mark, by_judge = distance @ table.sum(axis=0) / len(scores), table.sum(axis=1) @ distance / len(scores)
+    expected, apart = float(by_mark @ table.sum(axis=1)) / len(scores), distance[places]
+    kappa = interval = None
+    if expected:
+        ratio = float(apart.mean()) / expected
+        change = by_mark[places[0]] + by_judge[places[1]] - 2 * expected
+        kappa, (low, high) = 1 - ratio, cluster_interval(1 - (apart - ratio * change) / expected, groups)
+        if not ratio:
+            effective = effective_groups(np.unique(groups, return_counts=True)[1])
+            low = 1 - distance.max() * (1 - 0.025 ** (1 / effective)) / expected
+        interval = max(-1.0, low), min(1.0, high)
     over, under = (Proportion(int(table[i, j]), int(table[i].sum())) for i, j in ((0, 2), (2, 0)))
-    return tuple(map(tuple, table.tolist())), kappa, over, under
+    return tuple(map(tuple, table.tolist())), kappa, interval, over, under

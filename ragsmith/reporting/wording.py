@@ -10,7 +10,7 @@ from typing import Any
 
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
-from ragsmith.comparison.marked_answers import MarkedAnswers
+from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
 from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
@@ -628,14 +628,16 @@ def join_names(names: Sequence[str], last: str) -> str:
 def describe_marks(found: MarkedAnswers) -> str:
     """Return how far the judge agrees with people on the answers that they marked."""
     marked, untold = sum(map(sum, found.table)), f", and could not tell of {found.untold:,}" if found.untold else ""
-    kappa = "" if found.kappa is None else f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)}."
+    kappa = numbers.interval(*(found.kappa_interval or (None, None)), digits=2)
+    kappa = kappa and f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)} {kappa}."
+    few = f" Intervals from fewer than {FEW_MARKS} marks are not calibrated." * (marked < FEW_MARKS)
     wrong, right = (
         f"{rate.hits:,} of the {rate.n:,} ({' to '.join(map(numbers.share, rate.interval or (0, 1)))})"
         for rate in (found.overrated, found.underrated)
     )
     return (
         f"People marked {marked:,} answers{untold}, without knowing which pipeline wrote them.{kappa} The judge marks "
-        f"right {wrong} that people mark wrong, and wrong {right} that people mark right (95 % intervals)."
+        f"right {wrong} that people mark wrong, and wrong {right} that people mark right (95 % intervals).{few}"
     )
 
 

@@ -128,6 +128,11 @@ MISTAKES = [
     (("search", *DATASET, "--seed", "x"), "--seed is 'x': give a whole number"),
     (("search", *DATASET, "--seed", "7", "--seed=1.5"), "--seed is '1.5': give a whole number"),
     (("search", *DATASET, "--margin", "little"), "--margin is 'little': give a number"),
+    (
+        ("models", "check", "--llm", "openai:x", "--in-flight", "0"),
+        "--in-flight is '0': give a whole number of at least 1",
+    ),
+    (("mark", *DATASET, "--port", "70000"), "--port is '70000': give a whole number from 0 to 65535"),
     (("search", "--dataset"), "--dataset has no value: give one after it"),
     (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and the text after it"),
     (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` lists its arguments"),

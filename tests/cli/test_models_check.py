@@ -198,7 +198,9 @@ def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
 def test_an_unreachable_address_is_reported(ragsmith: Command) -> None:
     shown = ragsmith("models", "check", "--llm", "openai:x", "--base-url", "http://127.0.0.1:1/v1")
     assert shown.code == 1
-    assert "language_model: openai:x@temperature=0: no answer; is the server running?" in shown.out
+    assert (
+        "language_model: openai:x@temperature=0: no answer from http://127.0.0.1:1; is the server running?" in shown.out
+    )
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,18 @@ def test_killed_at_any_moment_it_has_what_it_confirmed(
     assert json.loads(out) == {"file": str(folder / "mine.jsonl"), **found, "pending": 35 - 2}
 
 
+def test_few_answers_to_mark_are_said_to_be_few(spawn: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
+    given = ("mark", "--dataset", folder / "yard", "--cache", folder / "cache.sqlite", "--no-browser")
+    process = spawn(*given, "--answers", 29, "--marks", folder / "mine.jsonl")
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert said == "29 answers are few: intervals from fewer than 30 marks are not calibrated\n"
+    ask(address(process), "finish", {})
+    assert process.wait(60) == 0
+    process = spawn(*given, "--answers", 30, "--marks", folder / "mine.jsonl")
+    ask(address(process), "finish", {})  # the address is on the first line
+
+
 def test_the_report_shows_people_beside_the_judge_where_there_are_marks(
     ragsmith: Command, folder: Path, marking: Marking
 ) -> None:
@@ -158,8 +170,11 @@ def test_the_report_shows_people_beside_the_judge_where_there_are_marks(
     for shown in (page.read_text(), text.read_text()):
         assert "What people say of the answers" in shown
         assert re.search(
-            r"People marked 20 answers, without knowing which pipeline wrote them\. Agreement beyond", shown
+            r"People marked 20 answers, without knowing which pipeline wrote them\. Agreement beyond chance: "
+            r"kappa -?0\.\d\d \[-?0\.\d\d, 0\.\d\d\]\.",
+            shown,
         )
+        assert "Intervals from fewer than 30 marks are not calibrated." in shown
         assert all(head in shown for head in ("By the judge", "By marks", "By both"))
         assert re.search(r"difference.{1,60}0\.000 \[.{2,40}\(n 20\)", shown, re.DOTALL)
 

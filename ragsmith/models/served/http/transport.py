@@ -79,7 +79,7 @@ class BoundedClient(httpx2.AsyncClient):
             response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
             body = await self._read(response)
         except httpx2.HTTPError as error:
-            failure: AttemptFailed = _classify_error(error)
+            failure: AttemptFailed = _classify_error(error, request.url)
         else:
             if response.is_success:
                 return _with_body(response, body)
@@ -114,10 +114,11 @@ def _with_body(response: Any, body: bytes) -> Any:
     return httpx2.Response(response.status_code, headers=headers, content=body, request=response.request)
 
 
-def _classify_error(error: Exception) -> TransientFailure:
+def _classify_error(error: Exception, url: httpx2.URL) -> TransientFailure:
     kind = type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return TransientFailure(f"no answer; is the server running? ({kind})", kind="no connection")
+        at = f"{url.scheme}://{url.netloc.decode()}"  # without a user, password or query
+        return TransientFailure(f"no answer from {at}; is the server running? ({kind})", kind="no connection")
     if isinstance(error, httpx2.DecodingError):
         return UnusableReply(f"the reply cannot be decompressed ({kind})")
     return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NO_USAGE)
