@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         verify,
     )
     from ragsmith.api.checking import audit, audits, check_models, recommend
-    from ragsmith.api.comparing import compare, evaluate, final_test, gate
+    from ragsmith.api.comparing import compare, compare_all, evaluate, final_test, gate
     from ragsmith.api.datasets import anchor, check_dataset, draft_questions, init_dataset, repair, review
-    from ragsmith.api.diagnosing import ablate, explain, intervene, transfer
+    from ragsmith.api.diagnosing import ablate, diagnose, explain, intervene, transfer
     from ragsmith.api.reporting import Searched, export, report, search_each
     from ragsmith.api.result import Result
     from ragsmith.api.searching import plan, search
@@ -67,7 +67,9 @@ __all__ = [
     "check_dataset",
     "check_models",
     "compare",
+    "compare_all",
     "deploy",
+    "diagnose",
     "draft_questions",
     "evaluate",
     "explain",
@@ -116,11 +118,13 @@ _MODULES = {
     "check_dataset": "ragsmith.api.datasets",
     "check_models": "ragsmith.api.checking",
     "compare": "ragsmith.api.comparing",
+    "compare_all": "ragsmith.api.comparing",
     "final_test": "ragsmith.api.comparing",
     "gate": "ragsmith.api.comparing",
     "deploy": "ragsmith.api.asking",
     "draft_questions": "ragsmith.api.datasets",
     "evaluate": "ragsmith.api.comparing",
+    "diagnose": "ragsmith.api.diagnosing",
     "explain": "ragsmith.api.diagnosing",
     "init_dataset": "ragsmith.api.datasets",
     "add_to_index": "ragsmith.api.asking",

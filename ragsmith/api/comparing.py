@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
-from ragsmith.assessment.final_test import FinalTest
+from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices
+from ragsmith.assessment.final_test import FinalTest, Part
 from ragsmith.assessment.final_test import final_test as test_pipeline
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult, to_junit, to_junit_error
 from ragsmith.assessment.gate import gate as run_gate
-from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
+from ragsmith.assessment.pairwise import PARTS, PairwiseComparison, check_comparable
 from ragsmith.assessment.pairwise import compare as compare_pipelines
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score_pipeline
@@ -27,6 +27,8 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.runs.run_context import timestamp
 from ragsmith.strategies.settings import check_choice
+from ragsmith.systems.loading import is_system
+from ragsmith.systems.system import System
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.writing import write_file
@@ -34,7 +36,7 @@ from ragsmith.types import Dataset
 
 
 def evaluate(
-    pipeline: Pipeline | str | Path,
+    pipeline: SystemSpec,
     *,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
@@ -42,8 +44,9 @@ def evaluate(
     prices: PriceSpec = None,
     **given: Unpack[WorkArguments],
 ) -> PipelineScores:
-    """Score a pipeline on the questions of its data set, or of another one.
+    """Score a pipeline on the questions of its data set, or of another one; or another system, on those of ``dataset``.
 
+    Another system is a file of rows, an address, ``FILE.py:function`` or a function; see the page on systems.
     With ``latency``, every question is also timed by stage of the pipeline; a report on the same cache shows the latest
     timings. With ``prices``, the cost of 1,000 questions is returned. With a folder of changed ``documents``, the
     pipeline is scored on the exported and on the changed documents (``before`` and ``after``), on the questions whose
@@ -57,10 +60,10 @@ def evaluate(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
-    loaded = resources.pipeline(pipeline, dataset)
+    loaded = resources.assessed(pipeline, dataset)
     workers = resources.workers_for(loaded.setup)
     if documents is not None:
-        if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
+        if dataset is not None or latency or prices is not None or not isinstance(pipeline, str | Path):
             raise UsageError(
                 "--documents compares the scores of a file before and after: leave out --dataset, --latency and "
                 "--prices"
@@ -87,8 +90,8 @@ NAMES = {**{name: name for name in BASELINES}, "naive_rag": "naive", RECOMMENDED
 
 
 def compare(
-    first: Pipeline | str | Path,
-    second: Pipeline | str | Path,
+    first: SystemSpec,
+    second: SystemSpec,
     *,
     dataset: Dataset | str | Path | None = None,
     split: str = "search",
@@ -104,10 +107,11 @@ def compare(
     >>> found.lost(1)[0].second.answer  # doctest: +SKIP
 
     Each pipeline is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``; the named ones use the data
-    set and models of the other pipeline. The default data set is that of the first file. Differences are first minus
-    second. On search questions, a pipeline that was chosen on them is flattered, and the notes say so. A comparison on
-    test questions counts as a use of the test set: its p-value is adjusted for earlier uses, ``on_look`` is called
-    before with a sentence on what it costs, and ``now`` is the clock for its date.
+    set and models of the other pipeline. Each may also be another system, as in `evaluate`. The default data set is
+    that of the first file. Differences are first minus second. On search questions, a pipeline that was chosen on them
+    is flattered, and the notes say so. A comparison on test questions counts as a use of the test set: its p-value is
+    adjusted for earlier uses, ``on_look`` is called before with a sentence on what it costs, and ``now`` is the clock
+    for its date.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or there are no such questions.
@@ -115,7 +119,7 @@ def compare(
     """
     resources = Resources(**given)
     check_choice("split", split, dict.fromkeys(PARTS))
-    ours, theirs = _PipelineLoader(dataset, resources).load_pair(first, second)
+    ours, theirs = _PipelineLoader(dataset, resources).load_all(first, second)
     names = _display_name(first, "first"), _display_name(second, "second")
     workers = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
@@ -123,6 +127,36 @@ def compare(
         return compare_pipelines(
             (names[0], ours), (names[1], theirs), store, part=split, workers=workers, day=day, on_look=on_look
         )
+
+
+def compare_all(
+    first: SystemSpec,
+    *others: SystemSpec,
+    dataset: Dataset | str | Path | None = None,
+    split: str = "search",
+    on_look: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
+    **given: Unpack[WorkArguments],
+) -> FinalTest:
+    """Compare a pipeline or another system with each of ``others``, as one family of comparisons; see `compare`.
+
+    Raises:
+        UsageError: one of them cannot be used, or is given twice, or there are no such questions.
+        NotComparable: two of them have different data, or are scored differently.
+    """
+    resources = Resources(**given)
+    check_choice("split", split, dict.fromkeys(PARTS))
+    names = [_display_name(one, f"number {place}") for place, one in enumerate((first, *others), 1)]
+    if repeated := next((name for name in names if names.count(name) > 1), ""):
+        raise UsageError(f"{repeated} is given twice: leave one out")
+    loaded = _PipelineLoader(dataset, resources).load_all(first, *others)
+    for name, other in zip(names[1:], loaded[1:], strict=True):
+        check_comparable(names[0], loaded[0], name, other)
+    workers = resources.workers_for(*(one.setup for one in loaded))
+    named, rivals = (names[0], loaded[0]), dict(zip(names[1:], loaded[1:], strict=True))
+    with resources.store() as store:
+        day = timestamp(now())[:10]
+        return test_pipeline(named, rivals, store, part=cast(Part, split), workers=workers, day=day, on_look=on_look)
 
 
 def final_test(
@@ -161,10 +195,10 @@ def final_test(
 
 
 def gate(
-    pipeline: Pipeline | str | Path,
+    pipeline: SystemSpec,
     *,
     dataset: Dataset | str | Path | None = None,
-    against: Pipeline | str | Path | None = None,
+    against: SystemSpec | None = None,
     min_effect: float = MIN_EFFECT,
     split: str = "test",
     junit: str | Path | None = None,
@@ -192,7 +226,7 @@ def gate(
         check_choice("split", split, dict.fromkeys(PARTS))
         loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
-        pipelines = loader.load_pair(*named) if len(named) > 1 else [loader.load(pipeline)]
+        pipelines = loader.load_all(*named)
         rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, pipelines, strict=True)]
         workers = resources.workers_for(*(one.setup for one in pipelines))
         with resources.store() as store:
@@ -217,18 +251,22 @@ class _PipelineLoader:
         self._given = self._dataset = dataset
         self._resources = resources
 
-    def load_pair(self, first: Pipeline | str | Path, second: Pipeline | str | Path) -> list[Pipeline]:
-        """Return both pipelines, on the given data set or else on that of the first file."""
-        loaded: list[Pipeline | None] = [None, None]
-        for place, named in enumerate((first, second)):
-            if _baseline_name(named) is None:
-                loaded[place] = self.load(named)
-                self._dataset = self._dataset or loaded[place].setup.dataset  # type: ignore[union-attr]
-        other = next(filter(None, loaded), None)
-        return [
-            found or self._load_baseline(str(named), other)
-            for named, found in zip((first, second), loaded, strict=True)
-        ]
+    def load_all(self, *named: SystemSpec) -> list[Pipeline]:
+        """Return the pipelines, on the given data set or else on that of the first file.
+
+        Other systems and pipelines without a file have the models of the first pipeline with a file.
+        """
+        loaded: dict[int, Pipeline] = {}
+        for place, one in enumerate(named):
+            if isinstance(one, Pipeline) or not (_baseline_name(one) or is_system(one)):
+                loaded[place] = self.load(cast("Pipeline | str | Path", one))
+                self._dataset = self._dataset or loaded[place].setup.dataset
+        for place, one in enumerate(named):
+            if place not in loaded and not _baseline_name(one):
+                like = next(iter(loaded.values()), None)
+                loaded[place] = self._resources.system(one, self._dataset, like)
+        other = next(iter(loaded.values()), None)
+        return [loaded.get(place) or self._load_baseline(str(one), other) for place, one in enumerate(named)]
 
     def load(self, named: Pipeline | str | Path) -> Pipeline:
         """Return the pipeline of a file, on the current state of its data set or on the given one."""
@@ -259,16 +297,16 @@ class _PipelineLoader:
     @staticmethod
     def find_named(kind: str, other: Pipeline) -> Pipeline | None:
         """Return the pipeline of a canonical name on the experiment of ``other``; None if none is recommended."""
-        setup, fitness = other.setup, other.fitness
+        setup, fitness = other.base if isinstance(other, System) else other.setup, other.fitness
         recommended = kind == RECOMMENDED
         candidate = recommend_candidate(setup, load_space("default"), fitness) if recommended else baseline(kind)
         return None if candidate is None else Pipeline(candidate, setup, fitness=fitness)
 
 
-def _baseline_name(named: Pipeline | str | Path) -> str | None:
+def _baseline_name(named: SystemSpec) -> str | None:
     """Return the canonical name of a pipeline without a file; None for a file or a loaded pipeline."""
     return NAMES.get(str(named)) if isinstance(named, str | Path) and not Path(named).is_file() else None
 
 
-def _display_name(named: Pipeline | str | Path, default: str) -> str:
-    return default if isinstance(named, Pipeline) else str(named)
+def _display_name(named: SystemSpec, default: str) -> str:
+    return default if isinstance(named, Pipeline) else describe_source(named, default)

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
-from ragsmith.api.resources import CACHE, Resources
+from ragsmith.api.resources import CACHE, Resources, SystemSpec
+from ragsmith.assessment.causes import Causes
+from ragsmith.assessment.causes import diagnose as find_causes
+from ragsmith.assessment.pairwise import PARTS
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.diagnosis.ablation import Ablation, compute_ablation, list_ablation_candidates
@@ -35,11 +38,12 @@ from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.run_context import Latencies
 from ragsmith.store.store import Store
+from ragsmith.strategies.settings import check_choice
 from ragsmith.types import Dataset
 
 
 def explain(
-    pipeline: Pipeline | str | Path,
+    pipeline: SystemSpec,
     question: str,
     *,
     dataset: Dataset | str | Path | None = None,
@@ -52,8 +56,8 @@ def explain(
     ['pre_embedding', 'query_expansion', 'reranking']
 
     ``question`` is the id or the text of a question of the data set; case and final punctuation are ignored. Any other
-    text is traced without gold labels and without a cause, as the ``note`` then says. The other arguments are those of
-    `ragsmith.ask`.
+    text is traced without gold labels and without a cause, as the ``note`` then says. Of another system (see
+    `ragsmith.evaluate`) the contexts are its one stage. The other arguments are those of `ragsmith.ask`.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used, or the question is blank, or is
@@ -63,7 +67,7 @@ def explain(
     if not question.strip():
         raise UsageError("the question is blank")
     resources = Resources(**given)
-    loaded = resources.pipeline(pipeline, dataset)
+    loaded = resources.assessed(pipeline, dataset)
     with resources.caching_replies(loaded) as cached:
         engine = cached.setup.engine(
             gateway=cached.engine.gateway
@@ -72,6 +76,31 @@ def explain(
         return explain_question(
             engine, cached.setup, cached.candidate, find_question(cached.setup, question), cached.fitness
         )
+
+
+def diagnose(
+    pipeline: SystemSpec,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    split: str = "search",
+    **given: Unpack[WorkArguments],
+) -> Causes:
+    """Find the cause of each answer of a pipeline or another system, as `explain` does for one question.
+
+    >>> found = ragsmith.diagnose("answers.jsonl", dataset="finance")
+    >>> {one.cause: len(one.questions) for one in found.causes}  # doctest: +SKIP
+    {'answered well': 13, 'not retrieved': 30, 'read and not used': 49}
+
+    Questions are those of ``split``: ``search``, ``test`` or ``all``. Nothing is tested, so that this is no look.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used, or there are no such questions.
+    """
+    resources = Resources(**given)
+    check_choice("split", split, dict.fromkeys(PARTS))
+    loaded = resources.assessed(pipeline, dataset)
+    with resources.store() as store:
+        return find_causes(loaded, store, part=split, workers=resources.workers_for(loaded.setup))
 
 
 def intervene(

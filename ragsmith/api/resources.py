@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
@@ -20,6 +20,9 @@ from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
 from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.systems.asking import SystemFunction
+from ragsmith.systems.loading import is_system, load_system
+from ragsmith.systems.system import System
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.languages import ENGLISH, get_language_name
 from ragsmith.types import Dataset
@@ -39,6 +42,15 @@ FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
 
 PriceSpec = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
 """Type of ``prices`` of `ragsmith.search`."""
+
+
+SystemSpec = Pipeline | str | Path | SystemFunction
+"""Type of a pipeline or another system: a file, an address, ``FILE.py:function``, a function, or a loaded one."""
+
+
+def describe_source(source: SystemSpec, default: str = "the system") -> str:
+    """Return the name of a pipeline or system in messages."""
+    return str(source) if isinstance(source, str | Path) else getattr(source, "__name__", default)
 
 
 def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
@@ -115,6 +127,26 @@ class Resources:
         if any(one is not None for one in given):
             raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
         return pipeline
+
+    def assessed(self, source: SystemSpec, dataset: Dataset | str | Path | None = None) -> Pipeline:
+        """Return a pipeline as `pipeline` does, or another system with its answers to the questions of a data set."""
+        if isinstance(source, Pipeline) or not is_system(source):
+            return self.pipeline(cast("Pipeline | str | Path", source), dataset)
+        return self.system(source, dataset)
+
+    def system(self, source: SystemSpec, dataset: Dataset | str | Path | None, like: Pipeline | None = None) -> System:
+        """Return another system, scored by the models of the pipeline ``like`` on its data set, or by the given ones.
+
+        Raises:
+            UsageError: no data set is given, or it has no questions, or as `load_system`.
+        """
+        if like is None and dataset is None:
+            raise UsageError(f"{describe_source(source)} answers the questions of a data set: name it with --dataset")
+        base = like.base if isinstance(like, System) else like.setup if like else self.setup(dataset or "")
+        if not base.dataset.examples:
+            raise UsageError(f"{base.dataset.name!r} has no questions to score by: name a data set that has some")
+        folder = self.artifacts.folder.with_suffix(".answers")
+        return load_system(source, base, folder, fitness=like.fitness if like else None, workers=self.workers or 1)
 
     def workers_for(self, *setups: Experiment) -> int:
         """Return the given number of workers, or the default for the models."""

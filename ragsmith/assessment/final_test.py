@@ -1,4 +1,4 @@
-"""Test an exported pipeline on the test questions, against the baselines that need no search."""
+"""Test a pipeline or another system against several others, as one family of comparisons."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Literal
 
-from ragsmith.assessment.pairwise import check_unseen, evaluate_on, select_questions, verdict_terms
+from ragsmith.assessment.pairwise import check_unseen, describe_candidate, evaluate_on, select_questions, verdict_terms
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.diagnosis.causes import good_score_threshold
@@ -15,13 +16,11 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.pipelines.genes import configuration, label
 from ragsmith.reporting.decision import MIN_TOLD_GROUPS, Contender, Decision
 from ragsmith.reporting.facts import describe_rival
 from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts
 from ragsmith.reporting.wording import (
-    NAIVE,
     describe_comparison,
     describe_cost,
     describe_verdicts,
@@ -30,6 +29,8 @@ from ragsmith.reporting.wording import (
 )
 from ragsmith.runs.final_comparison import count_test_use, peek_test_use
 from ragsmith.store.store import Store
+
+Part = Literal["search", "test", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class FinalTest:
     def __str__(self) -> str:
         decided = self.decision
         verdict = f"verdict: {decided.verdict}"
-        found = (f"  {said}" for said in (*map(describe_comparison, self.comparisons), decided.limits) if said)
+        compared = (describe_comparison(one, asked=f"{decided.part} questions") for one in self.comparisons)
+        found = (f"  {said}" for said in (*compared, decided.limits) if said)
         return "\n".join([*decided.lines(), verdict, *found])
 
 
@@ -58,40 +60,42 @@ def final_test(
     rivals: Mapping[str, Pipeline],
     store: Store,
     *,
+    part: Part = "test",
     workers: int = 1,
     day: str,
     on_look: Callable[[str], None] | None = None,
 ) -> FinalTest:
-    """Compare a pipeline, given with its name, with ``rivals`` by role, on the test questions of its data set.
+    """Compare a pipeline, given with its name, with ``rivals`` by role, on a ``part`` of the questions of its data set.
 
-    This counts as a look at these questions on this ISO 8601 ``day``; the same pipelines on the same questions are
-    counted once. ``on_look`` is called before anything is computed with a sentence on what the look costs.
+    On test questions, or on all, this counts as a look at them on this ISO 8601 ``day``; the same pipelines on the same
+    questions are counted once. ``on_look`` is called before anything is computed with a sentence on what it costs.
 
     Raises:
-        UsageError: there are no test questions, or the pipeline was chosen on all questions.
+        UsageError: there are no such questions, or a pipeline was chosen on all questions.
     """
     name, pipeline = named
-    check_unseen([named], "test")
+    check_unseen([named, *rivals.items()], part)
     setup, fitness = pipeline.setup, pipeline.fitness
-    asked = select_questions(setup, fitness, "test")
+    asked = select_questions(setup, fitness, part)
     terms = verdict_terms(asked, fitness)
-    compared = {role: configuration(one.candidate) for role, one in {"winner": pipeline, **rivals}.items()}
+    compared = {role: one.configuration for role, one in {"winner": pipeline, **rivals}.items()}
     used = store, setup, fitness, compared, [example.id for example in asked]
-    if on_look:
+    if on_look and part != "search":
         look, recorded = peek_test_use(*used)
         on_look(describe_cost(look, recorded=recorded))
     first, *others = evaluate_on([pipeline, *rivals.values()], terms.examples, store, workers)
     admitted = Terms.from_evaluations([first, *others], terms.fitness)
     clusters = Clusters.from_examples(setup.dataset, terms.examples)
-    taken = count_test_use(*used, day) if admitted.admits(first) and common_questions([first, *others]) else None
+    able = part != "search" and admitted.admits(first) and common_questions([first, *others])
+    taken = count_test_use(*used, day) if able else None
     number = taken.number if taken else 1
     by_role = dict(zip(rivals, others, strict=True))
     found = compare_pipelines(first, by_role, admitted, clusters, look=number, of=terms.of)
-    able = {role: one for role, one in {name: first, **by_role}.items() if admitted.admits(one)}
-    least = None if fitness.ranking_only else good_score_threshold(setup, tested=True)
+    finished = {role: one for role, one in {name: first, **by_role}.items() if admitted.admits(one)}
+    least = None if fitness.ranking_only else good_score_threshold(setup, tested=part == "test")
     titled = tuple(replace(one, against=describe_rival(one.name, 0)) for one in found)
     return FinalTest(
-        _decide(name, {name: first, **by_role}, titled, count_good_answers(able, least, fitness, clusters)),
+        _decide(name, {name: first, **by_role}, titled, count_good_answers(finished, least, fitness, clusters), part),
         setup.dataset.name,
         name,
         titled,
@@ -105,6 +109,7 @@ def _decide(
     evaluations: Mapping[str, Evaluation],
     comparisons: Sequence[Comparison],
     counts: Mapping[str, GoodAnswerCounts],
+    part: Part,
 ) -> Decision:
     """Decide for the pipeline ``name``, or for a rival that is shown to be better."""
     take = next((one.name for one in sort_rivals(comparisons) if one.verdict is Verdict.WORSE), name)
@@ -112,8 +117,8 @@ def _decide(
         Contender(
             role,
             TITLES.get(role, Path(role).name),
-            label(one.candidate) or NAIVE,
-            fmean(one.values("calls")) if one.records else None,
+            describe_candidate(one.candidate),
+            fmean(one.values("calls")) if one.records and one.candidate else None,
             None,
             None,
             counts.get(role),
@@ -123,7 +128,7 @@ def _decide(
     return Decision(
         take,
         "",
-        "test",
+        part,
         tuple(contenders),
         tuple(sort_rivals(comparisons)),
         describe_verdicts(comparisons) if comparisons else "No verdict: it is its only rival.",

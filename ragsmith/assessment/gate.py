@@ -201,6 +201,8 @@ def _stored_scores(
     """Return the scores in the file of a pipeline, those that the verdict is on, and its terms."""
     stored = pipeline.reference
     if stored is None:
+        if not pipeline.candidate:
+            raise UsageError(f"{name} has no earlier scores: name what to compare with, --against EARLIER.jsonl")
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
             f"{name} keeps no scores of single questions, as it was written by an earlier version, or by a search "

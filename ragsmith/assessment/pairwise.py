@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from ragsmith.comparison.difference import Difference, compute_difference
 from ragsmith.comparison.ledger import count_look, peek_look
@@ -24,10 +25,11 @@ from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.pipelines.genes import configuration, label
+from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.reporting.facts import describe_earlier_looks
-from ragsmith.reporting.wording import describe_cost
+from ragsmith.reporting.wording import NAIVE, describe_cost
 from ragsmith.store.store import Store
+from ragsmith.systems.system import System
 from ragsmith.text.table import ColumnPath, to_csv
 from ragsmith.types import Example
 
@@ -51,11 +53,14 @@ PAIRWISE_COLUMNS: Mapping[str, ColumnPath] = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedPipeline:
-    """One of the two pipelines: its name, options, model calls a question, and failures by question."""
+    """One of the two pipelines: its name, options, model calls a question, and failures by question.
+
+    ``calls`` is None for another system, whose calls are unknown.
+    """
 
     name: str
     label: str
-    calls: float
+    calls: float | None
     failures: Mapping[str, str]
 
 
@@ -272,7 +277,7 @@ def evaluate_on(
 ) -> list[Evaluation]:
     """Evaluate pipelines on ``examples``, together if they have the same experiment."""
     first = pipelines[0]
-    if any(one.setup != first.setup or one.fitness != first.fitness for one in pipelines):
+    if isinstance(first, System) or any(one.setup != first.setup or one.fitness != first.fitness for one in pipelines):
         return [one.evaluate(store, examples, workers=workers) for one in pipelines]
     with Evaluator(first.setup, store, workers, ranking_only=first.fitness.ranking_only) as evaluator:
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
@@ -288,9 +293,7 @@ def _identify_use(
 
 def _configurations(*pipelines: Pipeline) -> list[str]:
     """Return the sorted digests of everything that pipelines answer with, besides the data set."""
-    return sorted(
-        digest(configuration(one.candidate), one.setup.chunking_key, one.setup.model_ids) for one in pipelines
-    )
+    return sorted(digest(one.configuration, one.setup.chunking_key, one.setup.model_ids) for one in pipelines)
 
 
 def _measure_differences(
@@ -343,9 +346,14 @@ def _adjust_p(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
 
 
 def _compared_pipeline(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
-    calls = found.restrict(both).values("calls")
+    calls = fmean(found.restrict(both).values("calls")) if found.candidate else None
     failures = {question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()}
-    return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
+    return ComparedPipeline(name, describe_candidate(found.candidate), calls, failures)
+
+
+def describe_candidate(candidate: Candidate) -> str:
+    """Return the options of a pipeline besides those of naive RAG; another system has no options."""
+    return (label(candidate) or NAIVE) if candidate else "another system"
 
 
 def _question_pairs(

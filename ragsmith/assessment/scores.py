@@ -21,6 +21,7 @@ from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_per_quest
 from ragsmith.reporting.results import latency_percentiles, mean_score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
+from ragsmith.systems.system import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class PipelineScores:
     """The scores of a pipeline on a data set, for the ``search`` and ``test`` questions, or for ``all``.
 
     ``latency`` is of all questions by stage, and in total by question type and by kind of document, on ``machine``.
-    ``money`` is None without prices. ``flattered`` is whether the pipeline was chosen on all of these questions, as the
-    winner of a crossfit is.
+    ``money`` is None without prices, and that which the rows of another system state. ``flattered`` is whether the
+    pipeline was chosen on all of these questions, as the winner of a crossfit is.
     """
 
     dataset: str
@@ -99,6 +100,8 @@ def evaluate(
         for part, evaluation in found.items()
     }
     money = None if prices is None else _estimate_money(pipeline, found.values(), prices)
+    if isinstance(pipeline, System) and (costs := pipeline.costs(data.examples)):
+        money = Money(1000 * math.fsum(costs) / len(costs), len(costs))
     if not latency:
         return PipelineScores(data.name, scored, money=money, flattered=pipeline.chosen_on_all)
     machine = describe_machine()

@@ -40,7 +40,10 @@ COMMANDS = {
     "cache": ("results", "Show the content of the cache; with --verify, exit code 1 if a row is damaged."),
     "search": ("search", "Search for the best pipeline; the same command resumes an interrupted search."),
     "ask": ("ask", "Answer a question, with the passages that the answer cites."),
-    "evaluate": ("ask", "Score a pipeline on the questions of its data set, or of another one."),
+    "evaluate": (
+        "ask",
+        "Score a pipeline on the questions of its data set, or of another one; or the answers of another system.",
+    ),
     "verify": ("ask", "Run a pipeline again and compare its scores with the exported ones."),
     "serve": (
         "serve",
@@ -60,7 +63,7 @@ COMMANDS = {
     ),
     "compare": (
         "compare",
-        "Compare the scores and answers of two pipelines question by question.",
+        "Compare two pipelines or other systems question by question, or several as one family of tests.",
     ),
     "test": (
         "compare",

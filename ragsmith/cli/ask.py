@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
+SystemArgument = Annotated[
+    str,
+    typer.Argument(
+        help="An exported pipeline (winner.yaml); or another system: its rows (answers.jsonl), its address "
+        "(http://...), or FILE.py:function."
+    ),
+]
 OtherDocuments = Annotated[
     Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
 ]
@@ -96,7 +103,7 @@ def _print_reply(reply: Reply) -> None:
 @expand_groups
 def evaluate(
     *,
-    pipeline: PipelineArgument,
+    pipeline: SystemArgument,
     dataset: OtherDataset = None,
     documents: Annotated[
         Path | None,
@@ -113,7 +120,7 @@ def evaluate(
     prices: PricesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a pipeline on the questions of its data set, or of another one."""
+    """Score a pipeline on the questions of its data set, or of another one; or the answers of another system."""
     scores = ragsmith.evaluate(
         pipeline,
         dataset=dataset,
@@ -125,7 +132,7 @@ def evaluate(
         cache=cache,
     )
     record = asdict(scores)
-    extra_names = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
+    extra_names = [*(["latency", "machine"] if latency else []), *(["money"] if scores.money else [])]
     record = {"dataset": scores.dataset, **record["parts"], **{name: record[name] for name in extra_names}}
     show_result(as_json, record, lambda: _print_scores(scores))
     if not scores.complete:

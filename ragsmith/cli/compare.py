@@ -10,12 +10,14 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.ask import SystemArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result, truncate
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
 if TYPE_CHECKING:
+    from ragsmith.assessment.final_test import FinalTest
     from ragsmith.assessment.gate import GateResult
     from ragsmith.assessment.pairwise import ComparedAnswer, PairwiseComparison, QuestionPair
 
@@ -31,7 +33,10 @@ SCORE_TOLERANCE = 1e-12
 GATE_FAILED = 1
 """Exit code of a gate that the pipeline did not pass."""
 
-PIPELINE_HELP = "A pipeline's file (winner.yaml), or naive, bm25 or recommended."
+PIPELINE_HELP = (
+    "A pipeline's file (winner.yaml), naive, bm25 or recommended; or another system: its rows (answers.jsonl), its "
+    "address (http://...) or FILE.py:function."
+)
 
 OtherDataset = Annotated[
     str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder. [default: the file's]")
@@ -46,6 +51,9 @@ def compare(
     *,
     first: Annotated[str, typer.Argument(help=PIPELINE_HELP)],
     second: Annotated[str, typer.Argument(help=PIPELINE_HELP)],
+    others: Annotated[
+        list[str] | None, typer.Argument(help="More of them: the first is compared with each, as one family of tests.")
+    ] = None,
     dataset: OtherDataset = None,
     split: SplitOption = "search",
     top: Annotated[
@@ -58,22 +66,19 @@ def compare(
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the scores and answers of two pipelines question by question."""
+    """Compare two pipelines or other systems question by question, or several as one family of tests."""
     from ragsmith.assessment.pairwise import pairwise_csv
     from ragsmith.text.writing import write_file
 
     if top < 0:
         raise WrongOption("top", f"is {top}: give a number of questions from 0 on")
-    comparison = ragsmith.compare(
-        first,
-        second,
-        dataset=dataset,
-        split=split,
-        on_look=print_stderr,
-        **models.arguments(),
-        workers=workers,
-        cache=cache,
-    )
+    given = {"dataset": dataset, "split": split, **models.arguments(), "workers": workers, "cache": cache}
+    if others:
+        if csv is not None:
+            raise WrongOption("csv", "lists the questions of two pipelines: name two of them")
+        _show_family(ragsmith.compare_all(first, second, *others, on_look=print_stderr, **given), as_json)
+        return
+    comparison = ragsmith.compare(first, second, on_look=print_stderr, **given)
     if csv is not None:
         write_file(pairwise_csv(comparison), csv, warn=True)
     show_result(as_json, _comparison_json(comparison), lambda: _print_comparison(comparison, top, csv))
@@ -94,7 +99,11 @@ def final_test(
     found = ragsmith.final_test(
         pipeline, dataset=dataset, on_look=print_stderr, **models.arguments(), workers=workers, cache=cache
     )
-    head = f"{found.dataset}, test questions: {found.clusters}"
+    _show_family(found, as_json)
+
+
+def _show_family(found: FinalTest, as_json: bool) -> None:
+    head = f"{found.dataset}, {found.decision.part} questions: {found.clusters}"
     shown = {**asdict(found), "decision": found.decision.to_dict()}
     show_result(as_json, shown, lambda: print_wrapped(head, *str(found).splitlines()))
 
@@ -103,7 +112,7 @@ def final_test(
 @expand_groups
 def gate(
     *,
-    pipeline: PipelineFile,
+    pipeline: SystemArgument,
     dataset: OtherDataset = None,
     against: Annotated[
         str | None,
@@ -152,7 +161,10 @@ def _print_scores(comparison: PairwiseComparison) -> None:
     sides = {"A": comparison.first, "B": comparison.second}
     print_wrapped(
         f"{comparison.dataset}, {comparison.part} questions: {comparison.clusters}",
-        *(f"{place}  {s.name}: {s.label} ({s.calls:.1f} calls a question)" for place, s in sides.items()),
+        *(
+            f"{place}  {s.name}: {s.label}" + ("" if s.calls is None else f" ({s.calls:.1f} calls a question)")
+            for place, s in sides.items()
+        ),
         *(f"! {note}" for note in comparison.notes),
     )
     print_line()

@@ -11,12 +11,13 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset, PipelineArgument
+from ragsmith.cli.ask import OtherDataset, SystemArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result, truncate
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
+    from ragsmith.assessment.causes import Causes
     from ragsmith.diagnosis.diagnosed import ReadPassage
     from ragsmith.diagnosis.explaining import QuestionExplanation, RankedChunk, StageExplanation
     from ragsmith.diagnosis.interventions import Ceiling
@@ -33,6 +34,8 @@ MAX_SIGNALS = 6
 """Maximum number of signals of a learned ranking that are printed for a hit."""
 MIN_CONTRIBUTION = 0.005
 """Minimum contribution to a score that is printed; smaller contributions are rounded to 0."""
+SHOWN_QUESTIONS = 3
+"""Number of questions that are named for a cause."""
 SIGNALS_LEGEND = (
     "the score of a learned ranking is the weighted sum of its signals, each standardised among the candidates of this "
     "question; `ragsmith techniques listnet` describes them"
@@ -50,17 +53,20 @@ _PERCENTAGE = re.compile(r"(gold \d+:|\d) (?=\d+ %|%)")
 @expand_groups
 def explain(
     *,
-    pipeline: PipelineArgument,
+    pipeline: SystemArgument,
     question: Annotated[
         str | None, typer.Argument(help="The id of a question of the data set, or any text.", show_default=False)
     ] = None,
     dataset: OtherDataset = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Without a question: the causes of these: search, test or all.")
+    ] = "search",
     prompt: Annotated[bool, typer.Option("--prompt", help="Also print the whole prompt of the generator.")] = False,
     interventions: Annotated[
         bool,
         typer.Option(
             "--interventions",
-            help="Without a question: evaluate all questions with gold passages added and irrelevant ones removed.",
+            help="Instead of causes: evaluate all questions with gold passages added and irrelevant ones removed.",
         ),
     ] = False,
     plan: Annotated[
@@ -73,13 +79,17 @@ def explain(
 ) -> None:
     """Trace a question through a pipeline: the output of each stage, where gold was lost, and the answer.
 
+    Without a question, the causes of all wrong answers are counted. Another system is traced by its contexts.
     `gold 1: 100 %` is the share of a gold passage that is present, `*gold 1*` marks a hit with a part of it, and « »
     enclose it in the passages that were read.
     """
-    if question is None and not interventions:
-        raise UsageError("give a question by its id or text, or --interventions for all questions")
     if question is not None and interventions:
         raise UsageError("both a question and --interventions were given: leave one out")
+    if question is None and not interventions:
+        shared = {**models.arguments(), "workers": workers, "cache": cache}
+        causes = ragsmith.diagnose(pipeline, dataset=dataset, split=split, **shared)
+        show_result(as_json, causes.to_dict(), lambda: _print_causes(causes))
+        return
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
         ceilings = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
@@ -99,6 +109,15 @@ def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> Non
         _print_stage(stage, explanation.question)
     print_lines("", *_format_passages(explanation, prompt=prompt), "")
     _print_answer(explanation)
+
+
+def _print_causes(found: Causes) -> None:
+    print_line(f"{found.dataset}, {found.questions:,} {found.part} questions")
+    rows = [
+        [one.cause, str(len(one.questions)), one.remedy, ", ".join(one.questions[:SHOWN_QUESTIONS])]
+        for one in found.causes
+    ]
+    print_rows(rows, ["cause", "n", "what to try", "lowest fitness"], frozenset({1}))
 
 
 def _confirm(answers: int, *, only: bool) -> bool:

@@ -258,7 +258,7 @@ class _IndexChunkSpans(dict[str, ChunkSpans]):
 
 def _chunk_spans(engine: Engine, candidate: Candidate) -> ChunkSpans:
     """Return the chunk spans of the index of ``candidate``, computed once per engine."""
-    index = engine.index(candidate[0])
+    index = engine.searched(candidate)
     known = engine.companion(_IndexChunkSpans)
     if index.id not in known:
         known[index.id] = ChunkSpans(index)

@@ -156,8 +156,10 @@ def _scores(measures: Mapping[str, float | None], fitness: Fitness) -> dict[str,
 def _explain_stages(
     engine: Engine, candidate: Candidate, question: Question, trace: Trace, way: QuestionTrace
 ) -> tuple[StageExplanation, ...]:
-    genes = {gene.technique.family: gene for gene in candidate}
     golds = [gold_trace.span for gold_trace in way.gold_traces]
+    if not candidate:
+        return _explain_contexts(trace, way, golds)
+    genes = {gene.technique.family: gene for gene in candidate}
     index = engine.index(candidate[0])
 
     def held(stage: str) -> tuple[float, ...]:
@@ -211,6 +213,18 @@ def _explain_stages(
     last = str(genes["post_generation"])
     stages.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
     return tuple(stages)
+
+
+def _explain_contexts(trace: Trace, way: QuestionTrace, golds: Sequence[Span]) -> tuple[StageExplanation, ...]:
+    """Return the stages of another system that are known: its contexts and its answer."""
+    hits = tuple(_ranked_chunk(place, hit, golds, None, {}) for place, hit in enumerate(trace.hits, 1))
+    held = tuple(gold_trace.held["passage_filter"] for gold_trace in way.gold_traces)
+    answer = trace.answer
+    cites = f"{_count_noun(len(answer.text.split()), 'word')}, citing {_count_noun(len(answer.cited), 'passage')}"
+    return (
+        StageExplanation("retrieval", "contexts", 0, _describe_size(trace.prompt.passages), hits, held=held),
+        StageExplanation("generation", "answer", 0, cites),
+    )
 
 
 def _describe_ranking(before: int, after: int, is_same: bool) -> str:

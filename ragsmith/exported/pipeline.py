@@ -29,7 +29,7 @@ from ragsmith.models.names import ModelNames, check_objects, model_name_from, pa
 from ragsmith.models.own_prompts import PromptFiles, read_prompts
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, out_of_fold, read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, out_of_fold, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, Clock, StageTimes, TimedEngine
 from ragsmith.pipelines.trace import Trace
@@ -39,6 +39,7 @@ from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
+    from ragsmith.evaluation.threads import TraceObserver
     from ragsmith.store.store import Store
 
 COLD_STARTS = 3
@@ -218,6 +219,11 @@ class Pipeline:
         setup = Experiment(data, names, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
         return cls(read_configuration(families), setup)
 
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What the pipeline answers with, besides its documents, chunks and models; a look at test questions has it."""
+        return configuration(self.candidate)
+
     @contextmanager
     def remembering(self, store: Store) -> Iterator[Pipeline]:
         """Provide a copy of the pipeline that reads paid model replies from ``store`` and writes them to it.
@@ -279,15 +285,33 @@ class Pipeline:
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Evaluate the pipeline on ``examples``, by default all of its data set, through the store."""
-        examples = self.setup.dataset.examples if examples is None else examples
-        if self.fitness.needs_evidence:
-            examples = [example for example in examples if example.evidence]
-        if not self.fitness.ranking_only:
-            refuse_missing_answers(examples)
+        examples = self.select(self.setup.dataset.examples if examples is None else examples)
         from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above
 
         with Evaluator(self.setup, store, workers, ranking_only=self.fitness.ranking_only) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
+
+    def observe(
+        self, store: Store, examples: Sequence[Example], observer: TraceObserver, *, workers: int = 1
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Evaluate the pipeline on ``examples``, and return what ``observer`` returns by question without failure."""
+        from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as below
+
+        with Evaluator(self.setup, store, workers, ranking_only=self.fitness.ranking_only) as evaluator:
+            found = evaluator.evaluate([self.candidate], self.select(examples))[0]
+            seen = evaluator.observe([(found.candidate, tuple(found.records))], observer)
+            return found, {question: value for _, question, value in seen}
+
+    def select(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """Return those of ``examples`` that have this fitness.
+
+        Raises:
+            UsageError: answers are scored, and the examples have no reference answers.
+        """
+        selected = [example for example in examples if example.evidence or not self.fitness.needs_evidence]
+        if not self.fitness.ranking_only:
+            refuse_missing_answers(selected)
+        return selected
 
     def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
         """Return the latency of each question by stage; questions run sequentially and share no caches.

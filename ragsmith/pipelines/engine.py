@@ -144,6 +144,11 @@ class Engine:
 
         return self._indexes.get(gene.identity, build)
 
+    @not_fingerprinted
+    def searched(self, candidate: Candidate) -> Index:
+        """Return the index that ``candidate`` searches."""
+        return self.index(candidate[0])
+
     def entity_graph(self) -> EntityGraph:
         """Return the entity graph of the corpus."""
 

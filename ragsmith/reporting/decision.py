@@ -61,7 +61,7 @@ class Decision:
 
     take: str
     command: str
-    part: Literal["search", "test"]
+    part: Literal["search", "test", "all"]
     contenders: tuple[Contender, ...]
     differences: tuple[Comparison, ...]
     verdict: str
@@ -137,7 +137,9 @@ class Decision:
         caption = "The pipeline to take beside the winner and the baselines"
         if known and (score := known[0].fitness):
             caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold"
-        caption += ", on which the winner was chosen" * (self.part == "search")
+        caption += ", on which the winner was chosen" * (
+            self.part == "search" and any(one.role == "winner" for one in self.contenders)
+        )
         return Table(caption, (*texts("Pipeline"), *heads), rows, ["winner"])
 
     def lines(self) -> Iterator[str]:

@@ -1,0 +1,76 @@
+"""Why the answers of a pipeline or another system are wrong: the cause of each, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragsmith.assessment.pairwise import select_questions
+from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause, good_score_threshold
+from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CauseCount:
+    """The ``questions`` with a cause, the lowest fitness first, its meaning, and what to try ("" if nothing)."""
+
+    cause: str
+    meaning: str
+    remedy: str
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The causes on a ``part`` of the questions of a data set, in the order of the stages; good answers first."""
+
+    dataset: str
+    part: str
+    questions: int
+    causes: tuple[CauseCount, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the causes as JSON types."""
+        causes = [
+            {"cause": one.cause, "n": len(one.questions), "remedy": one.remedy, "questions": list(one.questions)}
+            for one in self.causes
+        ]
+        return {"dataset": self.dataset, "part": self.part, "questions": self.questions, "causes": causes}
+
+
+def diagnose(pipeline: Pipeline, store: Store, *, part: str = "search", workers: int = 1) -> Causes:
+    """Find the cause of each answer of ``pipeline`` to a ``part`` of the questions of its data set.
+
+    Raises:
+        UsageError: there are no such questions.
+    """
+    setup, fitness = pipeline.setup, pipeline.fitness
+    tracer = EvidenceTracer(answers=not fitness.ranking_only)
+    found, traces = pipeline.observe(store, select_questions(setup, fitness, part), tracer, workers=workers)
+    scores = found.by_question(fitness)
+    by_cause: dict[Cause, list[str]] = {}
+    for question in found.questions:
+        cause = Cause.FAILED
+        if question in traces:
+            well = good_score_threshold(setup, tested=question in setup.tested)
+            measures: Mapping[str, float | None] = found.records[question]["measures"]
+            cause = make_diagnosis(traces[question], setup.examples[question], measures, well).cause
+        by_cause.setdefault(cause, []).append(question)
+    return Causes(
+        setup.dataset.name,
+        part,
+        len(found.questions),
+        tuple(
+            CauseCount(
+                cause.value,
+                MEANINGS[cause],
+                REMEDIES.get(cause, ""),
+                tuple(sorted(by_cause[cause], key=lambda question: (scores.get(question, 0.0), question))),
+            )
+            for cause in Cause
+            if cause in by_cause
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Systems: pipelines of any other software, which are evaluated by what they answered."""

@@ -1,0 +1,168 @@
+"""The answers of another system: rows of a file, of an endpoint or of a function, with the contexts it retrieved.
+
+A row is a JSON object. `KEYS` lists the names of its fields; other fields are ignored, so that rows of other tools can
+be read as they are. A context is a text, or an object with a document and a place, a text in it, or nothing else for
+the whole document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import MIB, TextError, read_text, shorten
+from ragsmith.text.jsonl import iter_records, name_type, parse_json
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Dataset
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "question_id", "query_id", "qid"),
+    "question": ("question", "user_input", "query"),
+    "answer": ("answer", "response"),
+    "contexts": ("contexts", "retrieved_contexts", "passages"),
+    "cost": ("cost",),
+    "seconds": ("seconds",),
+    "error": ("error",),
+}
+"""The names of each field of a row; the others are those of RAGAS, BEIR and `ragsmith serve`."""
+
+MAX_BYTES = 1024 * MIB
+"""Maximum size of a file of rows, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A retrieved context: a ``text``, a place ``[start, end)`` of a document, or a whole document."""
+
+    text: str | None = None
+    doc: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """The answer of a system to a question, and its contexts, best first.
+
+    ``cost`` is in the currency of the system's bill. ``error`` is the reason if the system failed on the question;
+    then there is no answer.
+    """
+
+    answer: str
+    contexts: tuple[Context, ...] = ()
+    cost: float | None = None
+    seconds: float | None = None
+    error: str = ""
+
+    def to_row(self, question: str) -> dict[str, Any]:
+        """Return the row of the answer to the question with the text ``question``, without fields that it lacks."""
+        fields = {name: value for name, value in asdict(self).items() if value not in (None, "")}
+        contexts = [{name: value for name, value in one.items() if value is not None} for one in fields["contexts"]]
+        return {"question": question, "answer": self.answer, **fields, "contexts": contexts}
+
+
+def read_rows(path: Path) -> list[tuple[str, Mapping[str, object]]]:
+    """Read the rows of a file, JSON Lines or one JSON list, each with the place that messages name.
+
+    Raises:
+        DatasetError: the file cannot be read, or a row is no JSON object.
+    """
+    try:
+        text = read_text(path, limit=MAX_BYTES)
+        if not text.lstrip().startswith("["):
+            return [(f"{path}:{number}", record) for number, record in iter_records(text)]
+        rows = parse_json(text)
+    except TextError as error:
+        raise DatasetError([error.at(str(path))]) from None
+    assert isinstance(rows, list)
+    if wrong := [number for number, row in enumerate(rows, 1) if not isinstance(row, dict)]:
+        raise DatasetError([f"{path}: row {wrong[0]} is {name_type(rows[wrong[0] - 1])}; write an object"])
+    return [(f"{path}: row {number}", row) for number, row in enumerate(rows, 1)]
+
+
+def match_rows(rows: Iterable[tuple[str, Mapping[str, object]]], dataset: Dataset) -> dict[str, GivenAnswer]:
+    """Return the answers of rows by the id of their question in ``dataset``, which a row names by its id or text.
+
+    Raises:
+        DatasetError: rows are malformed, or name no question of the data set, or the same question; lists all mistakes.
+    """
+    ids = {example.id for example in dataset.examples}
+    by_text = {_fold(example.question): example.id for example in dataset.examples}
+    found: dict[str, GivenAnswer] = {}
+    first: dict[str, str] = {}
+    mistakes: list[str] = []
+    for where, row in rows:
+        try:
+            question = _question_id(row, ids, by_text, dataset.name)
+            if question in first:
+                raise TextError(f"answers {question!r} like {first[question]}; keep one of them")
+            first[question] = where
+            found[question] = parse_answer(row)
+        except TextError as error:
+            mistakes.append(f"{where}: {error.reason}")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return found
+
+
+def _question_id(row: Mapping[str, object], ids: Iterable[str], by_text: Mapping[str, str], dataset: str) -> str:
+    named, asked = _get(row, "id"), _get(row, "question")
+    if named is not None:
+        if str(named) in ids:
+            return str(named)
+        raise TextError(f"{dataset!r} has no question {shorten(str(named))}; {did_you_mean(str(named), ids)}")
+    if not isinstance(asked, str):
+        raise TextError("names no question; add its 'id', or its text as 'question'")
+    if _fold(asked) not in by_text:
+        raise TextError(f"{dataset!r} has no question {shorten(asked)}; give its text as it is there, or its 'id'")
+    return by_text[_fold(asked)]
+
+
+def parse_answer(row: Mapping[str, object]) -> GivenAnswer:
+    """Return the answer in a row. Raises ``TextError`` with the first mistake."""
+    cost, seconds = (_number(row, name) for name in ("cost", "seconds"))
+    if (error := _get(row, "error")) is not None:
+        return GivenAnswer("", (), cost, seconds, str(error) or "the system failed")
+    answer, contexts = _get(row, "answer"), _get(row, "contexts")
+    if not isinstance(answer, str):
+        raise TextError(f"'answer' must be a text, not {name_type(answer)}; a question that failed has an 'error'")
+    if not isinstance(contexts, list):
+        raise TextError(
+            f"'contexts' must be a list, not {name_type(contexts)}; give what was retrieved, best first, or []"
+        )
+    return GivenAnswer(answer, tuple(_context(place, one) for place, one in enumerate(contexts, 1)), cost, seconds)
+
+
+def _context(place: int, value: object) -> Context:
+    if isinstance(value, str):
+        return Context(value)
+    if not isinstance(value, dict):
+        raise TextError(f"context {place} is {name_type(value)}; give a text, or an object with 'doc'")
+    text, doc, start, end = (value.get(key) for key in ("text", "doc", "start", "end"))
+    kinds = ((text, str), (doc, str), (start, int), (end, int))
+    if any(one is not None and (not isinstance(one, kind) or isinstance(one, bool)) for one, kind in kinds):
+        raise TextError(f"context {place}: 'text' and 'doc' are texts, 'start' and 'end' integers; correct them")
+    if (start is None) != (end is None) or (text is None and doc is None) or (start is not None and doc is None):
+        raise TextError(f"context {place} needs a 'text', or a 'doc' with 'start' and 'end', or a whole 'doc'")
+    return Context(text, doc, start, end)
+
+
+def _number(row: Mapping[str, object], name: str) -> float | None:
+    value = _get(row, name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise TextError(f"{name!r} must be a number from 0 on, not {shorten(str(value))}")
+    return float(value)
+
+
+def _get(row: Mapping[str, object], name: str) -> object:
+    return next((row[key] for key in KEYS[name] if key in row), None)
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,216 @@
+"""Another system as a pipeline: its answers to the questions of a data set are scored like those of any pipeline.
+
+A system has no genes: its candidate is empty. Its contexts take the place of ranked chunks, and its answers that of the
+generator's, so that measures, groups, looks and verdicts are the same.
+
+A context is relevant if it covers at least half of a gold span, or has at least half of its own text in a span more
+than twice as long, which is the rule of `ragsmith.datasets.relevance` for the chunks of a pipeline. As the contexts
+that were not retrieved are unknown, gold that no context reaches counts by the chunks of the experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from ragsmith.datasets.relevance import ChunkMap, Relevance, count_overlap
+from ragsmith.digest import digest
+from ragsmith.errors import ModelError, StageFailed, UsageError
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment, sort_examples
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.threads import ANSWER, RANKING, FinishedQuestion, Part, Runner, ThreadRunner, TraceObserver
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.failures import Failures
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.index.index import Corpus, Index
+from ragsmith.models.roles import Models
+from ragsmith.models.usage import NO_USAGE
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.stages import TOTAL, WARM, Clock, StageTimes
+from ragsmith.pipelines.trace import Trace
+from ragsmith.store.store import Store
+from ragsmith.systems.contexts import LocatedAnswer
+from ragsmith.techniques.generation import parse_citations
+from ragsmith.types import Answer, Chunks, Example, Gold, Hit, IndexEntry, Passage, Prompt, Question, Scale, Span
+
+RANKED = ("query_expansion", "reranking", "passage_filter")
+READ = ("passage_augment", "passage_compress")
+
+
+class SystemEngine(Engine):
+    """Returns the given answers by the text of their questions."""
+
+    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway, answers: Mapping[str, LocatedAnswer]) -> None:
+        super().__init__(corpus, models, gateway)
+        self._answers = answers
+        self._searched: Index | None = None
+
+    def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
+        """Return the answer to ``question`` as a trace, in which each stage passes on the contexts.
+
+        Raises:
+            StageFailed: the system has no answer to the question, or failed on it.
+        """
+        trace = self.rank(candidate, question, gold)
+        found = self._answers[question.text]
+        passages = tuple(
+            Passage(hit.chunk.text, hit.chunk.spans if hit.chunk.doc else (), hit.score) for hit in trace.hits
+        )
+        said = found.given.answer
+        text, cited = parse_citations(said, len(passages)) if said.strip() else (said, ())
+        answer = Answer(text, cited)
+        prompt = Prompt("\n\n".join(passage.text for passage in passages), passages)
+        outputs = {**dict.fromkeys(READ, passages), "prompt_maker": prompt, "generation": answer}
+        for stage, value in {**outputs, "post_generation": answer}.items():
+            trace.outputs[stage] = self._intern(value)
+            trace.usage[stage] = NO_USAGE
+        return trace
+
+    def searched(self, candidate: Candidate) -> Index:
+        """Return the contexts of all questions and the chunks of the corpus, as what the system searches is unknown."""
+        if self._searched is None:
+            chunks = {chunk.id: chunk for one in self._answers.values() for chunk in one.chunks if chunk.doc}
+            chunks |= {chunk.id: chunk for chunk in self.corpus.chunks}
+            self._searched = Index(tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks.values()))
+        return self._searched
+
+    def rank(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
+        """Return the contexts for ``question`` as a trace up to the filter; see `answer`."""
+        found = self._answers.get(question.text)
+        if found is None or found.given.error:
+            why = found.given.error if found else "it has no answer to this question"
+            raise StageFailed("system", "answer", ModelError(why))
+        hits = tuple(Hit(chunk, 1.0 / rank, Scale.RRF) for rank, chunk in enumerate(found.chunks, 1))
+        ranking = self._intern(hits)
+        return Trace(dict.fromkeys(RANKED, ranking), dict.fromkeys(RANKED, NO_USAGE))
+
+
+@dataclass(frozen=True)
+class SystemExperiment(Experiment):
+    """An experiment whose engine returns ``answers``, by the id of their question."""
+
+    answers: Mapping[str, LocatedAnswer] = field(default_factory=dict, kw_only=True, hash=False)
+
+    @classmethod
+    def of(cls, setup: Experiment, answers: Mapping[str, LocatedAnswer]) -> SystemExperiment:
+        """Return the experiment of a system, scored by the models of ``setup``."""
+        given = {one.name: getattr(setup, one.name) for one in fields(Experiment)}
+        return cls(**{**given, "searched": (), "answers": answers})
+
+    @property
+    def chunking_key(self) -> int | list[Any]:
+        """The identity of the answers, as there is no chunking, and of the chunks by which missed gold counts."""
+        given = [[id_, one.given.answer, one.given.contexts, one.given.error] for id_, one in self.answers.items()]
+        return ["answers", digest(sorted(given)), super().chunking_key]
+
+    @cached_property
+    def relevance(self) -> dict[str, Relevance]:
+        """The relevant contexts by question id, and the chunks with the gold that no context reaches."""
+        chunk_map, own = ChunkMap(self.corpus.chunks), {chunk.id: chunk for chunk in self.corpus.chunks}
+        found = {}
+        for example in self.dataset.examples:
+            contexts = self.answers[example.id].chunks if example.id in self.answers else ()
+            missed = [gold for gold in example.evidence if not _reaches(contexts, gold)]
+            further = [own[chunk] for chunk in sorted(chunk_map.relevance(missed).relevant)]
+            found[example.id] = ChunkMap([*{one.id: one for one in contexts}.values(), *further]).relevance(
+                example.evidence
+            )
+        return found
+
+    def engine(
+        self,
+        store: CallStore | None = None,
+        budget: Budget | None = None,
+        failures: Failures | None = None,
+        *,
+        gateway: Gateway | None = None,
+        room: EvictionPolicy | None = None,
+    ) -> Engine:
+        """Return a new engine, see `Experiment.engine`."""
+        by_text: dict[str, LocatedAnswer] = {}
+        for question, one in self.answers.items():
+            by_text.setdefault(self.examples[question].question, one)
+        gateway = gateway or Gateway(store, budget, failures, room)
+        return SystemEngine(self.corpus, self.loaded_models, gateway, by_text)
+
+
+def _reaches(contexts: Chunks, gold: Span) -> bool:
+    """Whether a context has half of ``gold``, or half of its own text in gold more than twice as long."""
+    length = gold.end - gold.start
+    return any(
+        2 * n >= length or (length > 2 * (one.end - one.start) and 2 * n >= one.end - one.start)
+        for one in contexts
+        if one.doc and (n := count_overlap(one.span, gold))
+    )
+
+
+class System(Pipeline):
+    """Another system, with its answers to the questions of a data set."""
+
+    setup: SystemExperiment
+
+    def __init__(self, base: Experiment, answers: Mapping[str, LocatedAnswer], fitness: Fitness | None = None) -> None:
+        """Create a system with ``answers`` to questions of ``base``, whose models score them."""
+        super().__init__((), SystemExperiment.of(base, answers), fitness=fitness)
+        self.base = base
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The identity of the answers; see `Pipeline.configuration`."""
+        return {"answers": self.setup.chunking_key}
+
+    def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
+        """Score the answers to ``examples``, by default all; replies of a paid judge are kept in ``store``.
+
+        Scores are not stored, as they are computed in no time.
+        """
+        examples = self.setup.dataset.examples if examples is None else examples
+        done = self._run(store, examples, RANKING if self.fitness.ranking_only else ANSWER, workers)
+        parts = ({id_: one.value for id_, one in done.items() if one.ok is state} for state in (True, False))
+        return Evaluation(digest(self.setup.chunking_key), (), tuple(done), *parts)
+
+    def observe(
+        self, store: Store, examples: Sequence[Example], observer: TraceObserver, *, workers: int = 1
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """See `Pipeline.observe`."""
+        seen = self._run(store, examples, observer, workers)
+        found = self.evaluate(store, examples, workers=workers)
+        return found, {id_: one.value for id_, one in seen.items() if one.ok}
+
+    def _run(self, store: Store, examples: Sequence[Example], part: Part, workers: int) -> dict[str, FinishedQuestion]:
+        """Return the results of a ``part`` by question, sorted."""
+        engine = self.setup.engine(store)
+        ids = [example.id for example in sort_examples(self.select(examples))]
+        with (
+            ThreadRunner(self.setup, engine, workers) if self.setup.prefers_threads else Runner(self.setup, engine)
+        ) as runner:
+            done = {one.job[1]: one for batch in runner.run([()], [(0, id_) for id_ in ids], part) for one in batch}
+        return {id_: done[id_] for id_ in ids}
+
+    def timings(self, examples: Sequence[Example], *, clock: Clock | None = None) -> list[StageTimes]:
+        """Return the seconds that the system states, by question.
+
+        Raises:
+            UsageError: it states none.
+        """
+        given = {
+            example.id: self.setup.answers[example.id].given for example in examples if example.id in self.setup.answers
+        }
+        times = [StageTimes(id_, WARM, {TOTAL: one.seconds}) for id_, one in given.items() if one.seconds is not None]
+        if not times:
+            raise UsageError(
+                "the rows have no 'seconds', and a system is not timed again: add them, or leave --latency out"
+            )
+        return times
+
+    def costs(self, examples: Sequence[Example]) -> list[float]:
+        """Return the costs that the system states."""
+        given = (self.setup.answers[example.id].given.cost for example in examples if example.id in self.setup.answers)
+        return [cost for cost in given if cost is not None]
