@@ -226,7 +226,8 @@ def gate(
         check_choice("split", split, dict.fromkeys(PARTS))
         loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
-        pipelines = loader.load_all(*named)
+        alone = against is None and not is_system(pipeline)
+        pipelines = [loader.load(cast("Pipeline | str | Path", pipeline))] if alone else loader.load_all(*named)
         rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, pipelines, strict=True)]
         workers = resources.workers_for(*(one.setup for one in pipelines))
         with resources.store() as store:
