@@ -11,7 +11,16 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.interrupts import NO_RESULT, interrupt_message
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, expand_groups
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    JsonOption,
+    ModelFlags,
+    PricesOption,
+    SystemArgument,
+    WorkersOption,
+    expand_groups,
+)
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.text import numbers
 
@@ -24,13 +33,6 @@ if TYPE_CHECKING:
 
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
-SystemArgument = Annotated[
-    str,
-    typer.Argument(
-        help="An exported pipeline (winner.yaml); or another system: its rows (answers.jsonl), its address "
-        "(http://...), or FILE.py:function."
-    ),
-]
 OtherDocuments = Annotated[
     Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
 ]

@@ -10,8 +10,15 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import SystemArgument
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    JsonOption,
+    ModelFlags,
+    SystemArgument,
+    WorkersOption,
+    expand_groups,
+)
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result, truncate
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers

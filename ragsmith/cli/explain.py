@@ -11,8 +11,16 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset, SystemArgument
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, expand_groups
+from ragsmith.cli.ask import OtherDataset
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    JsonOption,
+    ModelFlags,
+    SystemArgument,
+    WorkersOption,
+    expand_groups,
+)
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result, truncate
 from ragsmith.errors import UsageError
 

@@ -64,6 +64,13 @@ ThinkingOption = Annotated[
     int | None,
     typer.Option("--thinking-tokens", min=0, help="Reasoning tokens that the --llm may use. [default: learned]"),
 ]
+SystemArgument = Annotated[
+    str,
+    typer.Argument(
+        help="An exported pipeline (winner.yaml); or another system: its rows (answers.jsonl), its address "
+        "(http://...), or FILE.py:function."
+    ),
+]
 WorkersOption = Annotated[int | None, option("workers")]
 
 

@@ -358,19 +358,20 @@ def test_interventions_ask_for_what_they_say_and_are_kept(winner: Path, ragsmith
     assert {one["split"] for one in told["naive"]} == {"search", "test"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "give a question by its id or text, or --interventions"),
-        (("ferry-1", "--interventions"), "both a question and --interventions were given"),
-    ],
-)
-def test_either_a_question_or_interventions(
-    winner: Path, ragsmith: Command, arguments: tuple[str, ...], message: str
-) -> None:
-    ended = ragsmith("explain", winner, *arguments)
+def test_a_question_and_interventions_are_not_both_given(winner: Path, ragsmith: Command) -> None:
+    ended = ragsmith("explain", winner, "ferry-1", "--interventions")
     assert ended.code == 2
-    assert message in ended.err
+    assert "both a question and --interventions were given" in ended.err
+
+
+def test_without_a_question_the_causes_of_all_are_counted(winner: Path, ragsmith: Command) -> None:
+    ended = ragsmith("explain", winner, "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["part"], found["questions"]) == (0, "search", 18)
+    for one in found["causes"]:
+        for question in one["questions"]:
+            assert json.loads(ragsmith("explain", winner, question, "--json").out)["cause"] == one["cause"]
+    assert ragsmith("explain", winner, "--split", "some").code == 2
 
 
 @pytest.mark.parametrize("arguments", [("explain", "naive", "law-046"), ("verify", "nofile.yaml")])
