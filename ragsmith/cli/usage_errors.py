@@ -7,7 +7,7 @@ their classes and by their attributes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ragsmith.text.files import shorten
@@ -31,12 +31,9 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
         case "MissingParameter":
             return f"{command} needs {_parameter_name(error.param)}: {_help_clause(error.param)}"
         case "BadParameter":
-            kind, value = (
-                EXPECTED_VALUES.get(_type_name(error.param)),
-                _last_value(arguments, getattr(error.param, "opts", ())),
-            )
-            if kind and value is not None:
-                return f"{_parameter_name(error.param)} is {shorten(value)}: give {kind}{_describe_range(error.param)}"
+            number, value = _describe_number(error.param), _last_value(arguments, getattr(error.param, "opts", ()))
+            if number and value is not None:
+                return f"{_parameter_name(error.param)} is {shorten(value)}: give {number}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
@@ -58,22 +55,17 @@ def _describe_extra(error: Any, context: Any, command: str) -> str:
 
 def _suggest_option(option: str, context: Any, command: str) -> str:
     """Return a hint: the most similar option, or the command that lists them."""
-    known = {name.lstrip("-"): name for name in _list_options(context)}  # common dashes would raise all similarities
+    parameters = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
+    named = (name for one in parameters for name in (*one.opts, *one.secondary_opts))
+    known = {name.lstrip("-"): name for name in named}  # common dashes would raise all similarities
     near = find_nearest_name(option.lstrip("-"), known)
     return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 
 
-def _list_options(context: Any) -> Iterator[str]:
-    for parameter in context.command.get_params(context):
-        if parameter.param_type_name == "option":
-            yield from (*parameter.opts, *parameter.secondary_opts)
-
-
 def _parameter_name(parameter: Any) -> str:
     """Return the name of a parameter in the help."""
-    if parameter.param_type_name == "option":
-        return str(parameter.opts[0])
-    return str(parameter.metavar or parameter.name.upper())
+    is_option = parameter.param_type_name == "option"
+    return str(parameter.opts[0] if is_option else parameter.metavar or parameter.name.upper())
 
 
 def _help_clause(parameter: Any) -> str:
@@ -82,19 +74,13 @@ def _help_clause(parameter: Any) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _type_name(parameter: Any) -> str:
-    """Return the name of the type of a parameter."""
-    if described := getattr(parameter, "type_descriptor", None):
-        return getattr(described.annotation, "__name__", "")
-    return str(getattr(getattr(parameter, "type", None), "name", ""))
-
-
-def _describe_range(parameter: Any) -> str:
-    """Return the range of a number as the end of a sentence."""
-    described = getattr(parameter, "type_descriptor", None)
-    ranged = getattr(described, "parameter_info", None) or getattr(parameter, "type", None)
-    low, high = (getattr(ranged, name, None) for name in ("min", "max"))
-    return "" if low is None else f" of at least {low}" if high is None else f" from {low} to {high}"
+def _describe_number(parameter: Any) -> str:
+    """Return the kind and range of the number that a parameter expects, or "" for another type."""
+    described, declared = getattr(parameter, "type_descriptor", None), getattr(parameter, "type", None)
+    name = getattr(described.annotation, "__name__", "") if described else getattr(declared, "name", "")
+    low, high = (getattr(described.parameter_info if described else declared, end, None) for end in ("min", "max"))
+    within = "" if low is None else f" of at least {low}" if high is None else f" from {low} to {high}"
+    return f"{EXPECTED_VALUES[name]}{within}" if name in EXPECTED_VALUES else ""
 
 
 def _last_value(arguments: Sequence[str], names: Sequence[str]) -> str | None:

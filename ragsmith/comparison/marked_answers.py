@@ -8,7 +8,6 @@ process was killed, spoils no other; it was never confirmed, and is skipped.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,13 +174,8 @@ def compare_judge(
     ``groups[i]`` is the group of the question of answer i. If the judge agrees with all marks, the interval begins at
     the kappa for the largest share of the farthest marks that so many groups miss with probability 0.025.
     """
-    places = tuple(
-        np.array(
-            [(round(2 * mark), bisect_right(MARK_CUTS, score)) for score, mark in zip(scores, marks, strict=True)]
-        ).T
-    )
-    table = np.zeros((3, 3), dtype=int)
-    np.add.at(table, places, 1)
+    places = np.rint(2 * np.asarray(marks)).astype(int), np.searchsorted(MARK_CUTS, scores, side="right")
+    table = np.histogram2d(*places, bins=range(4))[0].astype(int)
     distance = np.abs(np.subtract.outer(range(3), range(3)))
     by_mark, by_judge = distance @ table.sum(axis=0) / len(scores), table.sum(axis=1) @ distance / len(scores)
     expected, apart = float(by_mark @ table.sum(axis=1)) / len(scores), distance[places]

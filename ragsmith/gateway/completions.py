@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ragsmith.errors import CutReply, LoopingReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.claims import BatchedStore
-from ragsmith.gateway.failures import FailedCall, RequestTarget, describe_form, describe_limit
+from ragsmith.gateway.failures import IN_FORM, FailedCall, RequestTarget, describe_limit
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import complete_until_parsed, parse_problem
 from ragsmith.models.calls import (
@@ -29,6 +29,9 @@ from ragsmith.models.usage import ONE_CALL, Usage, estimate_max_tokens
 from ragsmith.text.repetition import ends_in_loop
 
 T = TypeVar("T")
+
+Form = Mapping[str, Any]
+"""The form of a reply as the argument of a request (`form_argument`); empty for a text."""
 
 
 class CompletionMemo(CallMemo[tuple[Any, Usage]]):
@@ -61,33 +64,25 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         complete_key, key = completion_key(*identity, **form), completion_key(*identity, **form, cut=accept_cut)
         failures = self.context.failures
 
+        def record(error: ModelError, limited_task: str, attempts: int = 0) -> None:
+            """Record a failure; without attempts, one that is followed by a request with which a resumed run begins."""
+            failed = FailedCall.from_error(error, key, model.id, limited_task)
+            failures.record_failures([replace(failed, attempts=attempts)])
+
         def request() -> Completion:
-            cut_at, sent_form = 0, form
-
-            def record_attempt(error: ModelError, limited_task: str) -> None:
-                """Record the end of a request that is followed by another one, which a resumed run begins with."""
-                failed = FailedCall.from_error(error, key, model.id, limited_task)
-                failures.record_failures([replace(failed, attempts=0)])
-
-            def record_cut(limit: int) -> None:
-                nonlocal cut_at
-                cut_at = max(cut_at, limit)
-                cut = CutReply(f"{model.id}: a reply was truncated")
-                record_attempt(cut, describe_limit(task.name, cut_at))
-
             with failures.attempt(target, task.name, key):
-                for failed in failures.find_failed([key]).values():
-                    if failed.covers(task.name, max_reply_tokens(model, task)):
-                        failures.count_known_failure(target, task.name, failed)
-                        raise failed.error()
-                    cut_at = failed.cut_at(task.name)
-                    sent_form = {} if failed.loops_in_form(task.name) else form
+                known = failures.find_failed([key]).get(key)
+                if known and known.covers(task.name, max_reply_tokens(model, task)):
+                    failures.count_known_failure(target, task.name, known)
+                    raise known.error()
+                cut_at = known.cut_at(task.name) if known else 0
+                sent_form = {} if known and known.loops_in_form else form
                 try:
-                    on_loop = partial(record_attempt, limited_task=describe_form(task.name))
-                    return self._request(model, task, prompt, sample, sent_form, cut_at, record_cut, on_loop)
+                    return self._request(model, task, prompt, sample, sent_form, cut_at, record)
                 except ModelError as error:
-                    limited_task = describe_limit(task.name, max(cut_at, max_reply_tokens(model, task)))
-                    failures.record_failures([FailedCall.from_error(error, key, model.id, limited_task)])
+                    known = failures.find_failed([key]).get(key)  # the last one of this request
+                    cut_at = max(known.cut_at(task.name) if known else 0, max_reply_tokens(model, task))
+                    record(error, describe_limit(task.name, cut_at), attempts=1)
                     raise
 
         def request_and_store(store: BatchedStore, *, replacing: bool = False) -> tuple[str, Usage]:
@@ -125,79 +120,85 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         task: Task[Any],
         prompt: str,
         sample: int,
-        form: Mapping[str, Any],
+        form: Form,
         cut_before: int,
-        on_cut: Callable[[int], None],
-        on_loop: Callable[[LoopingReply], None],
+        record: Callable[[ModelError, str], None],
     ) -> Completion:
         """Request a reply that ``task`` can parse; after an unreadable reply, repeat it with the parsing error.
 
-        ``cut_before`` is the limit at which an earlier reply to ``prompt`` was truncated. ``on_cut`` is called with
-        the limit of each that is, and ``on_loop`` as by `complete_in_form`, before another request, so that a resumed
-        run does not repeat it.
+        ``cut_before`` is the limit at which an earlier reply to ``prompt`` was truncated. A reply that is truncated, or
+        loops in its form, is passed to ``record`` before another request, so that a resumed run does not repeat it.
 
         Raises:
             Unreadable: the second reply is unreadable as well.
         """
         total_usage = Usage()
 
-        def complete(text: str, sent_form: Mapping[str, Any]) -> Completion:
-            is_first = text == prompt and sent_form == form
+        def send(text: str, sent_form: Form, limit: int) -> Completion:
+            nonlocal total_usage
+            with self.context.reserve_cost(model, text, limit) as usages:
+                began = perf_counter()
+                completion = model.complete(text, max_tokens=limit, sample=sample, **sent_form)
+                if not completion.usage.seconds:  # models of user code may not report seconds
+                    usage = replace(completion.usage, seconds=perf_counter() - began)
+                    completion = replace(completion, usage=usage)
+                usages.append(completion.usage)
+            total_usage += completion.usage
+            self._count("language_model", made=1)
+            if completion.cut_at and (text, sent_form) == (prompt, form):
+                record(CutReply(f"{model.id}: a reply was truncated"), describe_limit(task.name, limit))
+            return completion
 
-            def send(limit: int) -> Completion:
-                nonlocal total_usage
-                with self.context.reserve_cost(model, text, limit) as usages:
-                    began = perf_counter()
-                    completion = model.complete(text, max_tokens=limit, sample=sample, **sent_form)
-                    if not completion.usage.seconds:  # models of user code may not report seconds
-                        usage = replace(completion.usage, seconds=perf_counter() - began)
-                        completion = replace(completion, usage=usage)
-                    usages.append(completion.usage)
-                total_usage += completion.usage
-                self._count("language_model", made=1)
-                if completion.cut_at and is_first:
-                    on_cut(limit)
-                return completion
-
-            accept_cut = task.usable_cut and accepts_cut_answers(model)
-            before = cut_before if is_first else 0
-            return complete_within_limits(model, task, text, send, accept_cut=accept_cut, cut_before=before)
+        def on_loop(looped: LoopingReply) -> None:
+            record(looped, f"{task.name}{IN_FORM}")
 
         try:
-            reply = complete_in_form(task, prompt, form, complete, on_loop)
-            if isinstance(reply, str):
-                raise Unreadable(f"two replies to {task.name} cannot be read; the last: {reply}")
+            return complete_task(model, task, prompt, form, send, cut_before=cut_before, on_loop=on_loop)
         except ModelError as error:  # with the cost of the replies before it
-            error.calls += total_usage.calls
-            error.input_tokens += total_usage.input_tokens
-            error.output_tokens += total_usage.output_tokens
+            for name in ("calls", "input_tokens", "output_tokens"):
+                setattr(error, name, getattr(error, name) + getattr(total_usage, name))
             raise
-        return reply
 
 
-def complete_in_form(
+def complete_task(
+    model: ChatModel,
     task: Task[Any],
     prompt: str,
-    form: Mapping[str, Any],
-    complete: Callable[[str, Mapping[str, Any]], Completion],
+    form: Form,
+    send: Callable[[str, Form, int], Completion],
+    *,
+    cut_before: int = 0,
     on_loop: Callable[[LoopingReply], None] = lambda _: None,
-) -> Completion | str:
-    """Return a reply as `complete_until_parsed`; if one in ``form`` loops, request the task once more as text.
+) -> Completion:
+    """Return a reply that ``task`` can parse: see `complete_until_parsed` and `complete_within_limits`.
 
-    A grammar can keep a small model from ending its reply. ``form`` is empty or the argument of a request
-    (`form_argument`); ``complete`` takes a prompt and such an argument. ``on_loop`` is called before the request of a
-    text, whose cost alone the reply has.
+    If a reply in ``form`` loops, the task is requested once more as text, as a grammar can keep a small model from
+    ending its reply; ``on_loop`` is called before. The text that is returned has the cost of no earlier request.
+    ``send`` takes a prompt, the form and a token limit; ``cut_before`` is that at which a reply to ``prompt`` in
+    ``form`` was truncated earlier.
 
     Raises:
         LoopingReply: the text loops as well, or there is no form.
+        CutReply: as `complete_within_limits`.
+        Unreadable: the second reply is unreadable as well.
     """
+
+    def complete(text: str, sent_form: Form) -> Completion:
+        before = cut_before if (text, sent_form) == (prompt, form) else 0
+        accept_cut = task.usable_cut and accepts_cut_answers(model)
+        send_within = partial(send, text, sent_form)
+        return complete_within_limits(model, task, text, send_within, accept_cut=accept_cut, cut_before=before)
+
     try:
-        return complete_until_parsed(task, prompt, lambda text: complete(text, form))
+        reply = complete_until_parsed(task, prompt, partial(complete, sent_form=form))
     except LoopingReply as looped:
         if not form:
             raise
         on_loop(looped)
-    return complete_until_parsed(task, prompt, lambda text: complete(text, {}))
+        reply = complete_until_parsed(task, prompt, partial(complete, sent_form={}))
+    if isinstance(reply, str):
+        raise Unreadable(f"two replies to {task.name} cannot be read; the last: {reply}")
+    return reply
 
 
 def _text_and_usage(completion: Completion) -> tuple[str, Usage]:

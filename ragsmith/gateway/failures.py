@@ -23,6 +23,9 @@ MAX_FAILED_REQUESTS = 20
 If half of all requests fail, this happens by chance in one run in a million; if 7 in 10 fail, in one in 1,250.
 """
 
+IN_FORM = " in its form"
+"""End of the task of a failure that holds for replies in its form, not for a text."""
+
 ERROR_CLASSES = {
     error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, LoopingReply, TooLong)
 }
@@ -57,8 +60,7 @@ class FailedCall:
         A truncated reply is remembered after a server error, which says nothing of the limit or the form.
         """
         names = ("attempts", "calls", "input_tokens", "output_tokens")
-        was_cut = before.kind in (CutReply.kind, LoopingReply.kind)
-        latest = before if was_cut and self.kind == ModelError.kind else self
+        latest = before if self.kind == ModelError.kind and before.kind in (CutReply.kind, LoopingReply.kind) else self
         return replace(latest, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
     def covers(self, task: str, tokens: int) -> bool:
@@ -68,18 +70,17 @@ class FailedCall:
         """
         if self.kind == CutReply.kind:
             return self.cut_at(task) >= tokens
-        if self.loops_in_form(task):
-            return False
-        return self.kind != Unreadable.kind or self.task == describe_limit(task, tokens)
+        return not self.loops_in_form and (self.kind != Unreadable.kind or self.task == describe_limit(task, tokens))
 
     def cut_at(self, task: str) -> int:
         """Return the token limit at which a reply to ``task`` was truncated, or 0 if none was."""
         name, _, limit = self.task.rpartition(" in ")
         return int(limit.split()[0]) if self.kind == CutReply.kind and name == task else 0
 
-    def loops_in_form(self, task: str) -> bool:
-        """Whether a reply to ``task`` in its form looped, so that only a text is left to request."""
-        return self.kind == LoopingReply.kind and self.task == describe_form(task)
+    @property
+    def loops_in_form(self) -> bool:
+        """Whether a reply in the form of the task looped, so that a text is left to request."""
+        return self.kind == LoopingReply.kind and self.task.endswith(IN_FORM)
 
     def error(self) -> ModelError:
         """Return the exception to raise."""
@@ -89,11 +90,6 @@ class FailedCall:
 def describe_limit(task: str, tokens: int) -> str:
     """Return the task of a failure, with the limit for which it holds; 0 is no limit."""
     return f"{task} in {tokens} tokens" if tokens else task
-
-
-def describe_form(task: str) -> str:
-    """Return the task of a failure that holds for replies in its form."""
-    return f"{task} in its form"
 
 
 class FailureStore(Protocol):

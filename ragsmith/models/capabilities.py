@@ -104,13 +104,6 @@ class CapabilityLearner:
         if stored.takes_forms or "json_object" in stored.refuses:
             self._answered[True].set()
 
-    def renew(self, stored: ModelCapabilities) -> None:
-        """Add stored capabilities without refusals, and forget those of this process, so that they are learnt again."""
-        with self._lock:
-            self._learnt = (self.capabilities | replace(stored, tasks={})).without_refusals()
-            self._first_began.clear()
-            self._answered = {False: threading.Event(), True: threading.Event()}
-
     def learn(self, learnt: ModelCapabilities) -> None:
         """Add the capabilities ``learnt``; an empty set of refused parameters is stored as well."""
         with self._lock:
@@ -133,8 +126,6 @@ class CapabilityLearner:
             self._answered[with_form].wait(
                 self._first_began.get(with_form, 0.0) + FIRST_REQUEST_SECONDS - time.monotonic()
             )
-            yield
-            return
         try:
             yield
         finally:

@@ -30,7 +30,7 @@ from ragsmith.errors import (
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.threads import INTERRUPT_SECONDS
 from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.completions import complete_in_form, complete_within_limits
+from ragsmith.gateway.completions import Form, complete_task
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.prompts_and_vectors import normalize_vectors, render_prompt
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
@@ -42,13 +42,12 @@ from ragsmith.models.calls import (
     ChatModel,
     Completion,
     StoredCall,
-    accepts_cut_answers,
     completion_key,
     form_argument,
     is_chat_model,
     limit_answer,
 )
-from ragsmith.models.capabilities import ModelCapabilities, find_learner, task_key
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner, task_key
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
@@ -177,10 +176,10 @@ def check_models(
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
     searched = setup.with_searched_settings(space.settings)
-    check = _ModelChecker(searched, space, store, judge_cases, calibrations, on_change or (lambda _: None))
+    agenda = _Agenda(searched, space, judge_cases, calibrations)
     if on_start is not None:
-        on_start(check.requests)
-    return check.run()
+        on_start(agenda.requests)
+    return _ModelChecker(agenda, store, on_change or (lambda _: None)).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,61 +191,22 @@ class _CheckedModel:
     can_judge: bool = True
 
 
-class _ModelChecker:
-    """Sends the requests of a check."""
+@dataclass(frozen=True)
+class _Agenda:
+    """What a check asks for: the models, their tasks, and the inputs of these, from the bundled data set."""
 
-    def __init__(
-        self,
-        setup: Experiment,
-        space: Space,
-        store: CallStore | None,
-        judge_cases: bool,
-        calibrations: Sequence[Calibration],
-        on_change: Callable[[Sequence[ModelCheck]], None],
-    ) -> None:
-        self._setup = setup
-        self._space = space
-        self._store = store
-        self._judge_role = "judge" if "judge" in setup.models.named_roles else "language_model"
-        self._judge_cases = judge_cases
-        self._calibrations = calibrations
-        self._on_change = on_change
-        self._lock = threading.Lock()
-        self._loaders: list[Loader] = []
-        self._stopped = False
-        self._renewed: set[str] = set()
-        self._found = [self._not_yet_checked(one) for one in self.models]
-
-    def _not_yet_checked(self, model_in_role: _CheckedModel) -> ModelCheck:
-        """Return the check of a model before its first request."""
-        role, name = model_in_role.role, model_in_role.chosen.name
-        planned = {"embedder": ["vectors"], "cross_encoder": ["scores"]}.get(role) or [*self._tasks(model_in_role)]
-        cases = [CASES] * self._judge_cases + [one.dataset.name for one in self._calibrations]
-        planned += cases * self._is_judge(model_in_role)
-        return ModelCheck(role, name, NONE) if name == NONE else ModelCheck(role, name, "", tuple(planned))
-
-    @property
-    def requests(self) -> int:
-        """The maximum number of requests to models outside this process."""
-        served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
-        n_cases = len(list_judge_requests()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
-        return sum(
-            (sum(map(self._n_questions, self._tasks(one).values())) or 1) + n_cases * self._is_judge(one)
-            for one in self.models
-            if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
-        )
-
-    def _is_judge(self, model_in_role: _CheckedModel) -> bool:
-        """Whether a model is the judge of a search or of its test."""
-        return model_in_role.can_judge and model_in_role.role in (self._judge_role, "test_judge")
+    setup: Experiment
+    space: Space
+    judge_cases: bool
+    calibrations: Sequence[Calibration]
 
     @cached_property
     def models(self) -> tuple[_CheckedModel, ...]:
         """The models of a search, then the other models of its space."""
-        names = self._setup.models
+        names = self.setup.models
         listed: list[tuple[str, Any]] = [
             (gene.technique.family, gene.technique.value)
-            for genes in self._space.settings
+            for genes in self.space.settings
             for gene in genes[1:]
             if isinstance(gene.technique, HyperparameterGene) and gene.technique.family in ROLES
         ]
@@ -256,12 +216,122 @@ class _ModelChecker:
             *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
+    @property
+    def requests(self) -> int:
+        """The maximum number of requests to models outside this process."""
+        served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
+        n_cases = len(list_judge_requests()) * self.judge_cases + sum(len(one.cases) for one in self.calibrations)
+        return sum(
+            (sum(len(self.inputs(task)) for task in self.tasks(one).values()) or 1) + n_cases * self.is_judge(one)
+            for one in self.models
+            if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
+        )
+
+    def begin(self, model_in_role: _CheckedModel) -> ModelCheck:
+        """Return the check of a model before its first request."""
+        role, name = model_in_role.role, model_in_role.chosen.name
+        planned = {"embedder": ["vectors"], "cross_encoder": ["scores"]}.get(role) or [*self.tasks(model_in_role)]
+        cases = [CASES] * self.judge_cases + [one.dataset.name for one in self.calibrations]
+        planned += cases * self.is_judge(model_in_role)
+        return ModelCheck(role, name, NONE) if name == NONE else ModelCheck(role, name, "", tuple(planned))
+
+    def is_judge(self, model_in_role: _CheckedModel) -> bool:
+        """Whether a model is the judge of a search or of its test."""
+        judge = "judge" if "judge" in self.setup.models.named_roles else "language_model"
+        return model_in_role.can_judge and model_in_role.role in (judge, "test_judge")
+
+    def tasks(self, model_in_role: _CheckedModel) -> dict[str, Task[Any]]:
+        """Return the distinct tasks of a model by name: those of its role, and of roles without their own model."""
+        named = self.setup.models.named_roles
+        return {
+            name: task
+            for role, tasks in self._tasks_by_role.items()
+            if (role if role in named else "language_model") == model_in_role.role
+            and (model_in_role.can_judge or role != "judge")
+            for name, task in tasks.items()
+        }
+
+    def inputs(self, task: Task[Any]) -> list[dict[str, Input]]:
+        """Return the inputs of a task for each of its questions; for an unknown name, a value of its type."""
+        parameters = inspect.signature(task.offline).parameters
+        asked = N_ANSWERS if task.name in {one.name for one in find_tasks_of(generate)} else 1
+        return [
+            {name: known.get(name, _example_of(parameters.get(name), known["passages"])) for name in task.inputs}
+            for known in self._known_inputs[:asked]
+        ]
+
+    @cached_property
+    def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
+        genes = [gene for genes in self.space.options for gene in genes]
+        of_techniques = list_tasks(genes)
+        if any("entity_graph" in gene.technique.tools.values() for gene in genes):
+            of_techniques.setdefault(EXTRACT_RELATIONS.name, EXTRACT_RELATIONS)
+        makers = [gene for gene in genes if gene.technique.family == prompt_maker.name]
+        named = self.setup.models.named_roles
+        by_judge = [known.fn for known in self.setup.measures if "judge" in known.tools.values()]
+        judging = {task.name: task for task in find_tasks_of(*by_judge)}
+        return {
+            "language_model": list_tasks(makers, lambda _: find_tasks_of(generate)),
+            "controller": of_techniques,
+            **{role: judging for role in ("judge", "test_judge") if role in ("judge", *named)},
+        }
+
+    @cached_property
+    def _known_inputs(self) -> list[dict[str, Any]]:
+        """Example inputs of tasks, by name, for each of the questions."""
+        questions = sort_examples(split(self.setup.dataset).search)
+        return [self._task_inputs(one) for one in questions if one.answer and one.evidence][:N_ANSWERS]
+
+    def _task_inputs(self, example: Example) -> dict[str, Any]:
+        relevant = self.setup.relevance[example.id].relevant
+        chunks = sorted(self.setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]
+        passages = tuple(chunk.text for chunk in chunks)
+        return {
+            "question": example.question,
+            "query": example.question,
+            "reference": example.answer,
+            "answer": example.answer,
+            "context": number_blocks(passages),
+            "passages": passages,
+            "summary": passages[0],
+            "place": chunks[0].title,
+            "framing": "an explanation of how and why, as in a textbook",
+            "feedback": "- missing: where the rule stands",
+            "claims": (example.answer,) * N_PASSAGES,
+            "words": 200,
+        }
+
+
+def _example_of(parameter: inspect.Parameter | None, passages: tuple[str, ...]) -> Input:
+    """Return a value of the type of an input."""
+    hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
+    kind = getattr(hint, "__name__", str(hint))
+    return passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
+
+
+class _ModelChecker:
+    """Sends the requests of an agenda, and collects what the replies show."""
+
+    def __init__(
+        self, agenda: _Agenda, store: CallStore | None, on_change: Callable[[Sequence[ModelCheck]], None]
+    ) -> None:
+        self._agenda = agenda
+        self._store = store
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._loaders: list[Loader] = []
+        self._stopped = False
+        self._renewed: set[str] = set()
+        self._found = [agenda.begin(one) for one in agenda.models]
+
     def run(self) -> tuple[ModelCheck, ...]:
         """Check all models; after an interruption no more is sent, and requests in flight have seconds to end."""
         self._on_change(tuple(self._found))
-        with ThreadPoolExecutor(len(self.models)) as pool:
+        with ThreadPoolExecutor(len(self._agenda.models)) as pool:
             try:
-                tuple(pool.map(self._check, (at for at, one in enumerate(self.models) if one.chosen.name != NONE)))
+                tuple(
+                    pool.map(self._check, (at for at, one in enumerate(self._agenda.models) if one.chosen.name != NONE))
+                )
             except KeyboardInterrupt:
                 self._stopped = True
                 for loader in self._loaders:
@@ -274,15 +344,14 @@ class _ModelChecker:
         with self._lock:
             if self._stopped:
                 found.pop("problem", None)  # that the connection was closed
-            before = self._found[at]
-            self._found[at] = replace(before, tasks=(*before.tasks, *ended), **found)
+            self._found[at] = replace(self._found[at], tasks=(*self._found[at].tasks, *ended), **found)
             self._on_change(tuple(self._found))
 
     def _check(self, at: int) -> None:
         """Check the model at a position in its role."""
-        role = self.models[at].role
+        role = self._agenda.models[at].role
         try:
-            with closing(self._loader(self.models[at], self._setup.corpus.chunks)) as loader:
+            with closing(self._loader(self._agenda.models[at], self._agenda.setup.corpus.chunks)) as loader:
                 model = loader.model(role)
                 self._update(at, id=redacted(model.id))
                 started = time.perf_counter()
@@ -304,7 +373,7 @@ class _ModelChecker:
             Loader(
                 {model_in_role.role: model_in_role.chosen},
                 tuple(chunk.text for chunk in chunks),
-                self._setup.given,
+                self._agenda.setup.given,
                 languages=[chunk.language for chunk in chunks],
                 attempts=1,
             )
@@ -313,43 +382,38 @@ class _ModelChecker:
 
     def _check_tasks(self, at: int, model: LanguageModel | ChatModel) -> None:
         """Send a request for every task; the first one is sent alone: if it fails, the others are not sent."""
-        learner = find_learner(model)
-        if learner is not None and self._store is not None:
-            learner.renew(self._store.capabilities(model.id) or ModelCapabilities())
-            learner.on_change = partial(self._store_capabilities, model.id)
+        learner, checked_model = find_learner(model) or CapabilityLearner(), self._agenda.models[at]
+        stored = self._store.capabilities(model.id) if self._store else None
+        learner.restore((stored or ModelCapabilities()).without_refusals())
+        learner.on_change = partial(self._remember, model)
 
         def ask(name: str) -> None:
             if self._stopped:
                 raise ModelUnavailable("the check was interrupted")
             checked = self._check_task(model, name, tasks[name], alone=not self._found[at].tasks)
-            # that a verdict can be read shows no judge: the bundled cases do
-            self._remember(model, tasks[name], None if name == JUDGE.name and checked.able else checked.able)
+            if checked.able is not None:
+                # that a verdict can be read shows no judge: the bundled cases do
+                shown = {} if name == JUDGE.name and checked.able else {task_key(tasks[name]): checked.able}
+                self._remember(model, ModelCapabilities(tasks=shown))
             self._update(at, checked)
 
-        tasks = self._tasks(self.models[at])
+        tasks = self._agenda.tasks(checked_model)
         tuple(map(ask, [*tasks][:1]))
-        if learner is not None:  # the server replied, so that what it refused before no longer counts
-            self._store_capabilities(model.id, learner.capabilities)
         with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
             tuple(pool.map(ask, [*tasks][1:]))
-        learnt = learner.capabilities if learner is not None else ModelCapabilities()
+        learnt = learner.capabilities
         self._update(at, refuses=tuple(sorted(learnt.refuses)), thinking_tokens=learnt.thinking_tokens)
-        if self._is_judge(self.models[at]) and not any(
+        if self._agenda.is_judge(checked_model) and not any(
             task.problem for task in self._found[at].tasks if task.task == JUDGE.name
         ):
             self._check_judge(at, model)
 
-    def _store_capabilities(self, model_id: str, learnt: ModelCapabilities) -> None:
-        """Store capabilities of a model; the first ones of this check replace the stored refusals."""
-        with self._lock:
-            if self._store is not None:
-                self._store.put_capabilities(model_id, learnt, renewing=model_id not in self._renewed)
-                self._renewed.add(model_id)
-
-    def _remember(self, model: LanguageModel | ChatModel, task: Task[Any], able: bool | None) -> None:
-        """Store whether a chat model can do a task, where a search finds it."""
-        if self._store is not None and is_chat_model(model) and able is not None:
-            self._store.put_capabilities(model.id, ModelCapabilities(tasks={task_key(task): able}))
+    def _remember(self, model: LanguageModel | ChatModel, found: ModelCapabilities) -> None:
+        """Store capabilities of a chat model for later searches; the first ones replace the stored refusals."""
+        if self._store is not None and is_chat_model(model):
+            with self._lock:
+                self._store.put_capabilities(model.id, found, renewing=model.id not in self._renewed)
+                self._renewed.add(model.id)
 
     def _check_judge(self, at: int, model: LanguageModel | ChatModel) -> None:
         """Compare the scores of a judge with reference scores.
@@ -357,14 +421,14 @@ class _ModelChecker:
         If its server refuses requests or fails, no more are sent.
         """
         try:
-            if self._judge_cases:
+            if self._agenda.judge_cases:
                 judged = self._judge_through_store(model, check_judge)
                 self._update(at, judged=judged)
-                self._remember(model, JUDGE, not judged.fails)
-            for calibration in self._calibrations:
+                self._remember(model, ModelCapabilities(tasks={task_key(JUDGE): not judged.fails}))
+            for calibration in self._agenda.calibrations:
                 chunks = Experiment(calibration.dataset, ModelNames()).corpus.chunks
-                with closing(self._loader(self.models[at], chunks)) as loader:
-                    result = self._judge_through_store(loader.model(self.models[at].role), calibration.evaluate)
+                with closing(self._loader(self._agenda.models[at], chunks)) as loader:
+                    result = self._judge_through_store(loader.model(self._agenda.models[at].role), calibration.evaluate)
                 self._update(at, calibrated=(*self._found[at].calibrated, result))
         except ModelUnavailable as error:
             missing = ", ".join(self._found[at].not_asked)
@@ -391,11 +455,10 @@ class _ModelChecker:
         able: bool | None = True
         replies: list[Completion] = []
         texts: list[str] = []
-        questions = self._known_inputs[: self._n_questions(task)]
+        questions = self._agenda.inputs(task)
         try:
             with stage_errors("task", task.name):
-                for asked, known in enumerate(questions, 1):  # noqa: B007
-                    inputs = {input_: self._input(task, input_, known) for input_ in task.inputs}
+                for asked, inputs in enumerate(questions, 1):  # noqa: B007
                     if is_chat_model(model):
                         texts.append(self._complete(model, task, inputs, replies))
                     else:
@@ -409,7 +472,7 @@ class _ModelChecker:
             problem = _format_error(error).removeprefix(f"{redacted(model.id)}: ")
             able = False if isinstance(cause, Unreadable | CutReply | LoopingReply) else None
         if len(texts) == N_ANSWERS:
-            answers, contexts = [task.read(text)[0] for text in texts], [str(known["context"]) for known in questions]
+            answers, contexts = [task.read(text)[0] for text in texts], [str(inputs["context"]) for inputs in questions]
             found = find_non_answers(answers, task.prompt, contexts, answerable=True)
             able = len(set().union(*found.values())) < N_ANSWERS
             copied = sum(copied_share(*pair) for pair in zip(answers, contexts, strict=True)) / N_ANSWERS
@@ -433,22 +496,17 @@ class _ModelChecker:
         """Complete a task as a search does, store and return a usable reply; all are added to ``replies``.
 
         Raises:
-            Unreadable: the reply to the second request is unreadable as well.
+            ModelError: as `complete_task`.
         """
         task = limit_answer(model, task)
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
-        form, accept_cut = form_argument(model, task), task.usable_cut and accepts_cut_answers(model)
+        form = form_argument(model, task)
 
-        def complete(text: str, sent_form: Mapping[str, Any]) -> Completion:
-            def send(limit: int) -> Completion:
-                replies.append(model.complete(text, max_tokens=limit, sample=0, **sent_form))
-                return replies[-1]
+        def send(text: str, sent_form: Form, limit: int) -> Completion:
+            replies.append(model.complete(text, max_tokens=limit, sample=0, **sent_form))
+            return replies[-1]
 
-            return complete_within_limits(model, task, text, send, accept_cut=accept_cut)
-
-        reply = complete_in_form(task, prompt, form, complete)
-        if isinstance(reply, str):
-            raise Unreadable(f"the reply cannot be read: {reply}")
+        reply = complete_task(model, task, prompt, form, send)
         if self._store is not None:
             key = completion_key(model.id, prompt, task.max_tokens, 0, **form, cut=bool(reply.cut_at))
             usage = reply.usage
@@ -457,72 +515,6 @@ class _ModelChecker:
                 [StoredCall(key, model.id, task.name, reply.text, usage.calls, *tokens, usage.seconds)]
             )
         return reply.text
-
-    def _n_questions(self, task: Task[Any]) -> int:
-        """The number of questions that a task gets."""
-        return N_ANSWERS if task.name in {one.name for one in find_tasks_of(generate)} else 1
-
-    def _tasks(self, model_in_role: _CheckedModel) -> dict[str, Task[Any]]:
-        """Return the distinct tasks of a model by name: those of its role, and of roles without their own model."""
-        named = self._setup.models.named_roles
-        return {
-            name: task
-            for role, tasks in self._tasks_by_role.items()
-            if (role if role in named else "language_model") == model_in_role.role
-            and (model_in_role.can_judge or role != "judge")
-            for name, task in tasks.items()
-        }
-
-    @cached_property
-    def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
-        genes = [gene for genes in self._space.options for gene in genes]
-        of_techniques = list_tasks(genes)
-        if any("entity_graph" in gene.technique.tools.values() for gene in genes):
-            of_techniques.setdefault(EXTRACT_RELATIONS.name, EXTRACT_RELATIONS)
-        makers = [gene for gene in genes if gene.technique.family == prompt_maker.name]
-        named = self._setup.models.named_roles
-        by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
-        judging = {task.name: task for task in find_tasks_of(*by_judge)}
-        return {
-            "language_model": list_tasks(makers, lambda _: find_tasks_of(generate)),
-            "controller": of_techniques,
-            **{role: judging for role in ("judge", "test_judge") if role in ("judge", *named)},
-        }
-
-    @cached_property
-    def _known_inputs(self) -> list[dict[str, Input]]:
-        """Example inputs of tasks, by name, for each of the questions."""
-        questions = sort_examples(split(self._setup.dataset).search)
-        return [self._task_inputs(one) for one in questions if one.answer and one.evidence][:N_ANSWERS]
-
-    def _task_inputs(self, example: Example) -> dict[str, Input]:
-        relevant = self._setup.relevance[example.id].relevant
-        chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]
-        passages = tuple(chunk.text for chunk in chunks)
-        return {
-            "question": example.question,
-            "query": example.question,
-            "reference": example.answer,
-            "answer": example.answer,
-            "context": number_blocks(passages),
-            "passages": passages,
-            "summary": passages[0],
-            "place": chunks[0].title,
-            "framing": "an explanation of how and why, as in a textbook",
-            "feedback": "- missing: where the rule stands",
-            "claims": (example.answer,) * N_PASSAGES,
-            "words": 200,
-        }
-
-    def _input(self, task: Task[Any], name: str, known: Mapping[str, Input]) -> Input:
-        """Return the input ``name`` of a task; for an unknown name, a value of its type."""
-        parameter = inspect.signature(task.offline).parameters.get(name)
-        hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
-        kind = getattr(hint, "__name__", str(hint))
-        passages = known["passages"]
-        assert isinstance(passages, tuple)
-        unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
-        return known.get(name, unknown)
 
 
 def _format_error(error: RagsmithError) -> str:

@@ -233,7 +233,7 @@ def plan(
     is_crossfit = settings.verdict == CROSSFIT
     searched = replace(setup, fixed_split=search_only_split(setup.dataset)) if is_crossfit else setup
     space = select_space(searched, space, store, settings)[0]
-    one = replace(settings, verdict=HELD_OUT) if is_crossfit else settings
+    one = replace(settings, verdict=HELD_OUT)  # of the searches of a crossfit
     found = _plan_search(setup, space, store, one, prices or Prices(), latency, in_flight, sample)
     return found.for_searches(settings.folds + 1) if is_crossfit else found
 

@@ -344,8 +344,8 @@ class Store(SpendLedger):
         """Add capabilities to the stored ones of a model; with ``renewing``, without the refusals among those."""
         with self._database.writing_exclusively("traits", model) as connection:
             known = self.capabilities(model) or ModelCapabilities()
-            known = known.without_refusals() if renewing else known
-            self._database.put(connection, TRAITS, [(model, (known | capabilities).to_dict())], replacing=True)
+            found = (known.without_refusals() if renewing else known) | capabilities
+            self._database.put(connection, TRAITS, [(model, found.to_dict())], replacing=True)
 
     # Data sets and evaluations
 

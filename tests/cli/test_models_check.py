@@ -141,7 +141,10 @@ def test_a_task_that_is_not_done_is_named(ragsmith: Command, server: FaultServer
     assert shown.code == 1
     [judge] = [line.split() for line in shown.out.splitlines() if line.split()[1:2] == ["judge"]]
     assert judge[:3] == ["language_model", "judge", "no"]
-    assert "language_model, judge: the reply cannot be read: the verdict 'I would rather not say.'" in shown.out
+    assert (
+        "language_model, judge: two replies to judge cannot be read; the last: the verdict 'I would rather not say.'"
+        in shown.out
+    )
     assert len({request.digest for request in server.log}) == len(server.log)  # nothing is asked twice
 
 

@@ -16,6 +16,12 @@ def test_traits_join_and_come_back_as_they_were_kept() -> None:
     for traits in (both, ModelCapabilities(begins_in_thought=True)):
         assert ModelCapabilities.from_dict(traits.to_dict()) == traits
     assert ModelCapabilities.from_dict(both.to_dict()) == both
+    known = ModelCapabilities(
+        frozenset({"seed"}), 64, begins_in_thought=True, tasks={"judge 1": False}, takes_forms=True
+    )
+    assert known.without_refusals() == ModelCapabilities(
+        frozenset(), 64, begins_in_thought=True, tasks={"judge 1": False}
+    )
 
 
 def test_only_what_is_new_is_kept() -> None:
@@ -34,17 +40,6 @@ def test_only_what_is_new_is_kept() -> None:
     known.restore(ModelCapabilities(thinking_tokens=64))
     known.learn(ModelCapabilities(thinking_tokens=64))
     assert len(kept) == 2
-
-
-def test_what_a_renewed_model_refused_is_learnt_again_as_the_first_time() -> None:
-    learner, kept = CapabilityLearner(), []
-    learner.on_change = kept.append
-    learner.learn(ModelCapabilities(frozenset({"seed"}), 64, takes_forms=True))
-    stored = ModelCapabilities(frozenset({"temperature"}), 256, begins_in_thought=True, tasks={"judge 1": False})
-    learner.renew(stored)
-    assert learner.capabilities == ModelCapabilities(thinking_tokens=256, begins_in_thought=True)
-    learner.learn(ModelCapabilities(frozenset({"seed"})))
-    assert kept[1:] == [ModelCapabilities(frozenset({"seed"}), 256, begins_in_thought=True)]
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])

@@ -134,7 +134,7 @@ def test_models_check_finds_that_it_writes_and_cannot_judge(ragsmith: Callable[.
     tasks = {task["task"]: task for task in checked["tasks"]}
     assert tasks["answer"]["problem"] == ""
     assert tasks["answer"]["usage"]["output_tokens"] == 3 * (len(WORDS) - 1)  # of three questions
-    assert tasks["judge"]["problem"].startswith("the reply cannot be read: the verdict 'one two")
+    assert tasks["judge"]["problem"].startswith("two replies to judge cannot be read; the last: the verdict 'one two")
 
 
 def test_a_model_that_it_does_not_have_is_rejected_at_once(server: Counting) -> None:

@@ -117,8 +117,10 @@ def _with_body(response: Any, body: bytes) -> Any:
 def _classify_error(error: Exception, url: httpx2.URL) -> TransientFailure:
     kind = type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        at = f"{url.scheme}://{url.netloc.decode()}"  # without a user, password or query
-        return TransientFailure(f"no answer from {at}; is the server running? ({kind})", kind="no connection")
+        return TransientFailure(  # without a user, password or query
+            f"no answer from {url.scheme}://{url.netloc.decode()}; is the server running? ({kind})",
+            kind="no connection",
+        )
     if isinstance(error, httpx2.DecodingError):
         return UnusableReply(f"the reply cannot be decompressed ({kind})")
     return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NO_USAGE)
