@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits, Prices
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
+    from ragsmith.pipelines.telemetry import Traces
     from ragsmith.records.record import RunSettings
     from ragsmith.serving.limits import ServingLimits
     from ragsmith.strategies import GeneticSettings
@@ -54,6 +55,7 @@ __all__ = [
     "RunSettings",
     "Searched",
     "ServingLimits",
+    "Traces",
     "Weights",
     "__version__",
     "ablate",
@@ -106,6 +108,7 @@ _MODULES = {
     "RunSettings": "ragsmith.records.record",
     "Searched": "ragsmith.api.reporting",
     "ServingLimits": "ragsmith.serving.limits",
+    "Traces": "ragsmith.pipelines.telemetry",
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec
     from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.pipelines.space import Space
+    from ragsmith.pipelines.telemetry import Traces
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
 
@@ -59,9 +60,14 @@ class ModelArguments(TypedDict, total=False):
 
 
 class CacheArguments(ModelArguments, total=False):
-    """Model arguments and ``cache``, where results are stored: a file, a SQLAlchemy URL, or an open `Store`."""
+    """Model arguments, ``cache`` and ``traces``.
+
+    ``cache`` is where results are stored: a file, a SQLAlchemy URL, or an open `Store`. ``traces`` is a `Traces`, the
+    collector of OpenTelemetry to which spans are sent.
+    """
 
     cache: Annotated[Store | str | Path, Flag("Cache of results: a file, or any SQLAlchemy URL.", kind=str)]
+    traces: Traces | None
 
 
 class WorkArguments(CacheArguments, total=False):
@@ -249,7 +255,7 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
 
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
     """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
-    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "Space", "Store")
+    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "Space", "Store", "Traces")
     hints = get_type_hints(arguments, localns=dict.fromkeys(not_imported, Any), include_extras=True)
     flags: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():

@@ -20,6 +20,7 @@ from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
 from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.pipelines.telemetry import Traces
 from ragsmith.systems.asking import SystemFunction
 from ragsmith.systems.loading import is_system, load_system
 from ragsmith.systems.system import System
@@ -64,7 +65,7 @@ def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Resources:
-    """The models, imported files, workers and cache of a call: see `ragsmith.api.arguments`.
+    """The models, imported files, workers, cache and traces of a call: see `ragsmith.api.arguments`.
 
     Files are imported on creation.
     """
@@ -75,6 +76,7 @@ class Resources:
     imports: Sequence[str | Path] = ()
     workers: int | None = None
     cache: Store | str | Path = CACHE
+    traces: Traces | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -105,7 +107,7 @@ class Resources:
                 "openai:NAME)"
             )
         size = CHUNK_SIZE if chunk_size is None else chunk_size
-        return prepare_experiment(dataset, chosen, size, faithfulness=faithfulness, given=given)
+        return prepare_experiment(dataset, chosen, size, faithfulness=faithfulness, given=given, traces=self.traces)
 
     def pipeline(
         self,
@@ -122,10 +124,11 @@ class Resources:
                 models=models_by_role(self.models),
                 base_url=self.base_url,
                 vector_store=self.vector_store,
+                traces=self.traces,
             )
-        given = (self.models, self.base_url, self.vector_store, dataset, documents)
+        given = (self.models, self.base_url, self.vector_store, self.traces, dataset, documents)
         if any(one is not None for one in given):
-            raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
+            raise UsageError("a loaded pipeline has its data set, models and traces: give others to Pipeline.load")
         return pipeline
 
     def assessed(self, source: SystemSpec, dataset: Dataset | str | Path | None = None) -> Pipeline:

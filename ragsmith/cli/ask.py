@@ -18,6 +18,7 @@ from ragsmith.cli.options import (
     ModelFlags,
     PricesOption,
     SystemArgument,
+    TraceFlags,
     WorkersOption,
     expand_groups,
 )
@@ -57,6 +58,7 @@ def ask(
     ] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
+    traces: TraceFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages that the answer cites."""
@@ -69,6 +71,7 @@ def ask(
             indexed=indexed,
             prompts=prompts,
             **models.arguments(),
+            **traces.arguments(),
             cache=cache,
         )
     if documents is not None or indexed:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints, is_typeddict
 
 import typer
 
+import ragsmith
 from ragsmith.api.arguments import Flag, SearchArguments, flags_of
 from ragsmith.errors import UsageError
 
@@ -263,3 +264,25 @@ class BudgetFlags:
         from ragsmith.gateway.budget import Limits
 
         return Limits(self.max_calls, self.max_tokens, self.max_cost)
+
+
+@dataclass(frozen=True)
+class TraceFlags:
+    """Where spans are sent, and whether with content."""
+
+    traces: Annotated[
+        str | None,
+        typer.Option(
+            "--traces",
+            metavar="URL",
+            help="Collector of OpenTelemetry (OTLP/HTTP) to which spans are sent, such as http://localhost:4318.",
+        ),
+    ] = None
+    trace_content: Annotated[
+        bool, typer.Option("--trace-content", help="Spans have questions, passages, prompts and answers.")
+    ] = False
+
+    def arguments(self, share: float = 1.0) -> dict[str, Any]:
+        """Return the arguments of a public function that traces ``share`` of the answers."""
+        given = self.traces is not None or self.trace_content
+        return {"traces": ragsmith.Traces(self.traces or "", share, self.trace_content)} if given else {}

@@ -23,6 +23,7 @@ from ragsmith.cli.options import (
     JsonOption,
     ModelFlags,
     PricesOption,
+    TraceFlags,
     expand_groups,
 )
 from ragsmith.cli.output import (
@@ -63,6 +64,10 @@ def search(
     run: RunArguments,
     models: ModelFlags,
     budget: BudgetFlags,
+    traces: TraceFlags,
+    trace_share: Annotated[
+        float, typer.Option(help="Share of the answers that --traces sends, by a hash of pipeline and question.")
+    ] = 0.01,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -102,6 +107,7 @@ def search(
     arguments = {
         **run,
         **models.arguments(),
+        **traces.arguments(trace_share),
         "limits": budget.limits(),
         "prices": budget.prices,
         "retry_failed": retry_failed,

@@ -12,7 +12,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
-from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, expand_groups
+from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, TraceFlags, expand_groups
 from ragsmith.cli.output import print_lines, print_wrapped, show_result
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def serve(
     seconds: Annotated[float, typer.Option("--seconds", help="Maximum number of seconds of a request.")] = 120.0,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
+    traces: TraceFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Answer questions over HTTP: OpenAI's chat completions, a web page, passages, metrics; or as MCP tools.
@@ -79,6 +80,7 @@ def serve(
         documents=documents,
         indexed=indexed,
         **models.arguments(),
+        **traces.arguments(),
         cache=cache,
         host=host,
         port=port,

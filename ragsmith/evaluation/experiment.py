@@ -37,6 +37,7 @@ from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene, HyperparameterGene
+from ragsmith.pipelines.telemetry import TracedEngine, TracedGateway, Traces
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
@@ -66,7 +67,8 @@ class Experiment:
     experiment with the settings of a candidate. ``scored_by`` has the models that score answers and rankings in such an
     experiment, as a candidate must not choose its own judge. ``fixed_split`` replaces the given or drawn split. With
     ``requires_evidence``, questions without evidence are left out, as their rankings have no score. ``weights`` are
-    the general weights of signals; by default those shipped for the class of the embedder.
+    the general weights of signals; by default those shipped for the class of the embedder. ``traces`` is where
+    engines send spans of what they do, if anywhere.
     """
 
     dataset: Dataset
@@ -81,6 +83,7 @@ class Experiment:
     requires_evidence: bool = field(default=False, kw_only=True)
     fixed_split: Split | None = field(default=None, kw_only=True)
     weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
+    traces: Traces | None = field(default=None, kw_only=True)
 
     counts_looks = True  # a comparison on test questions is a use of them
 
@@ -260,8 +263,9 @@ class Experiment:
     ) -> Engine:
         """Return a new engine, with a new gateway whose cache has the eviction policy ``room``, unless one is given."""
         models = self.loaded_models
-        gateway = gateway or Gateway(store, budget, failures, room)
-        return Engine(
+        make_gateway = partial(TracedGateway, self.traces) if self.traces else Gateway
+        gateway = gateway or make_gateway(store, budget, failures, room)
+        return (TracedEngine if self.traces else Engine)(
             self.corpus,
             models,
             gateway,
@@ -361,6 +365,7 @@ def prepare_experiment(
     *,
     faithfulness: bool | None = None,
     given: Mapping[str, Any] | None = None,
+    traces: Traces | None = None,
 ) -> Experiment:
     """Load the data set and validate all inputs of a run before any computation.
 
@@ -370,7 +375,7 @@ def prepare_experiment(
     if chunk_size < MIN_CHUNK_SIZE:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {MIN_CHUNK_SIZE} characters")
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    setup = Experiment(data, models, chunk_size, faithfulness, given=given or {})
+    setup = Experiment(data, models, chunk_size, faithfulness, given=given or {}, traces=traces)
     setup.loaded_models.ids()
     labelled = [example for example in sort_examples(setup.dataset.examples) if example.evidence]
     unreachable = [example.id for example in labelled if not setup.relevance[example.id].relevant]

@@ -32,6 +32,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration, out_of_fold, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, Clock, StageTimes, TimedEngine
+from ragsmith.pipelines.telemetry import Traces
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
@@ -119,13 +120,14 @@ class Pipeline:
         base_url: str | None = None,
         vector_store: str | None = None,
         imports: Sequence[str | Path] = (),
+        traces: Traces | None = None,
     ) -> Pipeline:
         """Read an exported pipeline, for its data set, another ``dataset``, or a folder of ``documents``.
 
         ``models`` has, by role, options of models, other models, or the model objects of the search, see
         `ragsmith.search`. ``base_url`` is the address of ``openai:`` models, and ``vector_store`` that of vectors.
         ``imports`` are the user's files that define techniques, measures and models; by default, they are imported from
-        the paths in the file.
+        the paths in the file. ``traces`` is where spans of what it does are sent.
 
         Raises:
             UsageError: the file is invalid, its documents are missing or have changed, or a model object or a user's
@@ -144,7 +146,7 @@ class Pipeline:
         expected = exported.expected() if exported.is_on(data) else {}
         with_faithfulness = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
-        setup = exported.setup(data, names, with_faithfulness, given).for_fitness(fitness)
+        setup = replace(exported.setup(data, names, with_faithfulness, given).for_fitness(fitness), traces=traces)
         chosen_on_all = exported.chosen_on_all(data)
         return cls(
             exported.candidate(),

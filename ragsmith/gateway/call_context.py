@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -63,6 +63,8 @@ class CallContext:
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
         self.store = None if store is None else BatchedStore(store, budget)
         self._budget = budget
+        self.on_made: Callable[[], object] | None = None
+        """Called when calls are sent to a model, in the context of their caller."""
         self._reset(failures or Failures(persistent=False))
 
     def _reset(self, failures: Failures) -> None:
@@ -79,6 +81,8 @@ class CallContext:
 
     def count(self, kind: str, **added: int) -> None:
         """Add to the counts of a kind of model."""
+        if self.on_made is not None and added.get("made"):
+            self.on_made()
         with self._lock:
             counts = self._counts[kind]
             for name, number in added.items():
@@ -141,7 +145,8 @@ class CallContext:
             return [function(item) for item in items]
         results: list[B] = []
         progress = TaskProgress(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
-        for result in self._pool.map(function, items):
+        contexts = [copy_context() for _ in items]  # of the caller; a context cannot be used by two threads at once
+        for result in self._pool.map(lambda context, item: context.run(function, item), contexts, items):
             results.append(result)
             if progress is not None:
                 progress.done(len(results))

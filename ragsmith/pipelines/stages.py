@@ -1,18 +1,20 @@
-"""An engine that measures the latency of each stage of a pipeline."""
+"""Engines that observe the stages of a pipeline, and one that measures their latency."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.trace import StageOutput
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.types import Gold, Question
+from ragsmith.types import Question
+
+T = TypeVar("T")
 
 START = "start"
 """The stage before the first question: loading of models, chunking and indexing."""
@@ -40,7 +42,27 @@ class StageTimes:
     seconds: Mapping[str, float]
 
 
-class TimedEngine(Engine):
+class ObservedEngine(Engine):
+    """An engine that runs each stage by `_run_stage`, also retrieval, which is called within query expansion."""
+
+    @abstractmethod
+    def _run_stage(self, name: str, technique: str, run: Callable[[], T]) -> T:
+        """Return the result of ``run``, which is the stage ``name``."""
+
+    def call(self, gene: Gene, *arguments: Any) -> Any:
+        """See `Engine.call`."""
+        family, run = gene.technique.family, partial(super().call, gene, *arguments)
+        return self._run_stage(family, gene.technique.name, run) if family == "retrieval" else run()
+
+    def _technique(self, gene: Gene, *arguments: Any) -> Any:
+        technique = gene.technique
+        return self._run_stage(technique.family, technique.name, partial(super()._technique, gene, *arguments))
+
+    def _generation(self, *arguments: Any) -> Any:
+        return self._run_stage("generation", "generate", partial(super()._generation, *arguments))
+
+
+class TimedEngine(ObservedEngine):
     """A copy of ``engine`` with empty caches; ``seconds`` sums the time of each stage."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
@@ -57,25 +79,9 @@ class TimedEngine(Engine):
         total = self._clock() - started
         return {**self.seconds, TOTAL: total}
 
-    def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
-        """Call a technique, see `Engine.call`; retrieval is timed here, as it is called within another stage."""
-        if gene.technique.family != "retrieval":
-            return super().call(gene, arguments, gold)
-        started = self._clock()
-        try:
-            return super().call(gene, arguments, gold)
-        finally:
-            self.seconds["retrieval"] += self._clock() - started
-
-    def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
+    def _run_stage(self, name: str, technique: str, run: Callable[[], T]) -> T:
         started, retrieval_before = self._clock(), self.seconds["retrieval"]
-        result = super()._technique(gene, reads, gold)
-        retrieval = self.seconds["retrieval"] - retrieval_before
-        self.seconds[gene.technique.family] += self._clock() - started - retrieval
-        return result
-
-    def _generation(self, prompt_maker: Gene, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
-        started = self._clock()
-        result = super()._generation(prompt_maker, reads)
-        self.seconds["generation"] += self._clock() - started
-        return result
+        try:
+            return run()
+        finally:
+            self.seconds[name] += self._clock() - started - (self.seconds["retrieval"] - retrieval_before)

@@ -114,7 +114,7 @@ class ServingApp:
             },
         )
         inner.router.redirect_slashes = False  # a redirect would repeat the Host header
-        self._guarded_app = RequestGuard(inner, self.metrics, routes, token, hosts)
+        self._guarded_app = RequestGuard(inner, self.metrics, routes, token, hosts, service.setup.traces)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -12,6 +12,7 @@ import logging
 import re
 import secrets
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragsmith.errors import UsageError
+from ragsmith.pipelines.telemetry import Traces
 from ragsmith.serving.monitoring import Metrics, log_event
 from ragsmith.serving.requests import RequestRefused, head_too_large, internal_error
 from ragsmith.text.redaction import remember_secret
@@ -28,6 +30,8 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 """Names of this machine in Host headers; ports are ignored, as they may be forwarded."""
 PUBLIC_PATHS = ("/", "/health", "/ready")
 """Paths without a token: the page, which has no data, and the probes of supervisors."""
+TRACED_PATHS = ("/ask", "/retrieve", "/explain", "/v1/chat/completions")
+"""Paths that run the pipeline; other requests have no span."""
 OTHER_LABEL = "other"
 """Label of unknown routes and methods in the log and the metrics."""
 MIN_TOKEN_CHARACTERS = 16
@@ -48,17 +52,25 @@ class RequestGuard:
     """Middleware that checks all requests to ``app``.
 
     With a ``token``, every request must have it, except for `PUBLIC_PATHS`. Without a token, the host of a request
-    must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish.
+    must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish. With ``traces``,
+    requests that run the pipeline have a span, except for those that are refused before.
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, routes: Collection[str], token: str | None, hosts: Sequence[str]
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        routes: Collection[str],
+        token: str | None,
+        hosts: Sequence[str],
+        traces: Traces | None = None,
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._routes = frozenset(routes)
         self._token = None if token is None else _digest(token)
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a valid request to the application, or refuse it."""
@@ -88,7 +100,11 @@ class RequestGuard:
         try:
             self._check_client(path, headers)
             self._check_request(scope, path, headers)
-            await self._app(scope, receive, send_with_headers)
+            traces = self._traces if path in TRACED_PATHS else None
+            traceparent = headers.get("traceparent", "")
+            with nullcontext({}) if traces is None else traces.request_span(path, traceparent) as about:
+                await self._app(scope, receive, send_with_headers)
+                about |= {"http.response.status_code": status, "ragsmith.request_id": id_}
         except RequestRefused as refused:
             refusal = refused
         except Exception as error:  # noqa: BLE001  any error concerns this request only: the server continues

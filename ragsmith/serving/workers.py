@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -56,6 +57,8 @@ class WorkItem(Generic[T]):
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     n_requests: int = 0
     has_begun: bool = False
+    context: Context = field(default_factory=copy_context)
+    """The context of the request that created the item, with its span."""
 
 
 class Aborted(Exception):
@@ -130,7 +133,7 @@ class Workers:
         while (work := self._next()) is not None:
             result: Any
             try:
-                result = work.function(work.cancellation)
+                result = work.context.run(work.function, work.cancellation)
             except Exception as error:  # noqa: BLE001  the error is the result of the work
                 result = error
             except BaseException as error:  # noqa: BLE001  as above: the thread must continue

@@ -1,0 +1,58 @@
+"""Spans of requests: where they hang, and which requests have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from asking import sent
+from collector import Collector, collecting
+
+from ragsmith.pipelines.telemetry import Traces
+from ragsmith.serving.app import ServingApp
+
+pytest.importorskip("opentelemetry.proto", reason="needs the extra telemetry")
+
+QUESTION = {"question": "When does the ferry to Marrow leave?"}
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"  # the examples of W3C Trace Context
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+def test_a_request_is_below_the_span_of_its_client_and_the_answer_below_it(
+    collector: Collector, serving: Callable[..., ServingApp]
+) -> None:
+    app = serving(traces=Traces(collector.url))
+    got = sent(app, "POST", "/ask", QUESTION, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+    assert got.status == 200
+    spans = [span for span in collector.wait_for("POST /ask") if span.trace == TRACE]
+    (request,) = [span for span in spans if span.name == "POST /ask"]
+    (answer,) = [span for span in spans if span.name == "answer"]
+    assert (request.parent, request.role, answer.parent) == (PARENT, 2, request.id)
+    expected = {"http.route": "/ask", "http.response.status_code": 200}
+    expected["ragsmith.request_id"] = got.headers["x-request-id"]
+    assert expected.items() <= request.attributes.items()
+    assert {"generation", "retrieval", "post_generation"} <= {span.name for span in spans}
+
+
+def test_a_client_that_does_not_trace_is_not_traced(collector: Collector, serving: Callable[..., ServingApp]) -> None:
+    app = serving(traces=Traces(collector.url))
+    assert sent(app, "POST", "/ask", QUESTION, headers={"traceparent": f"00-{TRACE}-{PARENT}-00"}).status == 200
+    for invalid in ("", "nonsense", f"00-{TRACE}-01"):  # these begin traces of their own
+        assert sent(app, "POST", "/retrieve", QUESTION, headers={"traceparent": invalid}).status == 200
+    spans = collector.wait_for("POST /retrieve", 3)
+    assert "POST /ask" not in {span.name for span in spans}
+    assert TRACE not in {span.trace for span in spans}
+    assert len({span.trace for span in spans if span.name == "POST /retrieve"}) == 3
+
+
+def test_probes_and_refused_requests_have_no_span(collector: Collector, serving: Callable[..., ServingApp]) -> None:
+    app = serving(traces=Traces(collector.url), token="a-token-of-the-test")
+    assert sent(app, "GET", "/health").status == 200
+    assert sent(app, "POST", "/ask", QUESTION).status == 401
+    assert sent(app, "GET", "/metrics").status == 401
+    assert not [span for span in collector.spans if span.name.startswith(("GET", "POST"))]
