@@ -6,11 +6,11 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from wordllama import WordLlama
 
 import ragsmith
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 
-words = WordLlama.load()
+words = WordLlamaEmbedder()  # in place of a served embedder
 
 
 class Vectors(Embeddings):

@@ -4,11 +4,11 @@ from llama_index.core import Document, Settings, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
-from wordllama import WordLlama
 
 import ragsmith
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 
-words = WordLlama.load()
+words = WordLlamaEmbedder()  # in place of a served embedder
 
 
 class Vectors(BaseEmbedding):

@@ -111,8 +111,9 @@ def _decide(
     counts: Mapping[str, GoodAnswerCounts],
     part: Part,
 ) -> Decision:
-    """Decide for the pipeline ``name``, or for a rival that is shown to be better."""
-    take = next((one.name for one in sort_rivals(comparisons) if one.verdict is Verdict.WORSE), name)
+    """Decide for the pipeline ``name``, or for the rival that is furthest ahead of those that are shown to be better."""
+    behind = [one for one in comparisons if one.verdict is Verdict.WORSE]
+    take = min(((one.difference.mean_difference, one.name) for one in behind if one.difference), default=(0.0, name))[1]
     contenders = (
         Contender(
             role,

@@ -157,3 +157,14 @@ def test_a_system_needs_the_data_set_of_its_questions(home: Path, ragsmith: Comm
     assert "answers.jsonl answers the questions of a data set: name it with --dataset" in " ".join(ended.err.split())
     ended = ragsmith("compare", "answers.jsonl", "answers.jsonl", "bm25", "--dataset", "law")
     assert (ended.code, "is given twice" in ended.err) == (2, True)
+
+
+def test_of_several_that_are_better_the_one_furthest_ahead_is_taken(home: Path, ragsmith: Command) -> None:
+    examples = load_dataset("finance").examples
+    empty = [{"id": example.id, "answer": "Nobody knows.", "contexts": []} for example in examples]
+    (home / "empty.jsonl").write_text("".join(json.dumps(one) + "\n" for one in empty))
+    ended = ragsmith("compare", "empty.jsonl", "bm25", "recommended", "--dataset", "finance", "--json")
+    found = json.loads(ended.out)
+    behind = {one["name"]: one["difference"]["mean_difference"] for one in found["comparisons"]}
+    assert behind["recommended"] < behind["bm25"] < 0
+    assert found["decision"]["take"] == "recommended"
