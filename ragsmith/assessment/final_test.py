@@ -111,7 +111,7 @@ def _decide(
     counts: Mapping[str, GoodAnswerCounts],
     part: Part,
 ) -> Decision:
-    """Decide for the pipeline ``name``, or for the rival that is furthest ahead of those that are shown to be better."""
+    """Decide for the pipeline ``name``, or for the rival furthest ahead of those that are shown to be better."""
     behind = [one for one in comparisons if one.verdict is Verdict.WORSE]
     take = min(((one.difference.mean_difference, one.name) for one in behind if one.difference), default=(0.0, name))[1]
     contenders = (
