@@ -29,6 +29,7 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
 from ragsmith.gateway.memory import parse_size
 from ragsmith.models.loading import without_requests
+from ragsmith.models.local.weights import installed_version
 from ragsmith.models.own_prompts import read_prompts
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import with_price
@@ -121,6 +122,7 @@ class EachArguments(SearchArguments, total=False):
     memory: int | str | None
     on_step: Callable[[Step], None] | None
     on_progress: Callable[[int, int], None] | None
+    mlflow: str | None
 
 
 def search(
@@ -136,6 +138,7 @@ def search(
     on_start: Callable[[Start], None] | None = None,
     on_step: Callable[[Step], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    mlflow: str | None = None,
     **arguments: Unpack[SearchArguments],
 ) -> Result:
     """Search ``space`` for the best pipeline on ``dataset``; the same call resumes a search stored in ``cache``.
@@ -190,7 +193,9 @@ def search(
     also written if there is no winner, a provider is down or a limit is reached. A data set that was not read from a
     folder is referred to by name and digest in the file; pass it to `Pipeline.load` again. ``on_start`` is called with
     the content of the search, ``on_step`` at the end of each step, and ``on_progress`` with the number of answers and
-    their total in the step; they are called between answers and should return quickly.
+    their total in the step; they are called between answers and should return quickly. ``mlflow`` is the URI of a
+    tracking store of MLflow (extra ``mlflow``), where the search is one run of the experiment ``ragsmith``, also when
+    it is resumed: settings, metrics by step, and the files of ``winner`` and ``reports``.
 
     Raises:
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
@@ -207,6 +212,11 @@ def search(
     if limits and limits.cost is not None:
         known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
+    observers = [] if on_step is None else [on_step]
+
+    def observe(step: Step) -> None:
+        for observer in observers:
+            observer(step)
 
     def plan_rest() -> Spent:
         from ragsmith.runs.plan import plan as estimate_costs  # noqa: PLC0415  most searches need none
@@ -228,8 +238,14 @@ def search(
             allowance=Allowance(
                 limits, known, accepted, plan_rest if known.known or (limits and limits.by_name) else None
             ),
-            callbacks=Callbacks(on_start=on_start, on_step=on_step, on_progress=on_progress),
+            callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress),
         )
+        if mlflow is not None:
+            installed_version("mlflow-skinny", "mlflow")
+            from ragsmith.integrations.mlflow import MlflowRun  # noqa: PLC0415  optional
+
+            tracked = MlflowRun(mlflow, run.key, setup.dataset.name)
+            observers.append(tracked.log_step)
         try:
             outcome = run.go()
         except (ModelUnavailable, BudgetExhausted):
@@ -245,6 +261,8 @@ def search(
             warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=2)
     if reports is not None:
         result.report(reports)
+    if mlflow is not None:
+        tracked.end(result.state, result.run_report.about.record, result.files)
     return result
 
 
@@ -320,7 +338,7 @@ def check_arguments(arguments: EachArguments) -> None:
     Raises:
         UsageError: an argument is invalid.
     """
-    ignored = ("retry_failed", "engine", "memory", "on_step", "on_progress")
+    ignored = ("retry_failed", "engine", "memory", "on_step", "on_progress", "mlflow")
     rest: Any = {name: value for name, value in arguments.items() if name not in ignored}
     resources, *_ = _read_arguments(rest)
     parse_engine(arguments.get("engine", PROCESSES))

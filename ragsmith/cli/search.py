@@ -98,6 +98,9 @@ def search(
     ] = False,
     cache: CacheOption = str(CACHE),
     reports: Annotated[Path, typer.Option(help="Folder for the report and the winner.")] = REPORTS,
+    mlflow: Annotated[
+        str | None, typer.Option(help="Tracking store of MLflow that has the search as a run, such as a server's URL.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -116,6 +119,7 @@ def search(
         "memory": memory,
         "cache": cache,
         "reports": reports,
+        "mlflow": mlflow,
         "on_start": progress.begin,
         "on_step": progress.step,
         "on_progress": progress.progress,
