@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragsmith.api.agent import agent
     from ragsmith.api.asking import (
         add_to_index,
         asgi_app,
@@ -60,6 +61,7 @@ __all__ = [
     "__version__",
     "ablate",
     "add_to_index",
+    "agent",
     "anchor",
     "asgi_app",
     "ask",
@@ -115,6 +117,7 @@ _MODULES = {
     "ablate": "ragsmith.api.diagnosing",
     "anchor": "ragsmith.api.datasets",
     "repair": "ragsmith.api.datasets",
+    "agent": "ragsmith.api.agent",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
     "audits": "ragsmith.api.checking",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -265,8 +264,6 @@ def _change_index(
 
 
 HOST, PORT = "127.0.0.1", 8000
-TOKEN_VARIABLE = "RAGSMITH_TOKEN"
-"""The environment variable of the bearer token."""
 SERVE_PACKAGES = ("starlette", "uvicorn", "prometheus_client", "mcp")
 
 
@@ -301,8 +298,7 @@ def serve(
         missing. MissingExtra: the extra ``serve`` is not installed.
     """
     require_serve_packages()
-    from ragsmith.serving import server  # noqa: PLC0415  optional, and slow to import
-    from ragsmith.serving.middleware import LOOPBACK_HOSTS  # noqa: PLC0415
+    from ragsmith.serving.server import serve_app  # noqa: PLC0415  optional, and slow to import
 
     chosen = limits or ServingLimits()
     if mcp:
@@ -311,33 +307,26 @@ def serve(
                 "tools on standard input and output use no token and no feedback: leave out --token-file and "
                 "--feedback with --mcp"
             )
-        from ragsmith import __version__  # noqa: PLC0415
         from ragsmith.serving.tools import make_tool_server  # noqa: PLC0415
+        from ragsmith.serving.workers import Workers  # noqa: PLC0415
 
-        service = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
-        tools = make_tool_server(service, chosen, __version__)
-        try:
-            tools.run("stdio")
-        finally:
-            service.close()
-        if tools.interrupted:
-            signal.raise_signal(signal.SIGINT)
+        with closing(_load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)) as service:
+            make_tool_server(
+                service, Workers(chosen.threads(prefers_threads=service.prefers_threads), chosen.queue), chosen
+            ).run("stdio")
         return
-    token = server.read_token(token_file, os.environ.get(TOKEN_VARIABLE))
-    server.require_token(host, token)
-    with server.listen(host, port) as listening:
-        app = asgi_app(
-            pipeline,
-            dataset=dataset,
-            documents=documents,
-            indexed=indexed,
-            token=token,
-            hosts=(*LOOPBACK_HOSTS, host),
-            limits=chosen,
-            feedback=feedback,
-            **given,
-        )
-        server.run(app, listening, on_start)
+
+    make_app = partial(
+        asgi_app,
+        pipeline,
+        dataset=dataset,
+        documents=documents,
+        indexed=indexed,
+        limits=chosen,
+        feedback=feedback,
+        **given,
+    )
+    serve_app(make_app, host, port, token_file, on_start)
 
 
 def asgi_app(

@@ -232,7 +232,15 @@ def gate(
         workers = resources.workers_for(*(one.setup for one in pipelines))
         with resources.store() as store:
             reference = rivals[1] if len(rivals) > 1 else None
-            result = run_gate(rivals[0], reference, store, min_effect=min_effect, part=split, workers=workers)
+            result = run_gate(
+                rivals[0],
+                reference,
+                store,
+                min_effect=min_effect,
+                part=split,
+                workers=workers,
+                day=timestamp(began)[:10],
+            )
     except RagsmithError as error:
         if junit is not None:
             write_file(

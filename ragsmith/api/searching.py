@@ -138,6 +138,7 @@ def search(
     on_start: Callable[[Start], None] | None = None,
     on_step: Callable[[Step], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
     mlflow: str | None = None,
     **arguments: Unpack[SearchArguments],
 ) -> Result:
@@ -193,7 +194,8 @@ def search(
     also written if there is no winner, a provider is down or a limit is reached. A data set that was not read from a
     folder is referred to by name and digest in the file; pass it to `Pipeline.load` again. ``on_start`` is called with
     the content of the search, ``on_step`` at the end of each step, and ``on_progress`` with the number of answers and
-    their total in the step; they are called between answers and should return quickly. ``mlflow`` is the URI of a
+    their total in the step; they are called between answers and should return quickly. If ``stop``, which is called as
+    often, returns True, the search is paused as at a limit. ``mlflow`` is the URI of a
     tracking store of MLflow (extra ``mlflow``), where the search is one run of the experiment ``ragsmith``, also when
     it is resumed: settings, metrics by step, and the files of ``winner`` and ``reports``.
 
@@ -238,7 +240,7 @@ def search(
             allowance=Allowance(
                 limits, known, accepted, plan_rest if known.known or (limits and limits.by_name) else None
             ),
-            callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress),
+            callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress, stop=stop),
         )
         if mlflow is not None:
             installed_version("mlflow-skinny", "mlflow")

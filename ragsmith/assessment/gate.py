@@ -24,10 +24,12 @@ from ragsmith.assessment.pairwise import (
     check_comparable,
     check_unseen,
     evaluate_on,
+    identify_use,
     select_questions,
     verdict_terms,
 )
 from ragsmith.comparison.difference import Difference, Power, compute_difference
+from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
 from ragsmith.errors import NotComparable, UsageError, WrongOption
@@ -126,12 +128,16 @@ def gate(
     min_effect: float = MIN_EFFECT,
     part: str = "test",
     workers: int = 1,
+    day: str,
 ) -> GateResult:
     """Compare a pipeline with another, or by default with the scores in its file.
+
+    If ``store`` limits looks, pipelines may be chosen by gates: one on test questions is then a look on this ``day``.
 
     Raises:
         NotComparable: the questions, the documents or the scoring are not the same.
         UsageError: the file has no scores, or there are no questions.
+        BudgetExhausted: the limit of ``store`` on looks is reached.
     """
     name, current = pipeline
     if not 0 <= min_effect < math.inf:
@@ -150,6 +156,9 @@ def gate(
         found, reference = evaluate_on([current, base], terms.examples, store, workers)
         then = rounded_scores(reference, terms.fitness)
         before = {question: scores[0] or 0.0 for question, scores in then.items()}
+    if store.max_looks is not None and part != "search":
+        pipelines = (current,) if against is None else (current, against[1])
+        count_look(store, *identify_use(pipelines, terms.fitness, terms.examples), day)
     scored = rounded_scores(found, terms.fitness)
     now = _current_scores(scored, before)
     if not before or not found.records:

@@ -168,7 +168,7 @@ def compare(
     check_unseen((first, second), part)
     terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
-    used = _identify_use((ours, theirs), fitness, examples)
+    used = identify_use((ours, theirs), fitness, examples)
     located = Clusters.from_examples(ours.setup.dataset, examples).groups  # without any gold no answer is tested
     tests = part != "search" and located and len(set(_configurations(ours, theirs))) > 1  # nor are equal pipelines
     if tests and on_look:
@@ -283,10 +283,8 @@ def evaluate_on(
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
 
 
-def _identify_use(
-    pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example]
-) -> tuple[str, list[str]]:
-    """Return the digest of a comparison of two pipelines, in either order, and those of its questions."""
+def identify_use(pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example]) -> tuple[str, list[str]]:
+    """Return the digest of a comparison of one or two pipelines, in any order, and those of its questions."""
     contents = digest_questions(pipelines[0].setup.dataset, examples)
     return digest("look of two", _configurations(*pipelines), fitness.identity), list(contents.values())
 

@@ -49,6 +49,10 @@ COMMANDS = {
         "serve",
         "Answer questions over HTTP: OpenAI's chat completions, a web page, passages, metrics; or as MCP tools.",
     ),
+    "agent": (
+        "serve",
+        "Serve tools for a coding agent, over MCP: plan, search, explain, compare and gate, within your limits.",
+    ),
     "deploy": (
         "serve",
         "Write a self-contained starter kit: documents, server, container files, tests, a gate, a Python script.",

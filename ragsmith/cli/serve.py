@@ -1,4 +1,4 @@
-"""``ragsmith serve | deploy``: serve an exported pipeline over HTTP or MCP, and write a starter kit."""
+"""``ragsmith serve | agent | deploy``: serve a pipeline over HTTP or MCP, tools for agents, and write a starter kit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,35 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
-from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, TraceFlags, expand_groups
+from ragsmith.cli.options import (
+    CACHE,
+    REPORTS,
+    BudgetFlags,
+    CacheOption,
+    ImportsOption,
+    JsonOption,
+    ModelFlags,
+    TraceFlags,
+    WorkersOption,
+    expand_groups,
+)
 from ragsmith.cli.output import print_lines, print_wrapped, show_result
 
 if TYPE_CHECKING:
     from ragsmith.deploying.kit import Kit
+
+
+HostOption = Annotated[
+    str, typer.Option("--host", help="Address to listen on; any other than this machine requires a token.")
+]
+PortOption = Annotated[int, typer.Option("--port", help="Port; 0 for a free one.")]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="File with the bearer token that requests must have. [default: the variable RAGSMITH_TOKEN]",
+    ),
+]
 
 
 @app.command()
@@ -29,17 +53,9 @@ def serve(
     indexed: Annotated[
         bool, typer.Option("--indexed", help="Answer from the index that `ragsmith index` built for it.")
     ] = False,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; any other than this machine requires a token.")
-    ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option("--port", help="Port; 0 for a free one.")] = 8000,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            help="File with the bearer token that requests must have. [default: the variable RAGSMITH_TOKEN]",
-        ),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    token_file: TokenFileOption = None,
     feedback: Annotated[
         Path | None,
         typer.Option("--feedback", help="File for feedback on answers, stored as drafted questions (.jsonl)."),
@@ -69,11 +85,6 @@ def serve(
     requests. The log is written to standard error, one JSON object per line.
     """
 
-    def started(url: str) -> None:
-        chat = f"chat clients  base URL {url}v1, model ragsmith"
-        show_result(as_json, {"url": url}, lambda: print_lines(f"ask at  {url}", chat))
-        sys.stdout.flush()  # a program that started it may be waiting
-
     ragsmith.serve(
         pipeline,
         dataset=dataset,
@@ -88,8 +99,66 @@ def serve(
         limits=ragsmith.ServingLimits(concurrency=concurrency, queue=queue, seconds=seconds),
         feedback=feedback,
         mcp=mcp,
-        on_start=started,
+        on_start=lambda url: _print_address(
+            url, as_json, f"ask at  {url}", f"chat clients  base URL {url}v1, model ragsmith"
+        ),
     )
+
+
+@app.command()
+@expand_groups
+def agent(
+    *,
+    dataset: Annotated[
+        list[str],
+        typer.Option("--dataset", help="Data set, by bundled name or folder; may be repeated."),
+    ],
+    folder: Annotated[
+        list[Path] | None,
+        typer.Option("--folder", help="Folder of pipelines and spaces, whose files are trusted; may be repeated."),
+    ] = None,
+    reports: Annotated[Path, typer.Option(help="Folder for the reports and the winners.")] = REPORTS,
+    budget: BudgetFlags,
+    max_looks: Annotated[
+        int, typer.Option("--max-looks", help="Maximum number of looks at the same test questions, with earlier ones.")
+    ] = 1,
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    token_file: TokenFileOption = None,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve tools for a coding agent, over MCP: plan, search, explain, compare and gate, within your limits.
+
+    The limits apply to all tools together, over all resumes and restarts with the same cache; the agent can only lower
+    them.
+    """
+
+    ragsmith.agent(
+        dataset,
+        folders=folder or (),
+        reports=reports,
+        limits=budget.limits(),
+        accept_spent=budget.accept_spent,
+        prices=budget.prices,
+        max_looks=max_looks,
+        http=http,
+        host=host,
+        port=port,
+        token_file=token_file,
+        workers=workers,
+        cache=cache,
+        **models.arguments(),
+        on_start=lambda url: _print_address(f"{url}mcp", as_json, f"tools at  {url}mcp"),
+    )
+
+
+def _print_address(url: str, as_json: bool, *lines: str) -> None:
+    show_result(as_json, {"url": url}, lambda: print_lines(*lines))
+    sys.stdout.flush()  # a program that started the server may be waiting
 
 
 @app.command()

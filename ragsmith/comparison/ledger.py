@@ -20,7 +20,7 @@ from typing import TypeVar
 from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, FILE, ledger_path
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
-from ragsmith.errors import Notice
+from ragsmith.errors import BudgetExhausted, Notice
 from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Looks, Store
 
 T = TypeVar("T")
@@ -201,12 +201,20 @@ def count_look(store: Store, look: str, questions: Collection[str], day: str) ->
     The same key on other questions is another look. A recorded look keeps its number, the higher one if cache and
     ledger differ. One recorded in the cache alone, without a ledger, is numbered after all looks that only the ledger
     has. A new one is numbered after all looks at the question with most of them.
+
+    Raises:
+        BudgetExhausted: it is new, and exceeds the limit of ``store``; nothing is recorded.
     """
     key, distinct = _identify(look, questions)
 
     def decide(page: LedgerPage | None) -> PreviousUses:
         with store.looking() as shelf:
-            seen, _ = _place(shelf, page, key, distinct)
+            seen, recorded = _place(shelf, page, key, distinct)
+            if store.max_looks is not None and seen.number > store.max_looks and not recorded:
+                raise BudgetExhausted(
+                    f"the limit on looks at test questions (--max-looks {store.max_looks}) is reached, and this would "
+                    f"be look {seen.number} at some of them: compare on search questions"
+                )
             shelf.put(LookRow(key, seen.number, seen.fresh, day, distinct))
             if page:
                 page.record(key, distinct, seen, day)

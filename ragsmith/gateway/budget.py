@@ -23,6 +23,8 @@ from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
+TOTAL_KEY = "total"
+"""The key in a ledger of the spending under a total budget; keys of runs are digests."""
 BLOCK_CALLS = 16
 """Maximum number of calls that are reserved together."""
 
@@ -191,7 +193,9 @@ class Spending:
 
 
 class Ledger(Protocol):
-    """A durable record of spending, by the key of a run."""
+    """A durable record of spending, by the key of a run; a ``total`` budget is that of all runs together."""
+
+    total: Budget | None
 
     def spending(self, key: str) -> Spending:
         """Return the spending under ``key``; called before anything is spent."""
@@ -202,10 +206,12 @@ class Ledger(Protocol):
         With ``spent`` None, the record stays damaged, and no limit can be set on it.
         """
 
-    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+    def spend(self, key: str, amount: Spent, limits: Limits | None) -> Spent | None:
         """Add to the spending under ``key`` and return the sum; add nothing and return None if it exceeds a limit.
 
-        The transaction is durable on return. Amounts may be negative, to release unused reservations.
+        The limits are those of the run and the total ones. Without ``limits`` the amount was spent already, and is
+        added in any case. The transaction is durable on return. Amounts may be negative, to release unused
+        reservations.
         """
 
 
@@ -321,7 +327,10 @@ class Budget:
 
         Raises:
             BudgetExhausted: the request could exceed the budget, and no request in flight can release a part of it.
+            UsageError: the total budget limits cost, and the price of a served model is not known.
         """
+        if announced and self._ledger.total is not None and self._ledger.total.limits.cost is not None:
+            self.prices.require_prices([model_id.partition("@")[0]])
         price = self.prices.get_price(model_id) or Price()
         maximum = Usage(1, 0, 0, estimate_max_tokens(text), max_tokens)
 
@@ -352,7 +361,10 @@ class Budget:
     @property
     def _limits_cost(self) -> bool:
         """Whether tokens or money are limited, and so reserved."""
-        return self.limits.tokens is not None or self.limits.cost is not None
+        return any(
+            budget and (budget.limits.tokens is not None or budget.limits.cost is not None)
+            for budget in (self, self._ledger.total)
+        )
 
     @property
     def all_settled(self) -> bool:
@@ -364,7 +376,7 @@ class Budget:
         with self._changed:
             self._unwritten += Spent(calls=-self._reserved_calls)
             self._reserved_calls = 0
-            self._write(NOTHING_SPENT, Limits())
+            self._write(NOTHING_SPENT, None)
 
     @contextmanager
     def _pending(self) -> Iterator[Spent]:
@@ -383,7 +395,7 @@ class Budget:
         finally:
             self._is_writing = False
 
-    def _write(self, amount: Spent, limits: Limits) -> bool:
+    def _write(self, amount: Spent, limits: Limits | None) -> bool:
         """Add ``amount`` and the unwritten spending, unless the sum exceeds a limit; return whether it was added."""
         with self._pending() as pending:
             spent = self._ledger.spend(self._key, pending + amount, limits)
@@ -421,7 +433,7 @@ class Budget:
             amount = cost + -reserved
             self._unwritten += amount
             if amount.tokens > 0 or amount.cost > 0:
-                self._write(NOTHING_SPENT, Limits())
+                self._write(NOTHING_SPENT, None)
 
     def _exhausted_error(self, amount: Spent) -> BudgetExhausted:
         name = self.limits.exceeded(self._spent + self._unwritten + amount) or "calls"

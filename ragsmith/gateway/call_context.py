@@ -57,12 +57,13 @@ class CallCounts:
 class CallContext:
     """The store of paid calls, the failures, the budget, the counts and the stop flag. Thread-safe.
 
-    ``budget`` reserves the cost of each request before it is sent; with None, costs are neither limited nor recorded.
+    ``budget`` reserves the cost of each request before it is sent, by default the total budget of the store; without
+    either, costs are neither limited nor recorded.
     """
 
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
-        self.store = None if store is None else BatchedStore(store, budget)
-        self._budget = budget
+        self._budget = budget or (store.total if store else None)
+        self.store = None if store is None else BatchedStore(store, self._budget)
         self.on_made: Callable[[], object] | None = None
         """Called when calls are sent to a model, in the context of their caller."""
         self._reset(failures or Failures(persistent=False))

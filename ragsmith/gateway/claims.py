@@ -33,7 +33,9 @@ READ_BATCH_SIZE = 1000
 
 
 class CallStore(FailureStore, Protocol):
-    """A store of paid replies, claims on calls, and capabilities of models."""
+    """A store of paid replies, claims on calls, and capabilities of models; ``total`` is its budget, if it has one."""
+
+    total: Budget | None
 
     def capabilities(self, model: str) -> ModelCapabilities | None:
         """Return the stored capabilities of the model of this id, or None."""

@@ -255,7 +255,9 @@ def describe_search_cost(look: HoldoutUse) -> str:
 def describe_untested(look: HoldoutUse) -> str:
     """Describe that a search did not take this look, and what it would cost."""
     return (
-        f"Not tested: the test questions were looked at {format_times(look.earlier)} before, so this search ends with "
+        "Not tested: the test questions "
+        + (f"were looked at {format_times(look.earlier)} before" if look.earlier else "may not be looked at")
+        + ", so this search ends with "
         f"estimates on search questions. --test would test at level {look.level:.4g} ({_describe_counting(look)})."
     )
 

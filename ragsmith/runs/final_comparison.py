@@ -121,16 +121,18 @@ def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evalua
 def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
     """Evaluate the winner and its rivals on the test questions, unless others looked at them and no test is asked for.
 
-    The folds of a crossfit are tested in any case: it counts one use for all of them.
+    Nor are they evaluated beyond the limit of the store on looks. The folds of a crossfit are tested in any case: it
+    counts one use for all of them.
     """
     test = context.setup.split.test
     if not test:
         return
     compared = {name: configuration(one) for name, one in candidates.items()}
     used = context.store, context.setup, context.settings.fitness, compared, [example.id for example in test]
-    if not context.within and not context.settings.test:
+    if not context.within:
         look, recorded = peek_test_use(*used)
-        if look.earlier and not recorded:
+        limits = context.store.max_looks, None if context.settings.test else 1
+        if not recorded and any(most is not None and look.number > most for most in limits):
             context.update(untested=look)
             return
     context.tested = context.evaluator.evaluate(list(candidates.values()), test)

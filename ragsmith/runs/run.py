@@ -190,6 +190,8 @@ class Run:
 
     def _check_limits(self) -> None:
         self._context.update(expected=self._forecast.update(self._budget.spent))
+        if self._context.callbacks.stop():
+            raise BudgetExhausted("the search was stopped: the same command resumes it")
         if self._context.is_late():
             raise BudgetExhausted(TIME_LIMIT_REACHED)
 

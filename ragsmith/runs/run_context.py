@@ -58,11 +58,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions called at the start, after each step, and with the completed and total answers of a step."""
+    """Functions called at the start, after each step, and with the completed and total answers of a step.
+
+    ``stop`` is called between answers, or several times a second: the run is paused if it returns True.
+    """
 
     on_start: Callable[[Start], None] | None = None
     on_step: Callable[[Step], None] | None = None
     on_progress: Callable[[int, int], None] | None = None
+    stop: Callable[[], bool] = lambda: False
 
 
 TIME_LIMIT_REACHED = "the time limit is reached: the same command resumes the search"

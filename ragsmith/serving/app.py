@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.pipelines.telemetry import Traces
 from ragsmith.serving.answering import PipelineService, ServedAnswer, to_json
 from ragsmith.serving.chat import (
     MODEL,
@@ -53,6 +55,7 @@ from ragsmith.serving.requests import (
     timed_out,
 )
 from ragsmith.serving.streaming import CancellableStream
+from ragsmith.serving.tools import ToolServer, make_tool_server
 from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, done_event
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
@@ -69,11 +72,62 @@ CLIENT_CLOSED = 499
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ServingApp:
-    """ASGI application that answers with one pipeline; it can be mounted in another application.
+class GuardedApp:
+    """ASGI application of ``routes`` and, at /mcp, of ``tools``; a `RequestGuard` checks all requests.
 
+    It can be mounted in another application. The tools need its lifespan, which that application then has to run.
     Call `close` to release its resources.
     """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        tools: ToolServer,
+        workers: Workers | None = None,
+        limits: ServingLimits | None = None,
+        *,
+        token: str | None,
+        hosts: Sequence[str],
+        traces: Traces | None = None,
+    ) -> None:
+        """``workers`` do the work of requests, if it is not done by tools alone, which have threads of their own."""
+        self.limits, self.workers, self.tools = limits or ServingLimits(), workers or Workers(0, 0), tools
+        self.metrics = Metrics(self.workers)
+        self.stopping = False
+        sessions = StreamableHTTPSessionManager(
+            tools._lowlevel_server, max_request_body_size=self.limits.body, max_sessions=self.limits.connections
+        )
+        # without GET: a shutdown would wait for its streams, which the tools do not use
+        inner = Starlette(
+            routes=[*routes, Route("/mcp", sessions.asgi_app, methods=["POST", "DELETE"])],
+            exception_handlers={
+                405: _method_not_allowed,
+                RequestRefused: _refusal_response,
+                Exception: _refusal_response,
+            },
+            lifespan=lambda _: sessions.run(),
+        )
+        inner.router.redirect_slashes = False  # a redirect would repeat the Host header
+        self._guarded_app = RequestGuard(
+            inner, self.metrics, [*(route.path for route in routes), "/mcp"], token, hosts, traces
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._guarded_app(scope, receive, send)
+
+    def close(self) -> None:
+        """Refuse further work.
+
+        Raises:
+            StoreError: paid replies could not be written.
+        """
+        self.stopping = True
+        self.workers.close()
+
+
+class ServingApp(GuardedApp):
+    """ASGI application that answers with one pipeline, also as tools of the Model Context Protocol."""
 
     def __init__(
         self,
@@ -85,12 +139,9 @@ class ServingApp:
         feedback: str | Path | None = None,
     ) -> None:
         """See `ragsmith.serving.middleware` for ``token`` and ``hosts``; without ``feedback``, feedback is refused."""
-        self.limits = limits or ServingLimits()
+        limits = limits or ServingLimits()
         self.service = service
-        self.workers = Workers(self.limits.threads(prefers_threads=service.prefers_threads), self.limits.queue)
-        self.metrics = Metrics(self.workers)
-        self.feedback = None if feedback is None else FeedbackFile(Path(feedback), self.limits.feedback)
-        self.stopping = False
+        self.feedback = None if feedback is None else FeedbackFile(Path(feedback), limits.feedback)
         self._created = int(time.time())
         routes: Mapping[str, tuple[str, Handler]] = {
             "/": ("GET", self._page),
@@ -105,29 +156,20 @@ class ServingApp:
             "/explain": ("POST", self._explain),
             "/feedback": ("POST", self._store_feedback),
         }
-        inner = Starlette(
-            routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
-            exception_handlers={
-                405: _method_not_allowed,
-                RequestRefused: _refusal_response,
-                Exception: _refusal_response,
-            },
+        workers = Workers(limits.threads(prefers_threads=service.prefers_threads), limits.queue)
+        super().__init__(
+            [Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
+            make_tool_server(service, workers, limits),
+            workers,
+            limits,
+            token=token,
+            hosts=hosts,
+            traces=service.setup.traces,
         )
-        inner.router.redirect_slashes = False  # a redirect would repeat the Host header
-        self._guarded_app = RequestGuard(inner, self.metrics, routes, token, hosts, service.setup.traces)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        await self._guarded_app(scope, receive, send)
 
     def close(self) -> None:
-        """Refuse further questions, and close the service.
-
-        Raises:
-            StoreError: paid replies could not be written.
-        """
-        self.stopping = True
-        self.workers.close()
+        """See `GuardedApp.close`; also close the service."""
+        super().close()
         self.service.close()
 
     # --- status -------------------------------------------------------------------------------------------------------

@@ -24,12 +24,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import signals_handled
-from ragsmith.serving.app import ServingApp
-from ragsmith.serving.middleware import HEADERS, MAX_HEAD_BYTES, OTHER_LABEL, check_token, request_id
+from ragsmith.serving.app import GuardedApp
+from ragsmith.serving.middleware import HEADERS, LOOPBACK_HOSTS, MAX_HEAD_BYTES, OTHER_LABEL, check_token, request_id
 from ragsmith.serving.monitoring import json_logging, log_event
 from ragsmith.serving.requests import invalid_http
 from ragsmith.text.files import TextError, read_text
 
+TOKEN_VARIABLE = "RAGSMITH_TOKEN"
+"""The environment variable of the bearer token."""
 KEEP_ALIVE_SECONDS = 15
 GRACE_SECONDS = 5
 """Time that a shutdown waits for accepted requests, in addition to the time limit of a request."""
@@ -51,7 +53,7 @@ def read_token(file: str | Path | None, token: str | None) -> str | None:
     Raises:
         UsageError: the token is too short, or the file cannot be read.
     """
-    source = "RAGSMITH_TOKEN"
+    source = TOKEN_VARIABLE
     if file is not None:
         source = "the token file"
         try:
@@ -95,7 +97,25 @@ def format_address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
+def serve_app(
+    make_app: Callable[..., GuardedApp],
+    host: str,
+    port: int,
+    token_file: str | Path | None,
+    on_start: Callable[[str], None] | None,
+) -> None:
+    """Serve the application that ``make_app`` returns for a ``token`` and the names ``hosts``; see `run`.
+
+    Raises:
+        UsageError: the address cannot be used, or the token is missing or invalid.
+    """
+    token = read_token(token_file, os.environ.get(TOKEN_VARIABLE))
+    require_token(host, token)
+    with listen(host, port) as listening:
+        run(make_app(token=token, hosts=(*LOOPBACK_HOSTS, host)), listening, on_start)
+
+
+def run(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     """Serve until a signal is received; accepted requests are answered before this returns.
 
     ``on_start`` is called with the URL once the server accepts requests.
@@ -104,12 +124,12 @@ def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], Non
         _serve(app, listening, on_start)
 
 
-def _serve(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
+def _serve(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     config = uvicorn.Config(
         app,
         http=_make_protocol(app),
         ws="none",
-        lifespan="off",
+        lifespan="on",
         interface="asgi3",
         log_config=None,
         access_log=False,
@@ -134,7 +154,7 @@ class _SignalServer(uvicorn.Server):
     """A server that reports when it has started, and shuts down gracefully on a signal."""
 
     def __init__(
-        self, config: uvicorn.Config, app: ServingApp, url: str, on_start: Callable[[str], None] | None
+        self, config: uvicorn.Config, app: GuardedApp, url: str, on_start: Callable[[str], None] | None
     ) -> None:
         super().__init__(config)
         self._app, self._url, self._on_start = app, url, on_start
@@ -153,6 +173,7 @@ class _SignalServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
+        self._app.tools.on_stop()
         log_event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
         await super().shutdown(sockets=sockets)
 
@@ -172,7 +193,7 @@ class _SignalServer(uvicorn.Server):
             connection.transport.abort()
 
 
-def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
+def _make_protocol(app: GuardedApp) -> type[asyncio.Protocol]:
     """Return a connection protocol that limits the number of connections, and the time without reads or writes.
 
     Invalid HTTP is refused with the same kind of body as other errors.

@@ -1,7 +1,7 @@
-"""Tools of the Model Context Protocol for agents, over standard input: ask, retrieve and explain.
+"""Tools of the Model Context Protocol for agents, over standard input or HTTP: ask, retrieve and explain.
 
-The library serves until its input ends, and then drops unanswered requests. On a signal, this module therefore ends the
-input only when all requests that were read have been answered.
+Over standard input, the library serves until its input ends, and then drops unanswered requests. On a signal, this
+module therefore ends the input only when all requests that were read have been answered.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
 from functools import partial
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -45,13 +46,14 @@ class ToolServer(MCPServer):
     """MCP server whose `run_stdio_async` shuts down gracefully on a signal.
 
     ``interrupted`` is whether Ctrl-C was pressed during the shutdown, which aborts it. Signals are handled in the main
-    thread.
+    thread. ``on_stop`` is called when a shutdown begins, over HTTP as well, to end work that would delay it.
     """
 
     interrupted = False
+    on_stop: Callable[[], object] = staticmethod(lambda: None)
 
     async def run_stdio_async(self) -> None:
-        """Serve until the input ends or a signal is received."""
+        """Serve until the input ends or a signal is received; an aborted shutdown raises the signal again."""
         loop, serving = asyncio.get_running_loop(), asyncio.current_task()
         lines: asyncio.Queue[str | InputEnd] = asyncio.Queue()
         pending = _PendingRequests()
@@ -61,6 +63,7 @@ class ToolServer(MCPServer):
             nonlocal stopping
             if not stopping:
                 loop.call_soon_threadsafe(lines.put_nowait, InputEnd.STOP_REQUESTED)
+                loop.call_soon_threadsafe(self.on_stop)
             elif number == signal.SIGINT and serving is not None:
                 self.interrupted = True
                 loop.call_soon_threadsafe(serving.cancel)
@@ -77,6 +80,8 @@ class ToolServer(MCPServer):
             except asyncio.CancelledError:
                 if not self.interrupted:
                     raise
+        if self.interrupted:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _PendingRequests:
@@ -168,13 +173,12 @@ def _read_into(lines: asyncio.Queue[str | InputEnd], loop: asyncio.AbstractEvent
 T = TypeVar("T")
 
 
-def make_tool_server(service: PipelineService, limits: ServingLimits, version: str) -> ToolServer:
-    """Return a server of the three tools."""
-    workers = Workers(limits.threads(prefers_threads=service.prefers_threads), limits.queue)
+def make_tool_server(service: PipelineService, workers: Workers, limits: ServingLimits) -> ToolServer:
+    """Return a server of the three tools, whose work ``workers`` do."""
     name = service.setup.dataset.name
     server = ToolServer(
         MODEL,
-        version=version,
+        version=version("ragsmith"),
         instructions=f"Answers questions from the documents of {name!r}, and cites their passages.",
         log_level="WARNING",
     )

@@ -7,10 +7,12 @@ spent.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import Connection, select
 
 from ragsmith.errors import SpendingDamaged
-from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spending, Spent
+from ragsmith.gateway.budget import NOTHING_SPENT, TOTAL_KEY, Budget, Limits, Spending, Spent
 from ragsmith.store.database import Database
 from ragsmith.store.engine import log_path, take_advisory_lock
 from ragsmith.store.rows import column_values
@@ -28,25 +30,22 @@ MISSING = "is missing"
 class SpendLedger:
     """The spending of all runs in one database; see `ragsmith.gateway.budget.Ledger`."""
 
+    total: Budget | None = None
+    """The budget, under `TOTAL_KEY`, of all requests through this store together, also of those without a run.
+
+    It continues from the amount of earlier processes with such a budget on this database."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+    def spend(self, key: str, amount: Spent, limits: Limits | None) -> Spent | None:
         """Add to the spending of a run, or return None if a limit would be exceeded; atomic between processes."""
         with self._database.writing_exclusively("spending", key) as connection:
-            current = self._read_intact(connection, key)
-            after = current.spent + amount
-            if limits.exceeded(after):
-                return None
-            if amount != NOTHING_SPENT:
-                self._write(connection, key, after, in_doubt=bool(current.damage))
-        return after
+            return self._add(connection, key, amount, limits)
 
     def settle(self, connection: Connection, key: str, amount: Spent) -> None:
         """Add the cost of replies in the transaction that stores them, without checking limits."""
-        take_advisory_lock(connection, "spending", key)
-        current = self._read_intact(connection, key)
-        self._write(connection, key, current.spent + amount, in_doubt=bool(current.damage))
+        self._add(connection, key, amount, None)
 
     def spending(self, key: str) -> Spending:
         """Return the spending of a run, after inserting a row for a new run."""
@@ -85,6 +84,20 @@ class SpendLedger:
             f"{path} was not closed by its last user, and its log {log_path(path).name} is missing: the rows in it, "
             "if any, are lost and are computed again when needed, and their cost is not counted"
         )
+
+    def _add(self, connection: Connection, key: str, amount: Spent, limits: Limits | None) -> Spent | None:
+        """Add to the spending of a run and under the total budget, or to neither if ``limits`` are exceeded."""
+        bounds = {key: limits, **({TOTAL_KEY: limits and self.total.limits} if self.total else {})}
+        after: dict[str, Spending] = {}
+        for run, limited in bounds.items():  # the total comes last in all processes, so that none wait for each other
+            take_advisory_lock(connection, "spending", run)
+            current = self._read_intact(connection, run)
+            after[run] = replace(current, spent=current.spent + amount)
+            if limited and limited.exceeded(after[run].spent):
+                return None
+        for run, its in after.items() if amount != NOTHING_SPENT else ():
+            self._write(connection, run, its.spent, in_doubt=bool(its.damage))
+        return after[key].spent
 
     def _read_intact(self, connection: Connection, run: str) -> Spending:
         """Return the spending of a run that this process has started.

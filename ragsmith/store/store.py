@@ -157,6 +157,8 @@ class Store(SpendLedger):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._vector_lengths: dict[str, int] = {}
+        self.max_looks: int | None = None
+        """Maximum number of looks at the same test questions, earlier ones included; None is no limit."""
 
     @classmethod
     def open(cls, location: str | Path | URL, *, read_only: bool = False, timeout: float = TIMEOUT_SECONDS) -> Self:

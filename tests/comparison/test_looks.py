@@ -20,7 +20,7 @@ from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, describe_l
 from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjust_for_looks, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import Notice
+from ragsmith.errors import BudgetExhausted, Notice
 from ragsmith.store.store import TIMEOUT_SECONDS, Store
 
 DAY = "2026-11-23"
@@ -53,6 +53,22 @@ def test_another_cache_does_not_forget_and_the_same_look_is_no_other(tmp_path: P
     assert look(other, "a", ["x", "y"]) == HoldoutUse(1, 2, 2)
     assert look(one, "b", ["x", "y"]) == HoldoutUse(2, 2, 0)
     assert look(tmp_path / "third.sqlite", "c", ["y"]) == HoldoutUse(3, 1, 0)
+
+
+def test_a_limit_on_looks_refuses_new_ones_alone_and_records_none(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "one.sqlite") as store:
+        store.max_looks = 1
+        assert count_look(store, "a", ["x"], DAY).number == 1
+        assert count_look(store, "a", ["x"], DAY).number == 1
+        with pytest.raises(BudgetExhausted, match=r"\(--max-looks 1\) is reached, and this would be look 2"):
+            count_look(store, "b", ["x", "y"], DAY)
+        assert count_look(store, "c", ["y"], DAY).number == 1
+        store.max_looks = 2
+        assert count_look(store, "b", ["x", "y"], DAY).number == 2
+    with Store.open(tmp_path / "other.sqlite") as store:  # the ledger knows of looks in other caches
+        store.max_looks = 2
+        with pytest.raises(BudgetExhausted, match="this would be look 3"):
+            count_look(store, "d", ["x"], DAY)
 
 
 def test_where_questions_overlap_the_one_that_was_used_most_counts(tmp_path: Path) -> None:

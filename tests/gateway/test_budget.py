@@ -39,6 +39,8 @@ PRICES = Prices({"openai:tiny": Price(input=1_000_000, output=2_000_000)})
 class Book:
     """A ledger in memory, which remembers the most it ever held."""
 
+    total = None
+
     def __init__(self) -> None:
         self.spent = Spent()
         self.most = Spent()
@@ -50,10 +52,10 @@ class Book:
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
         raise NotImplementedError("nothing is damaged here")
 
-    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+    def spend(self, key: str, amount: Spent, limits: Limits | None) -> Spent | None:
         with self._lock:
             after = self.spent + amount
-            if limits.exceeded(after):
+            if limits is not None and limits.exceeded(after):
                 return None
             self.spent = after
             self.most = Spent(*(max(getattr(self.most, n), getattr(after, n)) for n in ("calls", "tokens", "cost")))

@@ -8,15 +8,19 @@ import shutil
 import sqlite3
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from stored import Locked
 
 from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, StoreError, UsageError
-from ragsmith.gateway.budget import BLOCK_CALLS, Budget, Limits, Price, Prices, Spent, parse_spent
+from ragsmith.gateway.budget import BLOCK_CALLS, TOTAL_KEY, Budget, Limits, Price, Prices, Spent, parse_spent
 from ragsmith.gateway.claims import BatchedStore
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.usage import Usage
@@ -355,3 +359,57 @@ def test_accepted_spending_is_parsed(text: str, spent: Spent) -> None:
 def test_invalid_accepted_spending_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as calls="):
         parse_spent(text)
+
+
+# The total of all runs
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=40),
+    st.builds(Limits, st.none() | st.integers(1, 60), st.none() | st.integers(100, 2500)),
+)
+def test_all_runs_together_never_spend_more_than_their_total_budget_allows(
+    requests: list[tuple[int, int]], limits: Limits
+) -> None:
+    with TemporaryDirectory() as folder, Store.open(Path(folder) / "cache.sqlite") as store:
+        store.total = Budget(store, TOTAL_KEY, limits, PRICES)
+        budgets = [store.total, Budget(store, "one", Limits(tokens=900), PRICES), Budget(store, "other", None, PRICES)]
+        sent = [Spent(), Spent(), Spent()]
+        for place, written in requests:
+            with suppress(BudgetExhausted), budgets[place].request("openai:tiny", "a prompt", 40) as used:
+                budgets[place].before_attempt()
+                used.append(Usage(1, 0, 0, 3, written))
+                sent[place] += Spent(1, 3 + written, written / 1e6)
+            assert limits.exceeded(store.spending(TOTAL_KEY).spent) is None
+        for budget in budgets:
+            budget.close()
+        total, *runs = (store.spending(run).spent for run in (TOTAL_KEY, "one", "other"))
+        for recorded, true in zip((total, *runs), (sum(sent, Spent()), *sent[1:]), strict=True):
+            assert (recorded.calls, recorded.tokens) == (true.calls, true.tokens)
+            assert recorded.cost == pytest.approx(true.cost)
+        assert runs[0].tokens <= 900
+
+
+def test_a_total_budget_is_shared_by_processes_and_outlives_them(place: Path | str) -> None:
+    limits = Limits(calls=50)
+    with Store.open(place) as one, Store.open(place) as other:
+        for store in (one, other):
+            store.total = Budget(store, TOTAL_KEY, limits)
+        budgets = [Budget(one, "first"), Budget(other, "second")]
+
+        def send(number: int) -> int:
+            for sent in range(100):
+                try:
+                    budgets[number].before_attempt()
+                except BudgetExhausted:
+                    return sent
+            return 100
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sum(pool.map(send, range(2))) == 50
+    with Store.open(place) as store:
+        store.total = Budget(store, TOTAL_KEY, limits)
+        with pytest.raises(BudgetExhausted):
+            Budget(store, "third").before_attempt()
+    with Store.open(place) as store:  # who sets no total is not bound by it
+        Budget(store, "third").before_attempt()
