@@ -45,6 +45,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class TitledSpan:
+    """The characters ``[start, end)`` of the document ``doc``, called ``title``."""
+
+    doc: str
+    title: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text from which questions are answered, as it was loaded.
 

@@ -85,9 +85,7 @@ def _describe_number(parameter: Any) -> str:
 
 def _last_value(arguments: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the value of the last of the options ``names``, or None if none of them is given."""
-    given = None
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        option, equals, value = argument.partition("=")
-        if option in names:
-            given = value if equals else following
-    return given
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    parts = ((*argument.partition("="), following) for argument, following in pairs)
+    given = [value if equals else following for option, equals, value, following in parts if option in names]
+    return given[-1] if given else None

@@ -143,8 +143,13 @@ def evaluate_marks(
 
     The same answer of both pipelines to a question counts once in the comparison with the judge.
     """
-    scores = {answer: score for one in answers.values() for answer, score in one.values()}
-    known = {answer: value for answer in scores if not np.isnan(value := MARKS.get(marks.get(answer, ""), np.nan))}
+    groups = clusters.group_numbers([*next(iter(answers.values()), ())])
+    scored = {
+        one: (score, group)
+        for each in answers.values()
+        for (one, score), group in zip(each.values(), groups, strict=True)
+    }
+    known = {answer: value for answer in scored if not np.isnan(value := MARKS.get(marks.get(answer, ""), np.nan))}
     if not known:
         return None
     pairs = {
@@ -153,7 +158,6 @@ def evaluate_marks(
     }
     if len(pairs) > 1:
         pairs["difference"] = pairs["winner"] - pairs["naive"]
-    groups = clusters.group_numbers([*answers["winner"]])
     means = {}
     for name, (marked, judged) in ((name, pair.T) for name, pair in pairs.items()):
         if len(np.unique(np.array(groups)[~np.isnan(marked)])) >= MIN_GROUPS:
@@ -161,9 +165,9 @@ def evaluate_marks(
             both = {kind: estimate_powered_mean(marked, judge[kind], groups, lowest=lowest) for kind in judge}
             own = PoweredMean(float(judged.mean()), *cluster_interval(judged, groups), len(judged), 1.0)
             means[name] = {"judge": own, **both}
-    asked = {answer: at for one in answers.values() for at, (answer, _) in zip(groups, one.values(), strict=True)}
-    compared = compare_judge(*zip(*((scores[answer], known[answer], asked[answer]) for answer in known), strict=True))
-    return MarkedAnswers(*compared, sum(answer in marks for answer in scores) - len(known), means)
+    scores, places = zip(*(scored[answer] for answer in known), strict=True)
+    compared = compare_judge(scores, [*known.values()], places)
+    return MarkedAnswers(*compared, sum(answer in marks for answer in scored) - len(known), means)
 
 
 def compare_judge(

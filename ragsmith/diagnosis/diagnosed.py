@@ -25,7 +25,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.text.restoring import stored_by_other_code
 from ragsmith.text.words import sentences
-from ragsmith.types import Example, Passage, Span
+from ragsmith.types import Example, Passage, Span, TitledSpan
 
 CONTEXT_CHARACTERS = 120
 """Characters shown on either side of gold, or of sentences that the answer quotes."""
@@ -81,16 +81,12 @@ class ReadPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class GoldPassage:
+class GoldPassage(TitledSpan):
     """A gold passage of a question, with its position and its text, shortened if long.
 
     ``lost`` is the value of the `Cause` by which it did not reach the generator, or "" if it did.
     """
 
-    doc: str
-    title: str
-    start: int
-    end: int
     text: str
     lost: str = ""
 

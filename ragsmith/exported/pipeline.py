@@ -37,7 +37,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
-from ragsmith.types import Dataset, Example, Question, Span
+from ragsmith.types import Dataset, Example, Question, Span, TitledSpan
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.evaluation.threads import TraceObserver
@@ -48,13 +48,9 @@ COLD_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CitedSource:
+class CitedSource(TitledSpan):
     """A passage in the prompt of the generator, with its span; ``cited`` is whether the answer cites it."""
 
-    doc: str
-    title: str
-    start: int
-    end: int
     text: str
     cited: bool
 

@@ -116,10 +116,9 @@ def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
             f"{gene.technique.family}.{gene.technique.name}" for gene in genes if kind in gene.technique.tools.values()
         )
         if needing:
-            word = "needs" if len(needing) == 1 else "need"
-            listed = " and ".join(needing)
+            listed = f"{' and '.join(needing)} {'needs' if len(needing) == 1 else 'need'}"
             raise UsageError(
-                f"{listed} {word} a {kind.replace('_', '-')} and this run has none: {remedy}, or leave the "
+                f"{listed} a {kind.replace('_', '-')} and this run has none: {remedy}, or leave the "
                 f"option{'s' if len(needing) > 1 else ''} out of the space"
             )
 

@@ -88,9 +88,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         def request_and_store(store: BatchedStore, *, replacing: bool = False) -> tuple[str, Usage]:
             completion = request()
             stored_key = key if completion.cut_at else complete_key
-            usage = completion.usage
-            tokens = usage.input_tokens, usage.output_tokens
-            call = StoredCall(stored_key, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
+            call = StoredCall.from_completion(stored_key, model.id, task.name, completion)
             store.put_calls([call], replacing=replacing)
             if stored_key != key:
                 store.release(key)
@@ -240,51 +238,49 @@ def complete_within_limits(
         LoopingReply: a reply is truncated and ends in a loop.
         CutReply: the second reply is truncated as well, and has no text or ``accept_cut`` is False.
     """
-    reply_limit = task.max_tokens
-    limit = reply_limit + _fit_thinking_tokens(model, prompt, reply_limit, thinking_tokens(model))
+    limit = task.max_tokens + _fit_thinking_tokens(model, prompt, task.max_tokens, thinking_tokens(model))
     if limit <= cut_before:
         limit = _extend(model, task, prompt, thinks=thinking_tokens(model) > 0)
     try:
-        reply = send(limit)
+        reply = _refuse_loop(model, task, send(limit))
     except TooLong:
-        if limit == reply_limit:
+        if limit == task.max_tokens:
             raise
-        limit = reply_limit  # the prompt may fit without tokens for thinking
-        reply = send(limit)
-    _check_loop(model, task, reply)
+        limit = task.max_tokens  # the prompt may fit without tokens for thinking
+        reply = _refuse_loop(model, task, send(limit))
     is_model_limit = 0 < reply.cut_at < limit
     thinks = thinking_tokens(model) > 0 or reply.thought_tokens > 0 or not reply.text.strip()
     if reply.cut_at and not is_model_limit:
         extended = _extend(model, task, prompt, thinks=thinks)
         if extended > limit:
             try:
-                reply = send(extended)
+                reply = _refuse_loop(model, task, send(extended))
             except (RefusedContent, TooLong):
                 pass  # the model accepts no larger limit
             else:
-                _check_loop(model, task, reply)
                 if thinks and not reply.cut_at:
-                    reported, allowance = reply.usage.output_tokens, extended - reply_limit
+                    reported, allowance = reply.usage.output_tokens, extended - task.max_tokens
                     # above the first limit, even if the server does not count thoughts
-                    _learn(model, max(reported, limit + 1) - reply_limit if reported else allowance, allowance)
+                    _learn(model, max(reported, limit + 1) - task.max_tokens if reported else allowance, allowance)
     if reply.cut_at and not (accept_cut and reply.text.strip()):
         remedy = "raise the token limit of the model" if is_model_limit else "name a model that writes less"
         remedy = "give the model more thinking_tokens" if thinks and not is_model_limit else remedy
-        alternative = ", or score truncated answers (--score-cut-answers)"
         raise CutReply(
             f"{model.id}: the reply to {task.name} was truncated at the limit of {reply.cut_at:,} tokens, "
-            f"{min(reply_limit, reply.cut_at):,} of them without thoughts: {remedy}"
-            f"{alternative if task.usable_cut else ''}"
+            f"{min(task.max_tokens, reply.cut_at):,} of them without thoughts: {remedy}"
+            f"{', or score truncated answers (--score-cut-answers)' if task.usable_cut else ''}"
         )
     return reply
 
 
-def _check_loop(model: ChatModel, task: Task[Any], reply: Completion) -> None:
+def _refuse_loop(model: ChatModel, task: Task[Any], reply: Completion) -> Completion:
+    """Return a reply unless it is truncated in a loop."""
     if reply.cut_at and (reply.loops or ends_in_loop(reply.text)):
         raise LoopingReply(
             f"{model.id}: the reply to {task.name} repeats itself up to the limit of {reply.cut_at:,} tokens: "
             "name another model, as more tokens do not end it"
         )
+    return reply
 
 
 def max_reply_tokens(model: ChatModel, task: Task[Any]) -> int:
@@ -293,9 +289,8 @@ def max_reply_tokens(model: ChatModel, task: Task[Any]) -> int:
 
 
 def _max_allowance(model: ChatModel, task: Task[Any], *, thinks: bool) -> int:
-    if not thinks:
-        return (MAX_EXTENSION - 1) * task.max_tokens
-    return max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
+    extra = max(MIN_EXTRA_THINKING_TOKENS, 2 * thinking_tokens(model))
+    return extra if thinks else (MAX_EXTENSION - 1) * task.max_tokens
 
 
 def _extend(model: ChatModel, task: Task[Any], prompt: str, *, thinks: bool) -> int:

@@ -90,8 +90,7 @@ def answer_remote(gateway: Gateway, models: Mapping[ModelKey, Any], request: Rem
     meter = Meter()
     model = models[request.model_key]
     view = gateway.with_first_sample(request.first_sample)._view(request.kind, model, meter, request.role)
-    value = getattr(view, request.method)(*request.args, **request.kwargs)
-    return value, meter.total()
+    return getattr(view, request.method)(*request.args, **request.kwargs), meter.total()
 
 
 class _RemoteView:

@@ -44,6 +44,12 @@ class StoredCall:
     output_tokens: int = 0
     seconds: float = 0.0
 
+    @classmethod
+    def from_completion(cls, key: str, model: str, task: str, completion: Completion) -> StoredCall:
+        """Return a reply of ``model`` to ``task`` with its cost."""
+        cost = completion.usage
+        return cls(key, model, task, completion.text, cost.calls, cost.input_tokens, cost.output_tokens, cost.seconds)
+
 
 class ChatModel(Protocol):
     """A model that completes prompts. Replies are paid for, so they are cached without expiry."""

@@ -176,9 +176,7 @@ def list_address_forms() -> str:
 def find_store(location: str) -> RegisteredVectorStore | None:
     """Return the store of the address ``location``, or None for ``auto`` and unknown stores."""
     name = location.partition(":")[0]
-    if name == AUTO or name not in VECTOR_STORES:
-        return None
-    return VECTOR_STORES[name]
+    return None if name == AUTO or name not in VECTOR_STORES else VECTOR_STORES[name]
 
 
 def identify_store(location: str) -> str:

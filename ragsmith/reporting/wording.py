@@ -630,16 +630,17 @@ def join_names(names: Sequence[str], last: str) -> str:
 def describe_marks(found: MarkedAnswers) -> str:
     """Return how far the judge agrees with people on the answers that they marked."""
     marked, untold = sum(map(sum, found.table)), f", and could not tell of {found.untold:,}" if found.untold else ""
-    kappa = numbers.interval(*(found.kappa_interval or (None, None)), digits=2)
-    kappa = kappa and f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)} {kappa}."
-    few = f" Intervals from fewer than {FEW_MARKS} marks are not calibrated." * (marked < FEW_MARKS)
+    within = numbers.interval(*(found.kappa_interval or (None, None)), digits=2)
+    kappa = f" Agreement beyond chance: kappa {numbers.plain(found.kappa, 2)} {within}." if within else ""
     wrong, right = (
         f"{rate.hits:,} of the {rate.n:,} ({' to '.join(map(numbers.share, rate.interval or (0, 1)))})"
         for rate in (found.overrated, found.underrated)
     )
     return (
         f"People marked {marked:,} answers{untold}, without knowing which pipeline wrote them.{kappa} The judge marks "
-        f"right {wrong} that people mark wrong, and wrong {right} that people mark right (95 % intervals).{few}"
+        f"right {wrong} that people mark wrong, and wrong {right} that people mark right (95 % intervals)."
+        + f" Intervals from fewer than {FEW_MARKS} marks are not calibrated."
+        * (marked < FEW_MARKS)
     )
 
 

@@ -267,13 +267,15 @@ class _Agenda:
         if any("entity_graph" in gene.technique.tools.values() for gene in genes):
             of_techniques.setdefault(EXTRACT_RELATIONS.name, EXTRACT_RELATIONS)
         makers = [gene for gene in genes if gene.technique.family == prompt_maker.name]
-        named = self.setup.models.named_roles
-        by_judge = [known.fn for known in self.setup.measures if "judge" in known.tools.values()]
-        judging = {task.name: task for task in find_tasks_of(*by_judge)}
+        judging = find_tasks_of(*(known.fn for known in self.setup.measures if "judge" in known.tools.values()))
         return {
             "language_model": list_tasks(makers, lambda _: find_tasks_of(generate)),
             "controller": of_techniques,
-            **{role: judging for role in ("judge", "test_judge") if role in ("judge", *named)},
+            **{
+                role: {task.name: task for task in judging}
+                for role in ("judge", "test_judge")
+                if role in ("judge", *self.setup.models.named_roles)
+            },
         }
 
     @cached_property
@@ -509,11 +511,7 @@ class _ModelChecker:
         reply = complete_task(model, task, prompt, form, send)
         if self._store is not None:
             key = completion_key(model.id, prompt, task.max_tokens, 0, **form, cut=bool(reply.cut_at))
-            usage = reply.usage
-            tokens = usage.input_tokens, usage.output_tokens
-            self._store.put_calls(
-                [StoredCall(key, model.id, task.name, reply.text, usage.calls, *tokens, usage.seconds)]
-            )
+            self._store.put_calls([StoredCall.from_completion(key, model.id, task.name, reply)])
         return reply.text
 
 

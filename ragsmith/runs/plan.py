@@ -233,8 +233,8 @@ def plan(
     is_crossfit = settings.verdict == CROSSFIT
     searched = replace(setup, fixed_split=search_only_split(setup.dataset)) if is_crossfit else setup
     space = select_space(searched, space, store, settings)[0]
-    one = replace(settings, verdict=HELD_OUT)  # of the searches of a crossfit
-    found = _plan_search(setup, space, store, one, prices or Prices(), latency, in_flight, sample)
+    settings = replace(settings, verdict=HELD_OUT)  # of each search of a crossfit
+    found = _plan_search(setup, space, store, settings, prices or Prices(), latency, in_flight, sample)
     return found.for_searches(settings.folds + 1) if is_crossfit else found
 
 
@@ -267,10 +267,8 @@ def _plan_search(
         if (learner := find_learner(model)) and (known := store.capabilities(model.id)):
             learner.restore(known)
         stored[model.id] = store.sample_calls(model.id, MAX_CACHED_REPLIES)
-    if settings.racing:
-        samples = _draw_samples(setup, sample or RACED_QUESTIONS, 1)
-    else:
-        samples = _draw_samples(setup, sample or max(MIN_SAMPLED_QUESTIONS, SAMPLED_ANSWERS // about), MAX_SIMULATIONS)
+    size = RACED_QUESTIONS if settings.racing else max(MIN_SAMPLED_QUESTIONS, SAMPLED_ANSWERS // about)
+    samples = _draw_samples(setup, sample or size, 1 if settings.racing else MAX_SIMULATIONS)
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         simulator = _Simulator(setup, space, store, scratch, settings, stored)
         simulations = simulator.simulate_all(samples)

@@ -380,5 +380,11 @@ def select_space(
 
 def _find_unfinished(store: Store, whole: str) -> RunRecord | None:
     """Return the record of a begun run of the search ``whole`` that has not ended, or None."""
-    rows = (row for row in store.runs() if row.state != "finished" and isinstance(row.value, dict))
-    return next((RunRecord.from_dict(row.value) for row in rows if row.value.get("whole") == whole), None)
+    return next(
+        (
+            RunRecord.from_dict(row.value)
+            for row in store.runs()
+            if row.state != "finished" and isinstance(row.value, dict) and row.value.get("whole") == whole
+        ),
+        None,
+    )

@@ -135,9 +135,7 @@ def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
     """Return the row that replaces ``old``, or None if ``old`` is an ok result, which is never replaced."""
     if old is None:
         return new
-    if old.state == "ok":
-        return None
-    return replace(new, attempts=old.attempts + new.attempts)
+    return None if old.state == "ok" else replace(new, attempts=old.attempts + new.attempts)
 
 
 def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:

@@ -183,9 +183,7 @@ class DatasetView:
         length = len(self.documents[span.doc].text)
         if not 0 <= span.start < span.end <= length:
             return f"{at} is outside document {span.doc!r} of {length} characters"
-        if not self.text(span).strip():
-            return f"{at} of document {span.doc!r} is blank"
-        return ""
+        return "" if self.text(span).strip() else f"{at} of document {span.doc!r} is blank"
 
 
 K = 5

@@ -150,9 +150,7 @@ def locate_in_passage(passage: Chunk, quote: str) -> tuple[int, int] | None:
     if exact or not parts:
         return None
     found = list(re.finditer(r"\s+".join(map(re.escape, parts)), passage.text))
-    if len(found) != 1:
-        return None
-    return passage.start + found[0].start(), passage.start + found[0].end()
+    return (passage.start + found[0].start(), passage.start + found[0].end()) if len(found) == 1 else None
 
 
 def make_quote(passage: Chunk, quote: str) -> DraftQuote:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragsmith.types import Document, Span
+from ragsmith.types import Document, Span, TitledSpan
 
 CONTEXT_CHARACTERS = 300
 """Minimum number of characters shown before and after a quote, unless the document ends."""
@@ -25,13 +25,9 @@ class MarkedText:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewPassage:
+class ReviewPassage(TitledSpan):
     """The characters ``[start, end)`` of a document, in pieces; ``whole`` if that is the entire document."""
 
-    doc: str
-    title: str
-    start: int
-    end: int
     whole: bool
     pieces: tuple[MarkedText, ...]
 

@@ -350,9 +350,7 @@ def _parse_span(value: object) -> Span | None:
     if not isinstance(value, Mapping):
         return None
     doc, start, end = (value.get(key) for key in ("doc", "start", "end"))
-    if isinstance(doc, str) and type(start) is int and type(end) is int:
-        return Span(doc, start, end)
-    return None
+    return Span(doc, start, end) if isinstance(doc, str) and type(start) is type(end) is int else None
 
 
 def normalise_reviewer(reviewer: str) -> str:

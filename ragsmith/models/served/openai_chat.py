@@ -349,9 +349,8 @@ class OpenAIChat(OpenAIModel):
 
     def _refused_form(self, form: ReplyForm, form_type: str, message: str = "") -> str:
         """Return the refused type: of ``form`` alone if the server takes others, or ``message`` rejects its schema."""
-        if self.learner.capabilities.takes_forms or _NAMES_SCHEMA.search(message):
-            return f"{form_type} of {form.name}"
-        return form_type
+        is_of_one = self.learner.capabilities.takes_forms or _NAMES_SCHEMA.search(message)
+        return f"{form_type} of {form.name}" if is_of_one else form_type
 
     def _warn_once(self, subject: str, problem: str) -> None:
         if subject not in self._warned:
@@ -361,9 +360,8 @@ class OpenAIChat(OpenAIModel):
 
 def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]:
     """Return the parameters of ``body`` that a server's rejection names."""
-    if not _REJECTED.match(message):
-        return frozenset()
-    return frozenset(name for name in REFUSABLE_PARAMETERS if name in body and re.search(rf"\b{name}\b", message))
+    sent = [name for name in REFUSABLE_PARAMETERS if name in body and _REJECTED.match(message)]
+    return frozenset(name for name in sent if re.search(rf"\b{name}\b", message))
 
 
 def _response_format(form: ReplyForm | None, refused: frozenset[str]) -> dict[str, Any]:

@@ -101,9 +101,7 @@ def position(view: DatasetView) -> GateFinding:
 
 def _early_probability(span: Span, size: int) -> float:
     length = min(span.end - span.start, size)
-    if length == size:
-        return 0.0
-    return min(1.0, max(0.0, (EARLY_SHARE * size - length / 2) / (size - length)))
+    return 0.0 if length == size else min(1.0, max(0.0, (EARLY_SHARE * size - length / 2) / (size - length)))
 
 
 def binomial_tail(hits: int, n: int, chance: float) -> float:

@@ -174,9 +174,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(0.0, seconds)
     until, now = _timestamp(headers.get("retry-after")), _timestamp(headers.get("date"))
-    if until is None:
-        return None
-    return max(0.0, until - (time.time() if now is None else now))
+    return None if until is None else max(0.0, until - (time.time() if now is None else now))
 
 
 def _timestamp(date: str | None) -> float | None:
