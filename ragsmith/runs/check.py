@@ -166,8 +166,9 @@ def check_models(
     called before the first request with the maximum number of requests to servers and to such objects, not counting
     those repeated after a truncated or unreadable reply or without a rejected parameter. ``on_change`` is called before
     the first request, and then whenever a task ends, with the checks of all models so far; during an interruption it
-    may be called until this function raises. Capabilities and usable replies are written to ``store`` as they arrive;
-    only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of ``calibrations`` are read from it.
+    may be called until this function raises. Capabilities and usable replies are written to ``store`` as they arrive,
+    and replace the refusals that it has of a model; only the verdicts on ``judge_cases`` (`check_judge`) and on the
+    answers of ``calibrations`` are read from it, and what a model needs to think.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model lacks; or a chunk overlap of

@@ -236,6 +236,21 @@ def test_json_that_is_cut_is_requested_again_with_more_tokens(chat: OpenAIChat, 
     assert [request.body["max_tokens"] for request in server.log] == [256, 1024]
 
 
+def test_a_schema_under_which_a_model_never_ends_is_left_out_of_one_more_request(
+    make: Callable[..., OpenAIChat], server: FaultServer
+) -> None:
+    def answer(path: str, body: Any) -> Any:
+        padded = completion('{"score":' + "\n" * 300, finish_reason="length")
+        return padded if "response_format" in body else completion("Score: 4")
+
+    server.answer = answer
+    chat = make()
+    assert [*perform(chat, JUDGE), *perform(chat, JUDGE)] == [0.75, 0.75]
+    assert types(server) == ["json_schema", ""] * 2
+    assert {request.body["max_tokens"] for request in server.log} == {256}
+    assert chat.learner.capabilities == ModelCapabilities(takes_forms=True)  # other tasks keep their forms
+
+
 def test_json_of_other_keys_is_requested_again_with_the_error(chat: OpenAIChat, server: FaultServer) -> None:
     replies = [completion('{"rating": 4}'), completion('```json\n{"score": 4}\n```')]
     server.answer = lambda path, body: replies.pop(0)
