@@ -5,8 +5,10 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from typing import Any, overload
 
@@ -44,6 +46,10 @@ class Span:
     end: int
 
 
+FieldValue = str | float | date | tuple[str, ...]
+"""The value of a field of a document: a text, a number, a date, or a list of texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class TitledSpan:
     """The characters ``[start, end)`` of the document ``doc``, called ``title``."""
@@ -59,7 +65,8 @@ class Document:
     """A text from which questions are answered, as it was loaded.
 
     ``id`` is the file's stem for Markdown and plain text, and the whole file name for other types. ``pages`` has the
-    offset of each page of a printed document, and is empty for others. ``language`` is a code of ISO 639-1.
+    offset of each page of a printed document, and is empty for others. ``language`` is a code of ISO 639-1. ``fields``
+    are what a `Filter` selects documents by; a field has one type in all documents.
     """
 
     id: str
@@ -68,6 +75,7 @@ class Document:
     modality: Modality = Modality.PROSE
     pages: tuple[int, ...] = field(default=(), compare=False, repr=False)
     language: str = "en"
+    fields: Mapping[str, FieldValue] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +135,58 @@ Entries = tuple[IndexEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on the ``field`` of a document: it is one of ``values`` (``in``), or before or after a single one.
+
+    ``operator`` is ``in``, ``<``, ``<=``, ``>`` or ``>=``. A list fulfils the condition if one of its texts does.
+    """
+
+    field: str
+    operator: str
+    values: tuple[str, ...] | tuple[float, ...] | tuple[date, ...]
+
+    def find(self, column: Sequence[Any]) -> list[tuple[int, int]]:
+        """Return the intervals ``[start, stop)`` of the positions in ``column``, which ascends, that fulfil it."""
+        if self.operator == "in":
+            return [(bisect_left(column, value), bisect_right(column, value)) for value in self.values]
+        side = bisect_left if self.operator in ("<", ">=") else bisect_right
+        cut = side(column, self.values[0])
+        return [(0, cut)] if self.operator.startswith("<") else [(cut, len(column))]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A conjunction of distinct conditions on the fields of a document, in ascending order.
+
+    ``ragsmith.text.filters`` parses and formats filters, and explains their language.
+    """
+
+    conditions: tuple[Condition, ...]
+
+    def __and__(self, other: Filter | None) -> Filter:
+        """Return the filter that admits what both admit; None admits everything."""
+        conditions = {*self.conditions, *(other.conditions if other else ())}
+        return Filter(tuple(sorted(conditions, key=lambda each: (each.field, each.operator, each.values))))
+
+    def admits(self, fields: Mapping[str, FieldValue]) -> bool:
+        """Return whether a document with these ``fields`` fulfils all conditions; one without a field does not."""
+        for condition in self.conditions:
+            value = fields.get(condition.field, ())
+            column = sorted(value) if isinstance(value, tuple) else [value]
+            if all(start >= stop for start, stop in condition.find(column)):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """The text of a question, the only part of an example that techniques get: no id, answer or gold."""
+    """The text of a question, the only part of an example that techniques get: no id, answer or gold.
+
+    With a ``filter``, it is answered from the documents that the filter admits, as if there were no others.
+    """
 
     text: str
+    filter: Filter | None = None
 
 
 Survival = tuple[tuple[str, int], ...]
@@ -335,7 +391,7 @@ class Example:
     """A question of a data set with its reference answer (may be blank) and its gold evidence, if any.
 
     If it is not ``answerable``, the documents do not answer it, and it has no evidence. Without ``origin`` it was
-    written by a person.
+    written by a person. With a ``filter``, only the documents that it admits may answer it.
     """
 
     id: str
@@ -346,6 +402,12 @@ class Example:
     split: str | None = None
     answerable: bool = True
     origin: Origin | None = None
+    filter: Filter | None = None
+
+    @property
+    def asked(self) -> Question:
+        """The part of the example that a pipeline gets."""
+        return Question(self.question, self.filter)
 
     @property
     def drafted(self) -> bool:

@@ -1,6 +1,7 @@
 """Read, validate and write data sets: folders of documents and labelled questions.
 
-    dataset.yaml       name, and optionally title, description, licence, language, and titles and languages of documents
+    dataset.yaml       name, and optionally title, description, licence, language, titles and languages of documents,
+                       and types of their fields
     documents/**       text (.md, .txt: the identifier is the path without suffix), source code, tables (.csv, .tsv) and
                        PDF (the identifier is the path); in folders of any depth
     questions.jsonl    questions, answers and their evidence, which becomes spans of the loaded text
@@ -18,6 +19,7 @@ from pathlib import Path
 from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved, sort_spans
+from ragsmith.datasets.fields import FieldTable
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
@@ -27,9 +29,10 @@ from ragsmith.datasets.summary import describe
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError, WrongOption
+from ragsmith.text.filters import format_filter
 from ragsmith.text.jsonl import json_lines
 from ragsmith.text.languages import ENGLISH
-from ragsmith.types import Dataset, Document, Example, Modality
+from ragsmith.types import Dataset, Document, Example
 
 __all__ = [
     "describe",
@@ -155,6 +158,7 @@ def make_dataset(
     ]
     ordered = tuple(sorted((_redirect_evidence(example, merged) for example in examples), key=lambda e: e.id))
     contents = [_document_content(document) for document in distinct]
+    fields = [FieldTable(distinct).id] if any(example.filter for example in ordered) else []
     return Dataset(
         name=metadata["name"],
         title=metadata.get("title", metadata["name"]),
@@ -163,7 +167,7 @@ def make_dataset(
         language=language,
         documents=distinct,
         examples=ordered,
-        digest=digest("dataset", contents, [_question_content(example) for example in ordered]),
+        digest=digest("dataset", contents, [_question_content(example) for example in ordered], *fields),
         merged=tuple(merged.items()),
         duplicates=tuple(duplicates),
     )
@@ -187,14 +191,14 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
 
 
 def _merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
-    """Return the first document of each text and modality, and a map from its duplicates to its identifier.
+    """Return the first document of each text, modality and fields, and a map from its duplicates to its identifier.
 
     The same text is chunked differently as code and as prose, so these are different documents.
     """
-    distinct: dict[tuple[str, Modality], Document] = {}
+    distinct: dict[tuple[object, ...], Document] = {}
     merged: dict[str, str] = {}
     for document in sorted(documents, key=lambda document: document.id):
-        first = distinct.setdefault((document.text, document.modality), document)
+        first = distinct.setdefault((document.text, document.modality, *sorted(document.fields.items())), document)
         if first is not document:
             merged[document.id] = first.id
     return tuple(distinct.values()), merged
@@ -231,4 +235,5 @@ def _question_content(example: Example) -> dict[str, object]:
         "split": example.split,
         **({} if example.answerable else {"answerable": False}),
         **({"drafted": True} if example.drafted else {}),
+        **({"filter": format_filter(example.filter)} if example.filter else {}),
     }

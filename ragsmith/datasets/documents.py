@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from ragsmith.building import TaskProgress
 from ragsmith.datasets.document_types import DocumentType, describe_document_types, find_document_type
 from ragsmith.datasets.document_types.tables import cell_separator, reconstruct_source
+from ragsmith.datasets.fields import convert_fields
+from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
@@ -35,29 +37,36 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
     """Return the documents of the data set in folder ``dataset``, sorted by identifier, and the mistakes.
 
     ``titles`` take precedence over titles in the files. Documents converted from paged files have pages, unless the
-    documents were edited.
+    documents were edited, and those converted from a sheet of a workbook have the field ``sheet``.
     """
-    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles)
+    field_types = read_optional_manifest(dataset)[0].fields
+    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles, field_types)
     try:
         sources = read_sources(dataset)
     except DatasetError as error:
         return documents, [*mistakes, *error.mistakes]
-    paged = {row.doc: row for row in sources if row.doc and row.pages}
     updated = dict(documents)
-    for id_, row in paged.items():
-        document = documents.get(id_)
-        if document and row.text_sha256 == sha256(document.text.encode()).hexdigest():
-            updated[id_] = replace(document, pages=row.pages)
+    for row in sources:
+        document = updated.get(row.doc or "")
+        if document and row.part:
+            document = updated[document.id] = replace(document, fields={"sheet": row.part, **document.fields})
+        if document and row.pages and row.text_sha256 == sha256(document.text.encode()).hexdigest():
+            updated[document.id] = replace(document, pages=row.pages)
     return updated, mistakes
 
 
 def read_document_folder(
-    folder: Path, prefix: str, titles: Mapping[str, str] | None = None, *, unsupported: list[str] | None = None
+    folder: Path,
+    prefix: str,
+    titles: Mapping[str, str] | None = None,
+    field_types: Mapping[str, str] | None = None,
+    *,
+    unsupported: list[str] | None = None,
 ) -> tuple[Documents, list[str]]:
     """Return the documents in ``folder`` and its subfolders, and the mistakes, with ``prefix`` before the paths.
 
-    Symbolic links are not followed. Names of files of unsupported types are appended to ``unsupported`` if
-    given, else reported as mistakes.
+    ``field_types`` are the declared types of fields. Symbolic links are not followed. Names of files of unsupported
+    types are appended to ``unsupported`` if given, else reported as mistakes.
     """
     if problem := _find_folder_problem(folder):
         return {}, [f"{prefix or folder}: {problem}"]
@@ -82,7 +91,7 @@ def read_document_folder(
         files[id_] = name
         documents[id_] = None
         try:
-            documents[id_] = _load_document(path, kind, id_, (titles or {}).get(id_))
+            documents[id_] = _load_document(path, kind, id_, (titles or {}).get(id_), field_types)
         except TextError as error:
             mistakes.append(error.at(f"{prefix}{name}"))
     if not documents and not mistakes and not unsupported:
@@ -195,8 +204,14 @@ def _describe_unsupported() -> str:
     return f"is not of a supported type: {describe_document_types()}; {CONVERSION_ADVICE}"
 
 
-def _load_document(path: Path, kind: DocumentType, id_: str, given_title: str | None) -> Document:
+def _load_document(
+    path: Path, kind: DocumentType, id_: str, given_title: str | None, field_types: Mapping[str, str] | None = None
+) -> Document:
     loaded = kind.read(path)
     if not loaded.text.strip():
         raise TextError("is empty; add text or remove the file")
-    return Document(id_, given_title or loaded.title or id_, loaded.text, kind.modality, loaded.pages)
+    try:
+        fields = convert_fields(id_, loaded.fields, field_types or {})
+    except ValueError as error:
+        raise TextError(f"{error}; correct it, or its type in dataset.yaml") from None
+    return Document(id_, given_title or loaded.title or id_, loaded.text, kind.modality, loaded.pages, fields=fields)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.text.files import TextError, read_text, shorten
+from ragsmith.text.filters import TYPES
 from ragsmith.text.jsonl import name_type
 from ragsmith.text.languages import language_code
 from ragsmith.text.strict_yaml import MAX_BYTES, YamlError, YamlTree, YamlValue, parse_yaml, unknown_key_message
@@ -19,6 +20,8 @@ FILE = "dataset.yaml"
 KEYS = ("name", "title", "description", "licence", "language")
 TITLES = "titles"
 LANGUAGES = "languages"
+FIELDS = "fields"
+"""Key whose value is a mapping of the fields of documents to their types."""
 PER_DOCUMENT_KEYS = {TITLES: "title", LANGUAGES: "language"}
 """Keys whose value is a mapping by document, and the singular noun for messages."""
 
@@ -31,13 +34,15 @@ _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for characte
 class Manifest:
     """The metadata of a data set (the valid `KEYS`), and the titles and languages of its documents.
 
-    ``locations`` has the ``file:line`` of each title and language, by key and document.
+    ``locations`` has the ``file:line`` of each title and language, by key and document. ``fields`` has the types of
+    fields, which are names of `ragsmith.text.filters.TYPES`.
     """
 
     metadata: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     languages: Mapping[str, str] = field(default_factory=dict)
     locations: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def unknown_documents(self, documents: Mapping[str, object]) -> Iterator[str]:
         """Yield an error message for every title and language of a document that does not exist."""
@@ -60,17 +65,23 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     metadata: dict[str, str] = {}
     values: dict[str, dict[str, str]] = {key: {} for key in PER_DOCUMENT_KEYS}
     locations: dict[tuple[str, str], str] = {}
+    fields: dict[str, str] = {}
     mistakes: list[str] = []
     for key, value in tree.data.items():
         if key in PER_DOCUMENT_KEYS:
             mistakes += _read_per_document(key, value, tree, values[key], locations)
+        elif key == FIELDS:
+            declared = value if isinstance(value, dict) else {"": value}
+            fields |= {name: str(kind) for name, kind in declared.items() if str(kind) in TYPES}
+            wrong = [tree.where(key, name) for name in declared if name not in fields]
+            mistakes += [f"{where}: a field must be one of {', '.join(TYPES)}: write 'NAME: date'" for where in wrong]
         elif problem := _check_value(key, value):
             mistakes.append(f"{tree.where(key)}: {problem}")
         else:
             metadata[key] = str(value)
     if "name" not in tree.data:
         mistakes.append(f"{FILE}:{tree.line()}: the key 'name' is missing; add it")
-    return Manifest(metadata, values[TITLES], values[LANGUAGES], locations), mistakes
+    return Manifest(metadata, values[TITLES], values[LANGUAGES], locations, fields), mistakes
 
 
 def read_optional_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
@@ -84,11 +95,14 @@ def derive_dataset_name(folder: Path) -> str:
 
 
 def format_manifest(
-    metadata: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None
+    metadata: Mapping[str, str],
+    titles: Mapping[str, str],
+    languages: Mapping[str, str] | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of a ``dataset.yaml``; blank values are omitted."""
     lines = [f"{key}: {_quote(metadata[key])}" for key in KEYS if metadata.get(key, "").strip()]
-    for key, values in ((TITLES, titles), (LANGUAGES, languages)):
+    for key, values in ((TITLES, titles), (LANGUAGES, languages), (FIELDS, fields)):
         if values:
             lines += [f"{key}:", *(f"  ? {_quote(id_)}\n  : {_quote(value)}" for id_, value in values.items())]
     return "".join(f"{line}\n" for line in lines)
@@ -96,7 +110,7 @@ def format_manifest(
 
 def _check_value(key: str, value: YamlValue) -> str | None:
     if key not in KEYS:
-        return unknown_key_message(key, (*KEYS, *PER_DOCUMENT_KEYS))
+        return unknown_key_message(key, (*KEYS, *PER_DOCUMENT_KEYS, FIELDS))
     if problem := _check_text(value):
         return f"{key!r} {problem}"
     if key == "name" and not _NAME.fullmatch(str(value)):

@@ -2,8 +2,9 @@
 
 Each line is a JSON object with ``id`` and ``question``; optionally ``type`` and ``evidence`` (a list, see
 `ragsmith.datasets.evidence`); ``"answerable": false``, without evidence, if the documents do not answer it; ``origin``
-if a model drafted it; and, on all lines or none, ``split`` and ``answer`` (of answerable questions). Without answers
-only retrieval is scored; without evidence only answers are.
+if a model drafted it; ``filter`` (`ragsmith.text.filters`) if only some documents may answer it; and, on all lines or
+none, ``split`` and ``answer`` (of answerable questions). Without answers only retrieval is scored; without evidence
+only answers are.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, lacks_offsets
+from ragsmith.datasets.fields import FieldTable
 from ragsmith.datasets.locking import lock_questions
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import FORBIDDEN, MIB, read_text, shorten
+from ragsmith.text.filters import format_filter, parse_filter
 from ragsmith.text.jsonl import Record, key_problems, name_type, parse_record, read_json_lines, text_problems
 from ragsmith.text.writing import write_file
 from ragsmith.types import DRAFTED, UNSPECIFIED, Example, Origin, Span
@@ -86,7 +89,7 @@ SPLITS = ("search", "test", "unused")
 TEXTS = ("id", "question", "answer", "type")
 ALL_OR_NONE = ("answer", "split")
 REQUIRED = ("id", "question")
-OPTIONAL = ("answer", "answerable", "type", "evidence", "split", "origin")
+OPTIONAL = ("answer", "answerable", "type", "evidence", "split", "origin", "filter")
 
 Mistake = tuple[int, str]
 """A line number and a message."""
@@ -129,8 +132,15 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
         return [], [f"{FILE}: has no questions; write one JSON object a line"]
     checker = EvidenceChecker(documents)
     examples: list[Example] = []
+    is_filtered = any("filter" in line.record for line in lines)
+    table = FieldTable([document for document in documents.values() if document] if is_filtered else [])
     for line in lines:
         example, problems = _parse_question(line.record, checker)
+        if example and "filter" in line.record:
+            try:
+                example = replace(example, filter=parse_filter(line.record["filter"], table.types))
+            except UsageError as error:
+                example, problems = None, [str(error)]
         mistakes.extend(line.mistake(problem) for problem in problems)
         examples.extend([example] if example else [])
     mistakes += [*_find_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _find_missing(key, lines))]
@@ -175,6 +185,7 @@ def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, obj
         **({"evidence": evidence} if evidence else {}),
         **({"split": example.split} if example.split else {}),
         **({"origin": origin_record(example.origin)} if example.origin else {}),
+        **({"filter": format_filter(example.filter)} if example.filter else {}),
     }
 
 

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragsmith.datasets.documents import FOLDER, default_title, document_file
+from ragsmith.datasets.fields import FieldTable
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import format_manifest
 from ragsmith.errors import UsageError
 from ragsmith.text.files import parse_each
+from ragsmith.text.filters import TYPES
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Document
 
@@ -77,7 +79,9 @@ def write_documents(
     language = metadata.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
     languages = {document.id: document.language for document in documents if document.language != language}
-    (folder / MANIFEST).write_bytes(format_manifest(metadata, titles, languages).encode())
+    types = {kind: name for name, kind in TYPES.items()}
+    fields = {name: types[kind] for name, kind in FieldTable(documents).types.items() if kind is not str}
+    (folder / MANIFEST).write_bytes(format_manifest(metadata, titles, languages, fields).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():
         path = folder / FOLDER / name

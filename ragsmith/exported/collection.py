@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from datetime import date
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from ragsmith.datasets.dataset import load_documents, make_dataset
 from ragsmith.datasets.documents import read_document
@@ -22,7 +24,7 @@ from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.text.restoring import restore
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.writing import replace_file
-from ragsmith.types import Dataset, Document, Modality
+from ragsmith.types import Dataset, Document, FieldValue, Modality
 
 FOLDER = "collections"
 """Name of the folder of collections within that of the artifact cache."""
@@ -131,7 +133,8 @@ class Collection:
             documents = change()
             data = self._dataset(documents)
             # the file also has the duplicates that a data set drops: one remains if the other is removed
-            lines = [json.dumps(asdict(documents[name])).encode() for name in sorted(documents)]
+            records = [asdict(documents[name]) for name in sorted(documents)]
+            lines = [json.dumps(record, default=lambda day: {"date": day.isoformat()}).encode() for record in records]
             replace_file(b"\n".join([*lines, _checksum(lines), b""]), self._path)
         return data
 
@@ -148,7 +151,8 @@ class Collection:
         if checksum != _checksum(lines):
             raise UsageError(f"{self._path} is damaged: {remedy}")
         try:
-            parsed = (restore(Document, json.loads(line), {Modality: Modality}) for line in lines)
+            records = ({"fields": {}, **json.loads(line)} for line in lines)
+            parsed = (restore(Document, each, {Modality: Modality, FieldValue: _restore_field}) for each in records)
             return {document.id: document for document in parsed}
         except (ValueError, KeyError, TypeError):  # written by another version
             raise UsageError(f"{self._path} holds documents that this version cannot read: {remedy}") from None
@@ -156,6 +160,12 @@ class Collection:
     def _dataset(self, documents: Documents) -> Dataset:
         languages = {document.id: document.language for document in documents.values()}
         return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
+
+
+def _restore_field(stored: Any) -> FieldValue:
+    """Restore the value of a field from JSON, which has a list for a tuple, and an object for a date."""
+    restored: FieldValue = tuple(stored) if isinstance(stored, list) else stored
+    return date.fromisoformat(stored["date"]) if isinstance(stored, dict) else restored
 
 
 def _checksum(lines: Sequence[bytes]) -> bytes:

@@ -7,6 +7,8 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import date
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,19 @@ def written(folder: Path, change: Callable[[Content], object] = lambda _: None, 
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(yaml.safe_dump(made))
     return folder / name
+
+
+def test_documents_are_held_with_their_fields_and_read_from_an_earlier_version(tmp_path: Path) -> None:
+    shelf = ArtifactCache(tmp_path / "shelf")
+    fields = {"year": 2023.0, "signed": date(2023, 5, 31), "tags": ("rent", "north"), "tenant": "acme"}
+    collection = Collection(written(tmp_path), shelf)
+    collection.start([replace(DOCUMENTS[0], fields=fields)])
+    assert collection.read().documents[0].fields == fields
+    [path] = (shelf.folder / "collections").glob("*.jsonl")
+    record = {name: value for name, value in asdict(DOCUMENTS[0]).items() if name != "fields"}
+    line = json.dumps(record).encode()
+    path.write_bytes(line + b"\n" + blake2b(line, digest_size=16).hexdigest().encode() + b"\n")
+    assert collection.read().documents == tuple(DOCUMENTS)
 
 
 def held(winner: Path, shelf: ArtifactCache) -> bool:

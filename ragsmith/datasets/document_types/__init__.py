@@ -6,11 +6,12 @@ Offsets of evidence and chunks refer to the converted text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from ragsmith.datasets.document_types.pdf import read_pdf
-from ragsmith.datasets.document_types.tables import cell_separator, render_table
+from ragsmith.datasets.document_types.tables import cell_separator, read_columns, render_table
+from ragsmith.datasets.fields import RawFields, read_front_matter
 from ragsmith.text.files import MIB, read_text
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Modality
@@ -29,11 +30,12 @@ SOURCE_SUFFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedText:
-    """The text of a file, with its title, if any, and the offsets of its pages, if any."""
+    """The text of a file, with its title, the offsets of its pages, and its fields, if any."""
 
     text: str
     title: str | None = None
     pages: tuple[int, ...] = ()
+    fields: RawFields = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,15 @@ class DocumentType:
 
 def _read_prose(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
-    return LoadedText(text, find_title(text))
+    return LoadedText(text, find_title(text), fields=read_front_matter(text))
 
 
 def _read_table(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
-    return LoadedText(render_table(text, cell_separator(path)) if text.strip() else text)
+    if not text.strip():
+        return LoadedText(text)
+    separator = cell_separator(path)
+    return LoadedText(render_table(text, separator), fields=read_columns(text, separator))
 
 
 DOCUMENT_TYPES = (

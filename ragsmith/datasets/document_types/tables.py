@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import PurePath
 
+from ragsmith.datasets.fields import RawFields
 from ragsmith.text.files import MIB, TextError, format_size, shorten
 from ragsmith.text.table import write_csv
 
@@ -58,6 +59,14 @@ def render_table(source: str, delimiter: str) -> str:
     if not lines:
         raise TextError("has a header but no rows; add rows or remove the file")
     return "".join(f"{line}\n" for line in lines)
+
+
+def read_columns(source: str, delimiter: str) -> RawFields:
+    """Return the columns of a table that `render_table` accepts: their distinct values, a text if there is one."""
+    (_, header), *rows = iter_csv_rows(source, delimiter)
+    columns = zip(header, *(row for _, row in rows), strict=True)
+    distinct = {name.strip(): tuple(dict.fromkeys(map(_collapse_whitespace, cells))) for name, *cells in columns}
+    return {name: values if len(values) > 1 else values[0] for name, values in distinct.items() if any(values)}
 
 
 def reconstruct_source(text: str, delimiter: str) -> str | None:
