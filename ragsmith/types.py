@@ -5,11 +5,11 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from operator import ge, gt, le, lt
 from typing import Any, overload
 
 
@@ -45,6 +45,8 @@ class Span:
     start: int
     end: int
 
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 FieldValue = str | float | date | tuple[str, ...]
 """The value of a field of a document: a text, a number, a date, or a list of texts."""
@@ -145,13 +147,12 @@ class Condition:
     operator: str
     values: tuple[str, ...] | tuple[float, ...] | tuple[date, ...]
 
-    def find(self, column: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return the intervals ``[start, stop)`` of the positions in ``column``, which ascends, that fulfil it."""
+    def admits(self, value: FieldValue | None) -> bool:
+        """Return whether ``value``, of the type of ``values``, fulfils the condition; None, for no value, does not."""
+        texts = value if isinstance(value, tuple) else () if value is None else (value,)
         if self.operator == "in":
-            return [(bisect_left(column, value), bisect_right(column, value)) for value in self.values]
-        side = bisect_left if self.operator in ("<", ">=") else bisect_right
-        cut = side(column, self.values[0])
-        return [(0, cut)] if self.operator.startswith("<") else [(cut, len(column))]
+            return not set(self.values).isdisjoint(texts)
+        return any(_COMPARISONS[self.operator](each, self.values[0]) for each in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +171,7 @@ class Filter:
 
     def admits(self, fields: Mapping[str, FieldValue]) -> bool:
         """Return whether a document with these ``fields`` fulfils all conditions; one without a field does not."""
-        for condition in self.conditions:
-            value = fields.get(condition.field, ())
-            column = sorted(value) if isinstance(value, tuple) else [value]
-            if all(start >= stop for start, stop in condition.find(column)):
-                return False
-        return True
+        return all(condition.admits(fields.get(condition.field)) for condition in self.conditions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,14 @@ CLOSURES = {
     "pipelines.engine:Engine": {
         *(FAMILY | TASK | INDEX),
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
-        *("models.names", "models.own_prompts", "pipelines.trace", "techniques.generation", "text.declining"),
+        *(
+            "index.filtering",
+            "models.names",
+            "models.own_prompts",
+            "pipelines.trace",
+            "techniques.generation",
+            "text.declining",
+        ),
     },
     "pipelines.genes:out_of_fold": {"models.names", "models.own_prompts"},
     "evaluation.scoring:score_answer": SCORED,

@@ -19,7 +19,7 @@ from pathlib import Path
 from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved, sort_spans
-from ragsmith.datasets.fields import FieldTable
+from ragsmith.datasets.fields import digest_fields
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
@@ -158,7 +158,7 @@ def make_dataset(
     ]
     ordered = tuple(sorted((_redirect_evidence(example, merged) for example in examples), key=lambda e: e.id))
     contents = [_document_content(document) for document in distinct]
-    fields = [FieldTable(distinct).id] if any(example.filter for example in ordered) else []
+    fields = [digest_fields(distinct)] if any(example.filter for example in ordered) else []
     return Dataset(
         name=metadata["name"],
         title=metadata.get("title", metadata["name"]),

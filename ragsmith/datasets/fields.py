@@ -13,19 +13,14 @@ identifier: ``contracts/2024/lease`` has ``contracts``, ``contracts/2024`` and `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.text.filters import TYPES, convert_value
 from ragsmith.text.strict_yaml import YamlError, parse_yaml
-from ragsmith.types import Document, FieldValue, Filter
+from ragsmith.types import Document, FieldValue
 
 RawFields = Mapping[str, str | tuple[str, ...]]
 """Fields as they are written in a file, without types."""
@@ -70,43 +65,20 @@ def convert_fields(id_: str, raw: RawFields, types: Mapping[str, str]) -> dict[s
     return fields
 
 
-class FieldTable:
-    """The fields of ``documents``, with each column in the order of its values."""
+def get_types(documents: Iterable[Document]) -> dict[str, type]:
+    """Return the types of the fields of ``documents``: those of their values.
 
-    def __init__(self, documents: Sequence[Document]) -> None:
-        """``types`` are those of the fields.
+    Raises:
+        UsageError: a field has two types.
+    """
+    types: dict[str, type] = {}
+    for document in documents:
+        for name, value in document.fields.items():
+            if types.setdefault(name, type(value)) is not type(value):
+                raise UsageError(f"the field {name!r} of {document.id!r} has another type than in other documents")
+    return types
 
-        Raises:
-            UsageError: a field has two types.
-        """
-        self.types: dict[str, type] = {}
-        self._size = len(documents)
-        cells: dict[str, list[tuple[Any, int]]] = {}
-        for number, document in enumerate(documents):
-            for name, value in document.fields.items():
-                if self.types.setdefault(name, type(value)) is not type(value):
-                    raise UsageError(f"the field {name!r} of {document.id!r} has another type than in other documents")
-                cells.setdefault(name, []).extend(
-                    (one, number) for one in (value if isinstance(value, tuple) else [value])
-                )
-        self._columns: dict[str, tuple[list[Any], NDArray[np.int64]]] = {}
-        for name, pairs in sorted(cells.items()):
-            ordered = sorted(pairs)
-            self._columns[name] = [value for value, _ in ordered], np.array([number for _, number in ordered])
 
-    @cached_property
-    def id(self) -> str:
-        """A digest of all fields."""
-        columns = [(name, repr(values), numbers.tolist()) for name, (values, numbers) in self._columns.items()]
-        return digest("fields", columns)
-
-    def select(self, filter_: Filter) -> NDArray[np.bool_]:
-        """Return whether ``filter_`` admits each document."""
-        admitted = np.ones(self._size, dtype=np.bool_)
-        for condition in filter_.conditions:
-            values, numbers = self._columns.get(condition.field, ([], np.zeros(0, dtype=np.int64)))
-            fulfils = np.zeros(self._size, dtype=np.bool_)
-            for start, stop in condition.find(values):
-                fulfils[numbers[start:stop]] = True
-            admitted &= fulfils
-        return admitted
+def digest_fields(documents: Iterable[Document]) -> str:
+    """Return a digest of the fields of all ``documents``."""
+    return digest("fields", [[document.id, repr(sorted(document.fields.items()))] for document in documents])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, lacks_offsets
-from ragsmith.datasets.fields import FieldTable
+from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import FORBIDDEN, MIB, read_text, shorten
@@ -132,13 +132,12 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
         return [], [f"{FILE}: has no questions; write one JSON object a line"]
     checker = EvidenceChecker(documents)
     examples: list[Example] = []
-    is_filtered = any("filter" in line.record for line in lines)
-    table = FieldTable([document for document in documents.values() if document] if is_filtered else [])
+    types = get_types(document for document in documents.values() if document)
     for line in lines:
         example, problems = _parse_question(line.record, checker)
         if example and "filter" in line.record:
             try:
-                example = replace(example, filter=parse_filter(line.record["filter"], table.types))
+                example = replace(example, filter=parse_filter(line.record["filter"], types))
             except UsageError as error:
                 example, problems = None, [str(error)]
         mistakes.extend(line.mistake(problem) for problem in problems)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragsmith.datasets.documents import FOLDER, default_title, document_file
-from ragsmith.datasets.fields import FieldTable
+from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import format_manifest
 from ragsmith.errors import UsageError
@@ -80,7 +80,7 @@ def write_documents(
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
     languages = {document.id: document.language for document in documents if document.language != language}
     types = {kind: name for name, kind in TYPES.items()}
-    fields = {name: types[kind] for name, kind in FieldTable(documents).types.items() if kind is not str}
+    fields = {name: types[kind] for name, kind in get_types(documents).items() if kind is not str}
     (folder / MANIFEST).write_bytes(format_manifest(metadata, titles, languages, fields).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():

@@ -235,11 +235,11 @@ class CachedGraph(EntityGraph):
         for name, held in texts["terms"].items():
             bounds = pairwise([0, *arrays[f"{name}_ends"].tolist()])
             setattr(self, name, {term: arrays[name][a:b] for term, (a, b) in zip(held, bounds, strict=True)})
-        self._chunks = tuple(sorted(chunks, key=lambda chunk: chunk.id))
+        self.chunks = tuple(sorted(chunks, key=lambda chunk: chunk.id))
         self._names = tuple(self.entities)
         ends = self._subject.tolist(), self._object.tolist(), self._position.tolist()
         self.relations = tuple(
-            Relation(self._names[subject], label, self._names[object_], self._chunks[position].id)
+            Relation(self._names[subject], label, self._names[object_], self.chunks[position].id)
             for label, subject, object_, position in zip(texts["labels"], *ends, strict=True)
         )
 

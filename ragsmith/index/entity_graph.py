@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +69,7 @@ class EntityGraph:
     def __init__(self, chunks: Chunks, triples: Sequence[Sequence[Triple]]) -> None:
         pairs = sorted(zip(chunks, triples, strict=True), key=lambda pair: pair[0].id)
         self.id = digest("entity graph", [(chunk.id, chunk.text, [list(t) for t in found]) for chunk, found in pairs])
-        self._chunks = tuple(chunk for chunk, _ in pairs)
+        self.chunks = tuple(chunk for chunk, _ in pairs)
         spelled: dict[str, Counter[str]] = {}
         relations: dict[Relation, None] = {}
         self._texts: list[str] = []
@@ -91,28 +92,40 @@ class EntityGraph:
     def _connect(self) -> None:
         """Compute the arrays for search."""
         node = {entity: number for number, entity in enumerate(self.entities)}
-        position = {chunk.id: number for number, chunk in enumerate(self._chunks)}
+        position = {chunk.id: number for number, chunk in enumerate(self.chunks)}
         self._subject = np.array([node[r.subject] for r in self.relations], dtype=np.int64)
         self._object = np.array([node[r.object] for r in self.relations], dtype=np.int64)
         self._position = np.array([position[r.chunk] for r in self.relations], dtype=np.int64)
         entity_terms = [frozenset(entity.split()) for entity in self.entities]
         relation_terms = [frozenset(terms(text)) for text in self._texts]
         self._idf = _compute_idf(
-            [frozenset(terms(format_passage(chunk))) for chunk in self._chunks], [*entity_terms, *relation_terms]
+            [frozenset(terms(format_passage(chunk))) for chunk in self.chunks], [*entity_terms, *relation_terms]
         )
         self._of_entity = _build_postings(entity_terms)
         self._of_relation = _build_postings(relation_terms)
         self._lengths = np.array([math.sqrt(sum(self._idf[t] ** 2 for t in sorted(held))) for held in entity_terms])
-        ends = np.concatenate([self._subject, self._object])
-        degree = np.bincount(ends, minlength=len(node))
-        self._degree = degree.astype(float)
-        self._starts = np.concatenate([[0], np.cumsum(degree)])  # offsets of each entity's relations in _relations_of
-        self._relations_of = np.argsort(ends, kind="stable") % max(1, len(self.relations))
         self._names = tuple(self.entities)
+        self._link(np.ones(len(self.relations), dtype=np.bool_))
         self._of_trigram: dict[str, list[str]] = {}
         for term in sorted(self._of_entity):
             for trigram in sorted(_extract_trigrams(term)):
                 self._of_trigram.setdefault(trigram, []).append(term)
+
+    def _link(self, used: NDArray[np.bool_]) -> None:
+        """Compute the relations of each entity, of those that are ``used``, shape ``(relations,)``."""
+        ends = np.concatenate([self._subject, self._object])
+        sides = np.flatnonzero(np.tile(used, 2))
+        degree = np.bincount(ends[sides], minlength=len(self._names))
+        self._degree = degree.astype(float)
+        self._starts = np.concatenate([[0], np.cumsum(degree)])  # offsets of each entity's relations in _relations_of
+        self._relations_of = sides[np.argsort(ends[sides], kind="stable")] % max(1, len(self.relations))
+
+    def restrict(self, admitted: NDArray[np.bool_]) -> EntityGraph:
+        """Return the graph with only the relations of the chunks that are ``admitted``, shape ``(chunks,)``."""
+        other = copy(self)
+        other._link(admitted[self._position])
+        other._lengths = np.where(other._degree, self._lengths, np.inf)  # an entity without relations matches nothing
+        return other
 
     def facts(self, text: str, n: int = 3, seeds: int = 20) -> tuple[str, ...]:
         """Return the ``n`` relations with the most evidence for ``text``, as distinct sentences, best first."""
@@ -133,14 +146,14 @@ class EntityGraph:
         """
         relations, evidence = self._score_relations(text, seeds)
         positions = self._position[relations]
-        scores = np.zeros(len(self._chunks))
+        scores = np.zeros(len(self.chunks))
         np.maximum.at(scores, positions, evidence)
-        total = np.bincount(positions, weights=evidence, minlength=len(self._chunks))
+        total = np.bincount(positions, weights=evidence, minlength=len(self.chunks))
         scores = np.round(
             scores + _SUPPORT_WEIGHT * np.log1p(total), 9
         )  # many weak relations count less than one good match
         best = best_positions(scores, k, positive=True)
-        return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in best)
+        return tuple(Hit(self.chunks[i], float(scores[i]), Scale.GRAPH) for i in best)
 
     def _correct_terms(self, text: str) -> tuple[str, ...]:
         """Return the distinct terms of ``text``, with misspelt ones replaced."""

@@ -86,6 +86,10 @@ def embed_queries(embedder: Embedder, queries: Sequence[str]) -> Vectors:
 class Index:
     """An index over entries with lexical and vector search."""
 
+    admitted: NDArray[np.bool_] | None = None
+    """Which entries can be found, shape ``(entries,)``; None if all can."""
+    _whole: Index | None = None
+
     def __init__(self, entries: Entries, open_store: OpenStore = ExactVectors) -> None:
         """``open_store`` opens the vector store that `by_vector` searches."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
@@ -116,6 +120,17 @@ class Index:
     @cached_property
     def _bm25(self) -> BM25:
         return BM25(self.keys, languages=[entry.chunk.language for entry in self.entries for _ in entry.keys])
+
+    def restrict(self, admitted: NDArray[np.bool_]) -> Index:
+        """Return an index in which only the entries that are ``admitted`` can be found, with their scores in this one.
+
+        Entries keep their positions. Vectors and derived values are shared.
+        """
+        other = copy(self)
+        other.admitted, other._whole, other.id = admitted, self, f"{self.id} {digest(admitted.tolist())}"
+        other._rankings, other._computed_values = {}, {}
+        other._register()
+        return other
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -177,24 +192,28 @@ class Index:
         sizes = np.array([len(self.entries[position].keys) for position in positions.tolist()], dtype=np.int64)
         owner = np.repeat(np.arange(len(positions)), sizes)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return self._bm25.occurrences(query, self._keys.starts[positions][owner] + within), owner
+        return (self._whole or self)._bm25.occurrences(query, self._keys.starts[positions][owner] + within), owner
 
     def joined_words(self, units: NDArray[np.int64]) -> BM25:
         """Return BM25 statistics over texts that join the keys of entries: entry ``i`` is part of text ``units[i]``."""
-        return self._bm25.joined(np.repeat(units, [len(entry.keys) for entry in self.entries]))
+        return (self._whole or self)._bm25.joined(np.repeat(units, [len(entry.keys) for entry in self.entries]))
 
     def word_scores(self, query: str) -> NDArray[np.float64]:
-        """Return the BM25 score of every entry, that of its best key, to 6 decimals: shape ``(entries,)``."""
-        return self._keys.entry_scores(self._bm25.scores(query))
+        """Return the BM25 score of every entry, that of its best key, to 6 decimals: shape ``(entries,)``.
+
+        The score of an entry that cannot be found is 0.
+        """
+        scores = self._keys.entry_scores((self._whole or self)._bm25.scores(query))
+        return scores if self.admitted is None else scores * self.admitted
 
     def cosines(self, queries: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
         """Return the cosines of query vectors, shape ``(queries, dimensions)``, with the best keys of entries.
 
         They are rounded to 6 decimals and have shape ``(queries, entries)``; for a large index, only those of the ``k``
         best entries are computed (`compute_best_cosines`). In double precision the sixth decimal does not depend on the
-        number of queries multiplied at a time.
+        number of queries multiplied at a time. Entries that cannot be found are `screening.UNSCORED`.
         """
-        return compute_best_cosines(self._keys, queries, self.vectors(embedder), k)
+        return compute_best_cosines(self._keys, queries, self.vectors(embedder), k, self.admitted)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """Return the ``k`` best chunks for each query by BM25, only chunks that share a term with it."""
@@ -217,7 +236,8 @@ class Index:
         vectors = dict(zip(queries, embed_queries(embedder, queries), strict=True))
 
         def search(missing: Sequence[str]) -> Iterator[Hits]:
-            found = store.search(np.stack([vectors[query] for query in missing]), k)
+            wanted = np.stack([vectors[query] for query in missing])
+            found = store.search(wanted, k) if self.admitted is None else store.search(wanted, k, self.admitted)
             for positions, scores in zip(*found, strict=True):
                 yield self.ranking(positions, scores, Scale.COSINE)
 

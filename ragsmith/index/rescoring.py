@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.index.screening import compute_tolerance, rank_entries
-from ragsmith.index.vector_store import Keys, Positions, Scores, start_results
+from ragsmith.index.vector_store import Admitted, Keys, Positions, Scores, start_results
 
 C = TypeVar("C")
 
@@ -69,30 +69,38 @@ class ServedVectors(ABC, Generic[C]):
         self._connection = None
 
     @abstractmethod
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
-        """Return the ``limit`` nearest keys for each row of ``queries``, or all keys if there are fewer."""
+    def fetch(self, queries: NDArray[np.floating], limit: int, among: Positions | None = None) -> list[FetchedKeys]:
+        """Return the ``limit`` nearest keys for each row of ``queries``, or all keys if there are fewer.
 
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        With ``among``, the server compares only the keys with these numbers.
+        """
+
+    def search(
+        self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+    ) -> tuple[Positions, Scores]:
         """See `VectorStore.search`.
 
         Raises:
             ModelUnavailable: the server is down or refuses, or it has fewer vectors than there are keys.
         """
         keys = self.keys
-        positions, scores, pending = start_results(keys, query_vectors, k)
+        positions, scores, pending = start_results(keys, query_vectors, k, admitted)
         wanted = positions.shape[1]
+        owners = None if admitted is None else np.repeat(admitted, np.diff(keys.starts, append=keys.count))
+        among = None if owners is None else np.flatnonzero(owners)
+        count = keys.count if among is None else len(among)
         limit = k * -(-keys.count // max(1, len(keys.starts))) + EXTRA_KEYS
         while pending:
             undecided = []
-            for row, found in zip(pending, self.fetch(query_vectors[pending], limit), strict=True):
-                if len(found.numbers) < min(limit, keys.count):
+            for row, found in zip(pending, self.fetch(query_vectors[pending], limit, among), strict=True):
+                if len(found.numbers) < min(limit, count):
                     raise ModelUnavailable(
-                        f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as "
+                        f"the vector store has found {len(found.numbers)} of {min(limit, count)} vectors, as "
                         "others were removed while it was in use: run the same command again to put them in"
                     )
                 entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, wanted)
                 is_exact = len(best) == wanted and found.last < best[-1] - compute_tolerance(query_vectors[row])
-                if is_exact or limit >= keys.count:
+                if is_exact or limit >= count:
                     positions[row], scores[row] = entries, best
                 else:  # a key that was not fetched may be among the best
                     undecided.append(row)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.index import Index
 from ragsmith.index.screening import compute_best_cosines
-from ragsmith.index.vector_store import Keys
+from ragsmith.index.vector_store import Admitted, Keys
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk
@@ -55,7 +55,10 @@ def get_scopes(index: Index) -> tuple[Scope, ...]:
 
 def score_words(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
     """Return the BM25 score of every unit over the units' texts, to 6 decimals: shape ``(units,)``."""
-    return index.word_scores(query) if scope.words is None else np.round(scope.words.scores(query), 6)
+    if scope.words is None:
+        return index.word_scores(query)
+    scores, admitted = np.round(scope.words.scores(query), 6), _get_admitted_units(index, scope)
+    return scores if admitted is None else scores * admitted
 
 
 def compute_cosines(
@@ -70,7 +73,13 @@ def compute_cosines(
         return index.cosines(queries, embedder, k)
     name = f"{scope.name} vectors {embedder.id}"
     vectors = index.derived(name, lambda: _compute_means(compute_chunk_vectors(index, embedder), scope.units))
-    return compute_best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), queries, vectors, k)
+    keys = Keys(name, np.arange(len(vectors)), len(vectors))
+    return compute_best_cosines(keys, queries, vectors, k, _get_admitted_units(index, scope))
+
+
+def _get_admitted_units(index: Index, scope: Scope) -> Admitted | None:
+    """Return which units have an entry that can be found; None if all have."""
+    return None if index.admitted is None else np.bincount(scope.units[index.admitted], minlength=len(scope)) > 0
 
 
 def compute_chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:

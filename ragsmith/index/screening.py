@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, Positions, Scores
+from ragsmith.index.vector_store import Admitted, Keys, Positions, Scores
 
 UNSCORED = -2.0
 """Placeholder for a cosine that was not computed, lower than any cosine."""
@@ -26,35 +26,40 @@ _BLOCK_QUERIES = 8
 
 
 def find_nearest(
-    keys: Keys, queries: NDArray[np.floating], vectors: NDArray[np.floating], k: int
+    keys: Keys, queries: NDArray[np.floating], vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
 ) -> tuple[Positions, Scores]:
     """Return the ``k`` best entries for each query, best first, and their cosines to 6 decimals; ties by position.
 
     ``vectors`` are those of all ``keys``, shape ``(keys, dimensions)``. The shapes returned are those of
     `VectorStore.search`.
     """
-    shape = (len(queries), min(k, len(keys.starts)))
+    shape = (len(queries), min(k, len(keys.starts) if admitted is None else int(np.count_nonzero(admitted))))
     positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     for first in range(0, len(queries), _BLOCK_QUERIES) if shape[1] else ():
         wanted = queries[first : first + _BLOCK_QUERIES].astype(np.float64)
         screened = wanted.astype(np.float32) @ vectors.T
         if len(keys.starts) < keys.count:
             screened = np.maximum.reduceat(screened, keys.starts, axis=1)
+        if admitted is not None:
+            screened[:, ~admitted] = -np.inf
         for row, (query, rough) in enumerate(zip(wanted, screened, strict=True), first):
             positions[row], scores[row] = _rescore(keys, query, rough, vectors, shape[1])
     return positions, scores
 
 
-def compute_best_cosines(keys: Keys, queries: Scores, vectors: NDArray[np.floating], k: int) -> Scores:
+def compute_best_cosines(
+    keys: Keys, queries: Scores, vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+) -> Scores:
     """Return the cosine of each query and the best key of every entry, to 6 decimals: shape ``(queries, entries)``.
 
     For vectors in single precision, only the cosines of the ``k`` best entries of each query are computed, and the
-    others are `UNSCORED`.
+    others are `UNSCORED`, as are all entries that are not ``admitted``.
     """
     if vectors.dtype != np.float32:
-        return keys.entry_scores(queries @ vectors.T)
+        cosines = keys.entry_scores(queries @ vectors.T)
+        return cosines if admitted is None else np.where(admitted, cosines, UNSCORED)
     found = np.full((len(queries), len(keys.starts)), UNSCORED)
-    np.put_along_axis(found, *find_nearest(keys, queries, vectors, k), axis=1)
+    np.put_along_axis(found, *find_nearest(keys, queries, vectors, k, admitted), axis=1)
     return found
 
 

@@ -18,6 +18,7 @@ from ragsmith.models.protocols import Embedder
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
+Admitted = NDArray[np.bool_]
 MakeVectors = Callable[[int, int], NDArray[np.floating]]
 """Vectors of the keys ``[start, end)``, normalised or zero rows, embedded on demand."""
 
@@ -37,8 +38,13 @@ def to_memory_precision(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
 class VectorStore(Protocol):
     """A store that finds the entries nearest to queries; the score of an entry is that of its nearest key."""
 
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+    def search(
+        self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+    ) -> tuple[Positions, Scores]:
         """Return positions and cosines of the ``k`` best entries, best first: shapes ``(queries, min(k, entries))``.
+
+        With ``admitted``, a mask of shape ``(entries,)``, only these are searched, as if there were no others. It is
+        given for questions with a filter only.
 
         The results of a deeper search begin with the same entries, so that results do not depend on earlier searches.
 
@@ -66,14 +72,17 @@ class Keys:
         return np.round(best, 6)  # the last bits differ between machines; ties must not
 
 
-def start_results(keys: Keys, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores, list[int]]:
+def start_results(
+    keys: Keys, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+) -> tuple[Positions, Scores, list[int]]:
     """Return arrays for the results of a search, and the queries to search for, by row.
 
     A zero vector is not searched for: all entries are equally near to it, and its results are the first ones.
     """
-    shape = (len(query_vectors), min(k, len(keys.starts)))
+    first = (np.arange(len(keys.starts)) if admitted is None else np.flatnonzero(admitted))[:k]
+    shape = (len(query_vectors), len(first))
     rows = np.flatnonzero(query_vectors.any(axis=1)) if shape[1] else np.zeros(0, dtype=np.int64)
-    return np.tile(np.arange(shape[1]), (shape[0], 1)), np.zeros(shape), rows.tolist()
+    return np.tile(first, (shape[0], 1)), np.zeros(shape), rows.tolist()
 
 
 def make_keys_name(index_id: str, embedder_id: str) -> str:

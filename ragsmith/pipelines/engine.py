@@ -10,16 +10,18 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import not_fingerprinted
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
+from ragsmith.index.filtering import Admission
 from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
 from ragsmith.index.vector_stores.exact import ExactVectors
@@ -31,7 +33,7 @@ from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
 from ragsmith.techniques.registry import TOOLS, Family, Signals
-from ragsmith.types import Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries, Question, Rankings
+from ragsmith.types import Filter, Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries, Question, Rankings
 
 if TYPE_CHECKING:  # the gateway does not change results and is not part of the fingerprint
     from ragsmith.gateway.gateway import Gateway
@@ -39,21 +41,26 @@ if TYPE_CHECKING:  # the gateway does not change results and is not part of the 
 
 
 T = TypeVar("T")
+R = TypeVar("R", Index, EntityGraph)
+
+MAX_FILTERS = 256
+"""Maximum number of filters whose admitted documents are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """The retrieval gene and the index behind `search`."""
+    """The retrieval gene and the index behind `search`, which finds only what ``filter`` admits."""
 
     gene: Gene
     index: Index
+    filter: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _RunPlan:
     """The parts of a run that do not depend on the question: the bound search, and the stages with their genes."""
 
-    search: StageOutput
+    bound: _Binding
     stages: tuple[tuple[Family[Any], Gene], ...]
 
 
@@ -86,7 +93,8 @@ class _Search:
         gene, index = self._bound.gene, self._bound.index
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[tuple[Hits, Usage]]:
-            rankings, usage = self._engine.call(gene, (index, [query for *_, query in missing]))
+            texts = [query for *_, query in missing]
+            rankings, usage = self._engine.call(gene, (index, texts), None, self._bound.filter)
             return list(zip(rankings, usage.shares(len(missing)), strict=True))
 
         results = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
@@ -116,6 +124,7 @@ class Engine:
         self._interned: WeakValueDictionary[_HashedKey, StageOutput] = WeakValueDictionary()
         self._numbers = count(1)
         self._run_plans: dict[Candidate, _RunPlan] = {}
+        self._admit = bounded_cache(MAX_FILTERS, key="a filter")(partial(Admission, corpus))
         self._corpus = StageOutput(corpus, 0)
         self._lock = threading.Lock()
 
@@ -185,6 +194,7 @@ class Engine:
     def share_collection(self, other: Engine) -> None:
         """Use the indexes and the entity graph of another engine on the same corpus and models."""
         self._indexes, self._graph, self._warmed_up = other._indexes, other._graph, other._warmed_up
+        self._admit = other._admit
 
     def take_over(self, other: Engine, candidate: Candidate) -> None:
         """Install the index and entity graph that another engine on the same corpus has for ``candidate``."""
@@ -256,7 +266,8 @@ class Engine:
         """Call a function of a technique (observe, signals) with the inputs and tools of the technique."""
         family = gene.technique.family
         arguments = self._inputs(candidate, family, question)
-        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(function, TOOLS).items()}
+        kinds = tools_of(function, TOOLS).items()
+        tools = {name: self._tool(kind, Meter(), gene, gold, question.filter) for name, kind in kinds}
         accepted = inspect.signature(function).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in accepted}
         with stage_errors(family, gene.technique.name):
@@ -265,7 +276,7 @@ class Engine:
     def _inputs(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
         """Return the inputs of the gene of ``family``; the only query of retrieval is the question itself."""
         if family == "retrieval":
-            return [self.prepare(candidate)[0], (question.text,)]
+            return [self._restrict(self.prepare(candidate)[0], question.filter), (question.text,)]
         _, reads = self._run(candidate, question, None, before=family)
         return self._arguments(reads)
 
@@ -274,7 +285,10 @@ class Engine:
     ) -> tuple[Trace, list[StageOutput]]:
         """Run all stages, or those before the family ``before``; also return the inputs of that family."""
         plan = self._run_plan(candidate)
-        outputs = {"question": StageOutput(question, question.text), "corpus": self._corpus, "search": plan.search}
+        bound = replace(plan.bound, index=self._restrict(plan.bound.index, question.filter), filter=question.filter)
+        search = StageOutput(bound, ("search", bound.gene.identity, bound.index.id))
+        asked = StageOutput(question, question if question.filter else question.text)
+        outputs = {"question": asked, "corpus": self._corpus, "search": search}
         trace = Trace()
         for family, gene in plan.stages:
             reads = [outputs[name] for name in family.reads]
@@ -293,26 +307,32 @@ class Engine:
         if plan is None:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
-            bound = _Binding(genes["retrieval"], index)
-            search = StageOutput(bound, ("search", bound.gene.identity, index.id))
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
-            plan = self._run_plans[candidate] = _RunPlan(search, stages)
+            plan = self._run_plans[candidate] = _RunPlan(_Binding(genes["retrieval"], index), stages)
         return plan
 
-    def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
-        """Run a gene's technique on values with metered tools."""
+    def _restrict(self, whole: R, filter_: Filter | None) -> R:
+        """Return an index or a graph in which only what the filter admits can be found."""
+        return self._admit(filter_).restrict(whole) if filter_ else whole
+
+    def call(
+        self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None, filter_: Filter | None = None
+    ) -> tuple[Any, Usage]:
+        """Run a gene's technique on values with metered tools; its result has only what the filter admits."""
         meter = Meter()
         with stage_errors(gene.technique.family, gene.technique.name):
-            tools = {name: self._tool(kind, meter, gene, gold) for name, kind in gene.technique.tools.items()}
+            kinds = gene.technique.tools.items()
+            tools = {name: self._tool(kind, meter, gene, gold, filter_) for name, kind in kinds}
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
             if isinstance(value, list):
                 raise TypeError("it returned a list: return a tuple, which can be cached")
-        return value, meter.total()
+        return self._admit(filter_).select(value) if filter_ else value, meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
         def run() -> tuple[StageOutput, Usage]:
             arguments = self._arguments(reads)
-            value, usage = self.call(gene, arguments, gold)
+            question = next(each for each in arguments if isinstance(each, Question))
+            value, usage = self.call(gene, arguments, gold, question.filter)
             for search in arguments:
                 if isinstance(search, _Search):
                     usage += search.meter.total()
@@ -351,7 +371,7 @@ class Engine:
                 output = self._interned[key] = StageOutput(value, next(self._numbers))
             return output
 
-    def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
+    def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None, filter_: Filter | None) -> Any:
         if kind == "language_model":
             role = "controller" if self.models.controller else ""
             model = self.gateway.language_model(self.models.technique_model, meter, role)
@@ -361,7 +381,7 @@ class Engine:
         if kind == "cross_encoder":
             return self.gateway.cross_encoder(self.models.cross_encoder, meter)
         if kind == "entity_graph":
-            return self.entity_graph()
+            return self._restrict(self.entity_graph(), filter_)
         if kind == "fitted" and not gene.unfitted:
             return Fitted(gene.fit.numbers if gene.fit else {})
         if kind == "gold" and gold is not None:

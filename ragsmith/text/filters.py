@@ -7,7 +7,7 @@ r"""A language of filters by the fields of documents: conditions, all of which m
     "signed by"="Smith and Sons"         names and values of several words are quoted, with \\" for a quotation mark
 
 In JSON and YAML, a filter is such a text, or a mapping by field: ``{"tenant": "acme", "lang": ["de", "en"], "year":
-{">=": 2023}}``; or a list of both, which are all to hold. A list such as ``tags`` fulfils ``tags=legal`` if one of its
+{">=": 2023}}``. A list such as ``tags`` fulfils ``tags=legal`` if one of its
 texts does. A document without the field does not fulfil a condition.
 """
 
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
-from functools import reduce
-from operator import and_
 
 from ragsmith.errors import UsageError
 from ragsmith.text.files import shorten
+from ragsmith.text.strict_yaml import FLOAT
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Condition, Filter
 
@@ -38,9 +37,6 @@ _CONDITION = re.compile(
 )
 _FORM = "write FIELD=VALUE, FIELD in VALUE|VALUE or FIELD>=VALUE, joined by  and , with quotes around several words"
 
-_Parts = tuple[str, str, Sequence[object]]
-"""The field, the operator and the values of a condition, as they were written."""
-
 
 def parse_filter(value: object, types: Mapping[str, type]) -> Filter:
     """Return the filter that ``value`` describes, a text or its form in JSON; ``types`` are those of the known fields.
@@ -48,15 +44,17 @@ def parse_filter(value: object, types: Mapping[str, type]) -> Filter:
     Raises:
         UsageError: the filter cannot be read, a field is unknown, or a value does not fit the type of its field.
     """
-    if isinstance(value, list | tuple) and value:
-        return reduce(and_, (parse_filter(part, types) for part in value))
     if isinstance(value, Mapping) and value:
-        parts = [part for field, wanted in value.items() for part in _split_mapping(str(field), wanted)]
+        by_field = {name: wanted if isinstance(wanted, Mapping) else {"in": wanted} for name, wanted in value.items()}
+        parts = [(str(name), str(sign), each) for name, wanted in by_field.items() for sign, each in wanted.items()]
     elif isinstance(value, str) and value.strip():
-        parts = list(_split_text(value))
+        parts = list(_split(value))
     else:
         raise UsageError(f"the filter {shorten(value)} has no condition: {_FORM}")
-    return Filter(tuple(_make_condition(*part, types) for part in parts)) & None
+    return (
+        Filter(tuple(_make_condition(str(field), str(operator), wanted, types) for field, operator, wanted in parts))
+        & None
+    )
 
 
 def format_filter(condition: Filter) -> str:
@@ -68,64 +66,52 @@ def format_filter(condition: Filter) -> str:
 
 
 def convert_value(value: object, kind: type) -> str | float | date:
-    """Return a value as text, a number or a date; of a list, ``kind`` tuple, it is one of its texts.
+    """Return a value as text, a number or a date; for a list, ``kind`` tuple, one of its texts.
 
     Raises:
         ValueError: it is none; the message says what it should be.
     """
     text = str(value).strip()
+    if kind is float and (FLOAT.fullmatch(text) is None or math.isinf(float(text))):
+        raise ValueError(f"{shorten(text)} is not a number")
     try:
-        if kind is date:
-            return datetime.fromisoformat(text).date()
-        if kind is float and math.isfinite(number := float(text)):
-            return number
+        return float(text) if kind is float else datetime.fromisoformat(text).date() if kind is date else text
     except ValueError:
-        pass
-    if kind in (date, float):
-        raise ValueError(f"{shorten(text)} is not {'a date such as 2024-05-31' if kind is date else 'a number'}")
-    return text
+        raise ValueError(f"{shorten(text)} is not a date such as 2024-05-31") from None
 
 
-def _split_text(text: str) -> Iterator[_Parts]:
-    """Yield the parts of the conditions in ``text``."""
+def _split(text: str) -> Iterator[tuple[str, str, object]]:
+    """Yield the field, the operator and the values of the conditions in ``text``."""
     position = 0
     while position < len(text):
         found = _CONDITION.match(text, position)
         if found is None:
             raise UsageError(f"the filter {shorten(text)} cannot be read from {shorten(text[position:])} on: {_FORM}")
+        position = found.end()
         values = [_unquote(value) for value in re.findall(_TERM, found["values"])]
         yield _unquote(found["field"]), found["mark"] or found["word"], values
-        position = found.end()
 
 
-def _split_mapping(field: str, wanted: object) -> Iterator[_Parts]:
-    """Yield the parts of the conditions on ``field``: a value, a list of values, or values by operator."""
-    by_operator = wanted if isinstance(wanted, Mapping) else {"in": wanted}
-    for operator, value in by_operator.items():
-        yield field, str(operator), value if isinstance(value, list | tuple) else [value]
-
-
-def _make_condition(field: str, operator: str, values: Sequence[object], types: Mapping[str, type]) -> Condition:
+def _make_condition(field: str, operator: str, wanted: object, types: Mapping[str, type]) -> Condition:
+    values = wanted if isinstance(wanted, list | tuple) else [wanted]
     where = f"the filter {field} {operator} {'|'.join(map(str, values))}"
     for name, known, what in ((field, types, "field of a document"), (operator, OPERATORS, "operator")):
         if name not in known:
             raise UsageError(f"{where}: {name!r} is no {what}: {did_you_mean(name, known)}")
-    kind, is_range = types[field], OPERATORS[operator] != "in"
-    if is_range and kind in (str, tuple):
+    is_range = OPERATORS[operator] != "in"
+    if is_range and types[field] in (str, tuple):
         raise UsageError(f"{where}: {field!r} is text: declare it as number or date in dataset.yaml")
-    if (len(values) != 1 if is_range else not values) or not all(
-        isinstance(value, str | int | float) for value in values
-    ):
+    if not values or (is_range and values[1:]) or not all(isinstance(value, str | int | float) for value in values):
         raise UsageError(f"{where}: give {'one value' if is_range else 'texts, numbers or dates'}")
     try:
-        converted = {convert_value(value, kind) for value in values}
+        converted = {convert_value(value, types[field]) for value in values}
     except ValueError as error:
         raise UsageError(f"{where}: {error}, as {field!r} requires") from None
-    return Condition(field, OPERATORS[operator], tuple(sorted(converted)))  # type: ignore[arg-type]  # of one type
+    return Condition(field, OPERATORS[operator], tuple(sorted(converted)))  # type: ignore[arg-type]  # all of one type
 
 
 def _quote(text: str) -> str:
-    return text if re.fullmatch(_WORD, text) else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text if re.fullmatch(_WORD, text) else '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
 
 
 def _unquote(text: str) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragsmith.datasets.dataset import load_dataset, load_documents, make_dataset, write_dataset
-from ragsmith.datasets.fields import FieldTable, convert_fields
+from ragsmith.datasets.fields import get_types
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.filters import parse_filter
 from ragsmith.types import Dataset, Document, Example
@@ -132,28 +129,4 @@ def test_front_matter_that_is_no_plain_yaml_has_no_fields(tmp_path: Path, front:
 def test_a_field_has_one_type() -> None:
     documents = [Document("a", "A", "a", fields={"year": 1.0}), Document("b", "B", "b", fields={"year": "1"})]
     with pytest.raises(UsageError, match="the field 'year' of 'b' has another type than in other documents"):
-        FieldTable(documents)
-
-
-ROWS = st.lists(st.dictionaries(st.sampled_from(["year", "tags"]), st.sets(st.integers(0, 5), min_size=1)), max_size=8)
-FILTERS = [
-    "year=1",
-    "year in 1|3",
-    "year<2",
-    "year<=2",
-    "year>2 and year<5",
-    "year>=2",
-    "tags=1",
-    "tags in 1|2 and year=3",
-]
-
-
-@given(ROWS, st.sampled_from(FILTERS))
-def test_the_table_selects_what_the_filter_admits(rows: list[dict[str, set[int]]], written: str) -> None:
-    raw = [{name: str(min(v)) if name == "year" else tuple(map(str, v)) for name, v in row.items()} for row in rows]
-    types = {"year": "number", "tags": "list"}
-    documents = [
-        replace(Document(str(n), "", ""), fields=convert_fields(str(n), row, types)) for n, row in enumerate(raw)
-    ]
-    filter_ = parse_filter(written, {"year": float, "tags": tuple})
-    assert FieldTable(documents).select(filter_).tolist() == [filter_.admits(d.fields) for d in documents]
+        get_types(documents)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,24 @@ def test_an_exact_store_finds_what_a_full_sort_finds_ties_included(place: Place)
         assert (positions.dtype, scores.dtype) == (np.int64, np.float64)
         assert positions.tolist() == expected
         np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
+
+
+@every
+def test_among_admitted_entries_a_store_finds_what_a_full_sort_of_these_finds(place: Place) -> None:
+    rng = np.random.default_rng(17)
+    for number in range(8):
+        sizes = rng.integers(1, 5, rng.integers(1, 60)).tolist()
+        keys, rows = keys_of(sizes, f"ragsmith-admitted-{number}"), tied_rows(number, sum(sizes))
+        queries, k = np.concatenate([tied_rows(number + 50, 3), np.zeros((1, 8))]), int(rng.integers(1, 31))
+        store = place.open(keys, Made(rows))
+        for share in (0.0, 0.1, 0.5, 1.0):
+            admitted = rng.random(len(sizes)) < share
+            positions, scores = store.search(queries.astype(np.float32), k, admitted)
+            expected, expected_scores = full_sort(keys, rows, queries, len(sizes))
+            kept = [[bool(admitted[entry]) for entry in found] for found in expected]
+            assert positions.tolist() == [list(compress(*each))[:k] for each in zip(expected, kept, strict=True)]
+            for row, found, cosines in zip(scores, kept, expected_scores, strict=True):
+                np.testing.assert_allclose(row, list(compress(cosines, found))[:k], atol=1e-9)
 
 
 @every

@@ -79,7 +79,7 @@ def test_a_filter_is_written_and_read_again(filter_: Filter) -> None:
         ("year>=2023 and year<2025.5", {"year": {">=": 2023, "<": "2025.5"}}),
         ("signed before 2024-05-01", {"signed": {"<": "2024-05-01"}}),
         ("signed after 2024-05-01T10:00:00", "signed>2024-05-01"),
-        ('"signed by" = "Smith and Sons" and tags=x', [{"tags": "x"}, 'tags=x and "signed by"="Smith and Sons"']),
+        ('"signed by" = "Smith and Sons" and tags=x', {"tags": "x", "signed by": "Smith and Sons"}),
         ('"a \\"quoted\\" \\\\ name"=1', {'a "quoted" \\ name': 1}),
     ],
 )

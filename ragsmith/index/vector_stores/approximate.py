@@ -42,7 +42,7 @@ from ragsmith.index.artifact_cache import (
     match_rows,
 )
 from ragsmith.index.screening import compute_tolerance, find_nearest, rank_entries
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions, start_results
+from ragsmith.index.vector_store import Admitted, Keys, MakeVectors, Positions, Scores, TextPositions, start_results
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_stores import get_machine_type, vector_store
 
@@ -82,8 +82,12 @@ class ApproximateVectors:
         """The vectors of all keys, shape ``(keys, dimensions)``, mapped read-only from a file."""
         self._codes: Any = _import_faiss().deserialize_index(np.array(arrays["codes"])) if "codes" in arrays else None
 
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        """See `VectorStore.search`, except that entries may be missed."""
+    def search(
+        self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+    ) -> tuple[Positions, Scores]:
+        """See `VectorStore.search`, except that entries may be missed; among ``admitted`` ones, the search is exact."""
+        if admitted is not None:
+            return find_nearest(self._keys, query_vectors, self.vectors, k, admitted)
         positions, scores, rows = start_results(self._keys, query_vectors, k)
         for row in rows:
             positions[row], scores[row] = self._search_one(query_vectors[row], positions.shape[1])

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.screening import find_nearest
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, to_memory_precision
+from ragsmith.index.vector_store import Admitted, Keys, MakeVectors, Positions, Scores, to_memory_precision
 from ragsmith.models.vector_stores import vector_store
 
 
@@ -18,14 +18,19 @@ class ExactVectors:
         self._keys = keys
         self._vectors = to_memory_precision(make(0, keys.count))
 
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+    def search(
+        self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
+    ) -> tuple[Positions, Scores]:
         """See `VectorStore.search`."""
-        shape = (len(query_vectors), min(k, len(self._keys.starts)))
+        k = min(k, len(self._keys.starts) if admitted is None else int(np.count_nonzero(admitted)))
+        shape = (len(query_vectors), k)
         if 0 in shape:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if self._vectors.dtype == np.float32:
-            return find_nearest(self._keys, query_vectors, self._vectors, k)
+            return find_nearest(self._keys, query_vectors, self._vectors, k, admitted)
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
+        if admitted is not None:
+            rows[:, ~admitted] = -np.inf
         positions = np.stack([best_positions(row, k) for row in rows])
         return positions, np.take_along_axis(rows, positions, axis=1)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
 from ragsmith.index.rescoring import FetchedKeys, ServedVectors, fill_collection, get_connection
-from ragsmith.index.vector_store import Keys, MakeVectors
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions
 from ragsmith.models.vector_stores import vector_store
 
 if TYPE_CHECKING:
@@ -101,16 +101,19 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
         if make is not None and keys.count and self.connection.ask(self._count) != keys.count:
             self._complete(make)
 
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
+    def fetch(self, queries: NDArray[np.floating], limit: int, among: Positions | None = None) -> list[FetchedKeys]:
         """See `ServedVectors.fetch`."""
         # ordering by an expression that no index has compares all vectors
         compared = "SELECT id, vector, (vector <#> %s::vector) + 0 AS near FROM {}"
+        if among is not None:
+            compared += " WHERE id = ANY(%s)"
+        only = [] if among is None else [among.tolist()]
         nearest = self._sql(
             f"SELECT id, near, vector_send(vector) FROM ({compared}) AS compared ORDER BY near LIMIT %s"
         )
 
         def read(cursor: Cursor, query: NDArray[np.floating]) -> FetchedKeys:
-            rows = cursor.execute(nearest, (_format_vector(query), limit), binary=True).fetchall()
+            rows = cursor.execute(nearest, (_format_vector(query), *only, limit), binary=True).fetchall()
             numbers = np.array([row[0] for row in rows], dtype=np.int64)
             vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4")
             return FetchedKeys(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)

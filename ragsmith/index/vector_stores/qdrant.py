@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
 from ragsmith.index.rescoring import FetchedKeys, ServedVectors, fill_collection, get_connection
-from ragsmith.index.vector_store import Keys, MakeVectors
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions
 from ragsmith.models.vector_stores import is_url, vector_store
 
 if TYPE_CHECKING:
@@ -87,13 +87,14 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
                 keys, self._count, partial(self._put, make), lambda: ask(client.delete_collection, keys.name)
             )
 
-    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[FetchedKeys]:
+    def fetch(self, queries: NDArray[np.floating], limit: int, among: Positions | None = None) -> list[FetchedKeys]:
         """See `ServedVectors.fetch`."""
-        from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
+        from qdrant_client.models import Filter, HasIdCondition, QueryRequest, SearchParams  # noqa: PLC0415
 
+        only = None if among is None else Filter(must=[HasIdCondition(has_id=among.tolist())])
         params = SearchParams(exact=True) if is_url(self._location) else None  # embedded, it is always exact
         requests = [
-            QueryRequest(query=query, limit=limit, params=params, with_vector=True)
+            QueryRequest(query=query, filter=only, limit=limit, params=params, with_vector=True)
             for query in queries.astype(np.float32).tolist()
         ]
         replies = self.connection.ask(self.connection.client.query_batch_points, self.keys.name, requests)

@@ -111,7 +111,7 @@ def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds:
         seed_weights[index.positions[hit.chunk.id]] = hit.score
     ranks = graph.pagerank(seed_weights, restart=restart, most=MAX_NEIGHBOURS)
     candidates = [index.positions[hit.chunk.id] for hit in hits]
-    others = ranks.copy()
+    others = ranks.copy() if index.admitted is None else ranks * index.admitted
     others[candidates] = 0.0
     added = best_positions(others, budget, positive=True).tolist()
     return tuple(Hit(index.entries[i].chunk, float(ranks[i]), Scale.GRAPH) for i in [*candidates, *added])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.index import Index, embed_queries
 from ragsmith.index.scopes import Scope, compute_cosines, get_scopes, score_words
+from ragsmith.index.screening import UNSCORED
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
@@ -126,6 +127,7 @@ def _fuse_scores(
     values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
     for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
         best = best_positions(side, list_size, positive=positive)
+        best = best[side[best] > UNSCORED]
         values[best] += share * _normalize(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
         union[best] = True
     return _UnitScores(np.round(values, 9), union)

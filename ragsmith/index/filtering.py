@@ -1,0 +1,49 @@
+"""What a filter admits of a corpus: nothing else is retrieved, ranked or read.
+
+The statistics of words and the edges between chunks remain those of all documents, so that the score of a chunk does
+not depend on the filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Corpus, Index
+from ragsmith.types import Filter, Hit, Span
+
+T = TypeVar("T", Index, EntityGraph)
+
+
+class Admission:
+    """What ``filter_`` admits of ``corpus``: ``documents``, by identifier."""
+
+    def __init__(self, corpus: Corpus, filter_: Filter) -> None:
+        self.documents = frozenset(each.id for each in corpus.documents.values() if filter_.admits(each.fields))
+        self._restricted: dict[str, Any] = {}
+
+    def restrict(self, whole: T) -> T:
+        """Return an index or graph in which only chunks that are admitted can be found; always the same object."""
+        if whole.id not in self._restricted:
+            admitted = [self._admits(c.sources) if c.level else c.doc in self.documents for c in whole.chunks]
+            self._restricted[whole.id] = whole.restrict(np.array(admitted, dtype=np.bool_))
+        restricted: T = self._restricted[whole.id]
+        return restricted
+
+    def select(self, value: Any) -> Any:
+        """Return rankings, hits or passages without those that are not admitted, and any other value unchanged.
+
+        A summary, or a passage from several places, is admitted only if all its sources are.
+        """
+        if not isinstance(value, Sequence):
+            return value
+        if value and isinstance(value[0], Sequence):
+            return tuple(map(self.select, value))
+        selected = [each for each in value if self._admits(each.chunk.spans if isinstance(each, Hit) else each.sources)]
+        return value if len(selected) == len(value) else tuple(selected)
+
+    def _admits(self, spans: Sequence[Span]) -> bool:
+        return bool(spans) and all(span.doc in self.documents for span in spans)
