@@ -401,7 +401,7 @@ class Example:
     filter: Filter | None = None
 
     @property
-    def asked(self) -> Question:
+    def as_question(self) -> Question:
         """The part of the example that a pipeline gets."""
         return Question(self.question, self.filter)
 

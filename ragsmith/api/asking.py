@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +40,7 @@ def ask(
     pipeline: Pipeline | str | Path,
     question: str,
     *,
+    filter: object = None,  # noqa: A002  the name of the option everywhere
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
@@ -51,6 +52,7 @@ def ask(
     >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
     'obligations-code'
 
+    ``filter`` selects the documents to answer from, see `ragsmith.Pipeline.ask`.
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` override those of the file; ``imports`` are its extension
     files, if they have moved. ``documents`` is a folder of other documents; ``changes`` of the reply are their
     differences from the documents of the search. ``prompts`` are files with one's own prompts, by role, in place of
@@ -69,7 +71,7 @@ def ask(
     with resources.caching_replies(loaded) as cached:
         if indexed or is_large(cached):
             open_index(cached, resources)
-        reply = cached.ask(question)
+        reply = cached.ask(question, filter=filter)
     return (
         reply if documents is None and not indexed else replace(reply, changes=changes_of(cached, pipeline, resources))
     )
@@ -287,7 +289,8 @@ def serve(
     >>> ragsmith.serve("winner.yaml", port=0, on_start=print)  # doctest: +SKIP
     http://127.0.0.1:43017/
 
-    Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``.
+    Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. The
+    file has a token a line, optionally followed by ``:`` and a filter: the token then shows its documents only.
     ``feedback`` is a file to which feedback on answers is appended as drafted questions. ``mcp`` serves the tools of
     the Model Context Protocol on standard input and output instead. ``on_start`` is called with the address when the
     server is ready. The other arguments are those of `ragsmith.ask`. Call it in the main thread, which receives
@@ -335,7 +338,7 @@ def asgi_app(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
-    token: str | None = None,
+    token: str | Mapping[str, str] | None = None,
     hosts: Sequence[str] | None = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
@@ -346,7 +349,8 @@ def asgi_app(
     >>> documents = ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"])  # doctest: +SKIP
     >>> app = Starlette(routes=[Mount("/documents", documents)])  # doctest: +SKIP
 
-    Without a ``token`` (at least 16 characters) it only answers requests for ``hosts``, by default the names of this
+    ``token`` may also be a mapping of tokens to filters, "" for all documents. Without a ``token`` (at least 16
+    characters) it only answers requests for ``hosts``, by default the names of this
     machine. The pipeline is loaded immediately; call ``close()`` at the end. The other arguments are those of `serve`.
 
     Raises:
@@ -357,15 +361,15 @@ def asgi_app(
     from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
     from ragsmith.serving.middleware import LOOPBACK_HOSTS, check_token  # noqa: PLC0415
 
-    if token is not None:
-        token = check_token(token, "the argument token")
+    filters = {token: ""} if isinstance(token, str) else token or {}
+    tokens = {check_token(each, "the argument token"): admitted for each, admitted in filters.items()}
     if isinstance(hosts, str):
         raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
     service = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
     names = LOOPBACK_HOSTS if hosts is None else hosts
-    return ServingApp(service, limits=limits, token=token, hosts=names, feedback=feedback)
+    return ServingApp(service, limits=limits, token=tokens, hosts=names, feedback=feedback)
 
 
 def require_serve_packages() -> None:

@@ -48,6 +48,10 @@ def ask(
     *,
     pipeline: PipelineArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
+    where: Annotated[
+        str | None,
+        typer.Option("--filter", help="Answer only from documents with these fields, as 'tenant=acme and year>=2023'."),
+    ] = None,
     dataset: OtherDataset = None,
     documents: OtherDocuments = None,
     indexed: Annotated[
@@ -66,6 +70,7 @@ def ask(
         reply = ragsmith.ask(
             pipeline,
             question,
+            filter=where,
             dataset=dataset,
             documents=documents,
             indexed=indexed,

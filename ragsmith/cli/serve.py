@@ -38,7 +38,8 @@ TokenFileOption = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
-        help="File with the bearer token that requests must have. [default: the variable RAGSMITH_TOKEN]",
+        help="File of the bearer tokens of which requests must have one; 'TOKEN: FILTER' limits it to some documents. "
+        "[default: the variable RAGSMITH_TOKEN]",
     ),
 ]
 

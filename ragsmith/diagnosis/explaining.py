@@ -112,7 +112,7 @@ def explain_question(
     able = out_of_fold(candidate, example.question)
     is_known = bool(example.id)
     gold = Gold(setup.relevance[example.id].relevant) if is_known else None
-    trace = engine.answer(able, Question(example.question), gold)
+    trace = engine.answer(able, example.as_question, gold)
     way, reading, evidence = EvidenceTracer(frozenset([example.id]))(engine, setup, able, trace, example)
     measures = (
         score_answer(setup.scoring_engine(engine, example.id), setup, trace, example)["measures"] if is_known else {}
@@ -127,7 +127,7 @@ def explain_question(
         type=example.type if is_known else "",
         reference=example.answer,
         gold=evidence,
-        stages=_explain_stages(engine, able, Question(example.question), trace, way),
+        stages=_explain_stages(engine, able, example.as_question, trace, way),
         passages=reading.passages if reading else (),
         further=reading.further if reading else 0,
         prompt=prompt.text,

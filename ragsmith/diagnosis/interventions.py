@@ -105,7 +105,7 @@ class InterventionRunner:
                 continue
             changed = (*candidate[:FILTER_INDEX], FixedFilter.passing(hits), *candidate[FILTER_INDEX + 1 :])
             relevant = Gold(setup.relevance[example.id].relevant)
-            other = engine.answer(changed, Question(example.question), relevant)
+            other = engine.answer(changed, example.as_question, relevant)
             found[what] = score_answer(marking, setup, other, example)["measures"], True
         return found
 
@@ -123,7 +123,7 @@ class Repetition:
         gateway = engine.gateway.with_first_sample(1_000)  # no technique takes as many samples of a request
         again = Engine(engine.corpus, engine.models, gateway)
         again.share_collection(engine)
-        repeated = again.answer(candidate, Question(example.question), Gold(setup.relevance[example.id].relevant))
+        repeated = again.answer(candidate, example.as_question, Gold(setup.relevance[example.id].relevant))
         return score_answer(setup.scoring_engine(again, example.id), setup, repeated, example)["measures"]
 
 

@@ -51,7 +51,7 @@ def measure_seconds(
     Raises:
         StageFailed: a technique raised an error.
     """
-    collection, asked = list_collection_texts(engine, candidate), setup.examples[question].question
+    collection, asked = list_collection_texts(engine, candidate), setup.examples[question].as_question
 
     def answered(gateway: Gateway) -> Trace:
         return answer_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranking_only=ranking_only)
@@ -67,10 +67,12 @@ def measure_seconds(
     return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 
-def answer_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranking_only: bool) -> Trace:
+def answer_alone(
+    fresh: Engine, engine: Engine, candidate: Candidate, question: Question, *, ranking_only: bool
+) -> Trace:
     """Answer a question with a ``fresh`` engine that shares the indexes and graph of ``engine``."""
     fresh.share_collection(engine)
-    return (fresh.rank if ranking_only else fresh.answer)(out_of_fold(candidate, question), Question(question))
+    return (fresh.rank if ranking_only else fresh.answer)(out_of_fold(candidate, question.text), question)
 
 
 def list_collection_texts(engine: Engine, candidate: Candidate) -> frozenset[str]:

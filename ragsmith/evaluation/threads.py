@@ -31,7 +31,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
-from ragsmith.types import Example, Gold, Question
+from ragsmith.types import Example, Gold
 
 STOP_SECONDS, INTERRUPT_SECONDS = 10.0, 2.0
 """Seconds to wait for requests in flight when a run stops by itself, and on Ctrl-C."""
@@ -95,7 +95,7 @@ def evaluate_job(
 ) -> FinishedQuestion:
     """Run a candidate on a question; exceptions are recorded as failures here only."""
     example: Example = setup.examples[job[1]]
-    question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
+    question, gold = example.as_question, Gold(setup.relevance[example.id].relevant)
     try:
         prepared = out_of_fold(candidate, example.question)
         if not isinstance(part, str):

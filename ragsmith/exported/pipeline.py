@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents_option
+from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -37,6 +39,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
+from ragsmith.text.filters import parse_filter
 from ragsmith.types import Dataset, Example, Question, Span, TitledSpan
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
@@ -261,15 +264,33 @@ class Pipeline:
             self._engine = self.setup.engine()
         return self._engine
 
-    def run(self, question: str) -> Trace:
-        """Return the output of every stage for a question."""
+    @cached_property
+    def field_types(self) -> Mapping[str, type]:
+        """The types of the fields of the documents.
+
+        Raises:
+            UsageError: a field has two types.
+        """
+        return get_types(self.setup.corpus.documents.values())
+
+    def run(self, question: str, filter: object = None) -> Trace:  # noqa: A002  the name of the option everywhere
+        """Return the output of every stage for a question, see `ask`."""
         if not question.strip():
             raise UsageError("the question is blank: give a question")
-        return self.engine.answer(self.candidate, Question(question))
+        parsed = None if filter is None else parse_filter(filter, self.field_types)
+        return self.engine.answer(self.candidate, Question(question, parsed))
 
-    def ask(self, question: str) -> Reply:
-        """Answer ``question``, with its sources."""
-        trace = self.run(question)
+    def ask(self, question: str, *, filter: object = None) -> Reply:  # noqa: A002  as above
+        """Answer ``question``, with its sources.
+
+        With ``filter``, such as ``"tenant=acme and year>=2023"`` or ``{"tenant": "acme"}``, only documents with such
+        fields are used (see `ragsmith.text.filters`).
+
+        Raises:
+            UsageError: the question is blank, or the filter cannot be used.
+            StageFailed: a stage failed.
+        """
+        trace = self.run(question, filter)
         corpus = self.setup.corpus
         cited: dict[Span, bool] = {}
         for position, passage in enumerate(trace.prompt.passages):
@@ -323,11 +344,11 @@ class Pipeline:
         warm = self.setup.engine()
         warm.prepare(self.candidate)
         for example in in_order[:1]:
-            warm.answer(out_of_fold(self.candidate, example.question), Question(example.question))
+            warm.answer(out_of_fold(self.candidate, example.question), example.as_question)
         for example in in_order:
             engine = TimedEngine(self.setup.engine(), clock)
             engine.take_over(warm, self.candidate)
-            seconds = engine.ask(out_of_fold(self.candidate, example.question), Question(example.question))
+            seconds = engine.ask(out_of_fold(self.candidate, example.question), example.as_question)
             times.append(StageTimes(example.id, WARM, seconds))
         cold = [] if serves_one_process(self.setup.loaded_models.vector_store_address) else in_order[:COLD_STARTS]
         return times + [self._time_cold_start(example, clock) for example in cold]
@@ -339,7 +360,7 @@ class Pipeline:
         engine = TimedEngine(replace(self.setup).engine(), clock)
         engine.prepare(candidate)
         start = clock() - started
-        seconds = engine.ask(candidate, Question(example.question))
+        seconds = engine.ask(candidate, example.as_question)
         return StageTimes(example.id, COLD, {START: start, **seconds, TOTAL: start + seconds[TOTAL]})
 
     def verify(self) -> list[ScoreDifference]:

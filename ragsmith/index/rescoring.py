@@ -51,7 +51,12 @@ def get_connection(address: str, connect: Callable[[], C]) -> C:
 
 
 class ServedVectors(ABC, Generic[C]):
-    """A `VectorStore` whose vectors are in a collection of a server."""
+    """A `VectorStore` whose vectors are in a collection of a server.
+
+    ``filters`` is whether the server compares only some keys faster than all of them.
+    """
+
+    filters = True
 
     def __init__(self, keys: Keys, connection: C) -> None:
         self.keys = keys
@@ -86,10 +91,12 @@ class ServedVectors(ABC, Generic[C]):
         keys = self.keys
         positions, scores, pending = start_results(keys, query_vectors, k, admitted)
         wanted = positions.shape[1]
-        owners = None if admitted is None else np.repeat(admitted, np.diff(keys.starts, append=keys.count))
-        among = None if owners is None else np.flatnonzero(owners)
+        own = None if admitted is None else keys.owned_by(admitted)
+        among = None if own is None or not self.filters else np.flatnonzero(own)
         count = keys.count if among is None else len(among)
         limit = k * -(-keys.count // max(1, len(keys.starts))) + EXTRA_KEYS
+        if own is not None and among is None:  # others are fetched, too, and left out
+            limit = limit * keys.count // max(1, int(np.count_nonzero(own)))
         while pending:
             undecided = []
             for row, found in zip(pending, self.fetch(query_vectors[pending], limit, among), strict=True):
@@ -98,7 +105,8 @@ class ServedVectors(ABC, Generic[C]):
                         f"the vector store has found {len(found.numbers)} of {min(limit, count)} vectors, as "
                         "others were removed while it was in use: run the same command again to put them in"
                     )
-                entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, wanted)
+                kept = slice(None) if own is None else own[found.numbers]
+                entries, best = rank_entries(keys, query_vectors[row], found.numbers[kept], found.vectors[kept], wanted)
                 is_exact = len(best) == wanted and found.last < best[-1] - compute_tolerance(query_vectors[row])
                 if is_exact or limit >= count:
                     positions[row], scores[row] = entries, best

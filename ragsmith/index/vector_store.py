@@ -71,6 +71,10 @@ class Keys:
             best = np.maximum.reduceat(key_scores, self.starts, axis=-1)
         return np.round(best, 6)  # the last bits differ between machines; ties must not
 
+    def owned_by(self, admitted: Admitted) -> NDArray[np.bool_]:
+        """Return which keys are those of ``admitted`` entries, shape ``(count,)``."""
+        return np.repeat(admitted, np.diff(self.starts, append=self.count))
+
 
 def start_results(
     keys: Keys, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None

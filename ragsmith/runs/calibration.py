@@ -19,7 +19,7 @@ from ragsmith.runs.run_context import RunContext, Step
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.post_generation.abstain import SCORE, abstain, score_support
 from ragsmith.techniques.task_lookup import tasks_by_role
-from ragsmith.types import Example, Question
+from ragsmith.types import Example
 
 CALIBRATED = "calibrated"
 """The role of the calibrated pipeline in the test of a run."""
@@ -38,7 +38,7 @@ class SupportScorer:
         model = engine.gateway.language_model(engine.models.technique_model, Meter(), role)
         if not trace.prompt.passages:
             return None
-        return score_support(Question(example.question), trace.prompt, trace.answer, model)
+        return score_support(example.as_question, trace.prompt, trace.answer, model)
 
 
 def calibrate_winner(context: RunContext, winner: Evaluation) -> Candidate | None:

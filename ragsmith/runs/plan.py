@@ -492,8 +492,8 @@ class _Simulator:
             gateway = TimingGateway(self._gateway, list_collection_texts(engine, candidate))
             for question in select_timed_questions(simulated.order, evaluation.records):
                 fresh = Engine(engine.corpus, self._timed_models[id(engine)], gateway)
-                text = simulated.examples[question].question
-                answer_alone(fresh, engine, candidate, text, ranking_only=self._settings.fitness.ranking_only)
+                asked = simulated.examples[question].as_question
+                answer_alone(fresh, engine, candidate, asked, ranking_only=self._settings.fitness.ranking_only)
                 self.timed.questions += 1
             self.timed.pipelines += 1
             self._calls[timed] = fmean(evaluation.values("calls"))

@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.caches import empty_caches
@@ -23,7 +23,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, rewrite_question
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.declining import declines
-from ragsmith.types import Answer, Example, Hit, Question, Span
+from ragsmith.types import Answer, Example, Filter, Hit, Question, Span
 
 MIN_QUOTE_WORDS = 5
 """Minimum number of words of a quotation, as shorter ones occur by chance; a shorter answer counts as a whole."""
@@ -147,7 +147,8 @@ class PipelineService:
         """
         self._base_engine.prepare(self.pipeline.candidate)
         if not self.prefers_threads:  # the first question loads the models, at no cost
-            self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", CancellationToken())
+            first = next(iter(self.setup.corpus.documents.values()))
+            self.ask(Question(first.title or "?"), CancellationToken())
 
     def keep_open(self, resources: ExitStack) -> None:
         """Close ``resources``, which include the store, when the service is closed."""
@@ -166,9 +167,9 @@ class PipelineService:
             self._resources.close()
 
     def ask(
-        self, question: str, cancellation: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
+        self, question: Question, cancellation: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
     ) -> ServedAnswer:
-        """Answer ``question``, which follows ``turns``.
+        """Answer ``question``, which follows ``turns``, from the documents that its filter admits.
 
         Raises:
             StageFailed: a stage failed or was cancelled.
@@ -178,34 +179,40 @@ class PipelineService:
         if turns:
             model = engine.gateway.language_model(engine.models.technique_model, meter)
             with stage_errors("conversation", "self_contained"):
-                question = rewrite_question(model, turns, question)
-        trace = engine.answer(self.pipeline.candidate, Question(question))
+                question = replace(question, text=rewrite_question(model, turns, question.text))
+        trace = engine.answer(self.pipeline.candidate, question)
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text
         explanation = self._explain(engine, question) if stages else None
-        return ServedAnswer(question, answer, declines(answer), self._source_passages(trace), usage, explanation)
+        return ServedAnswer(question.text, answer, declines(answer), self._source_passages(trace), usage, explanation)
 
-    def retrieve(self, question: str, cancellation: CancellationToken) -> ServedPassages:
+    def retrieve(self, question: Question, cancellation: CancellationToken) -> ServedPassages:
         """Return the passages for ``question`` after the passage filter, without generation. Raises as `ask`."""
-        trace = self._engine(cancellation).rank(self.pipeline.candidate, Question(question))
-        return ServedPassages(question, tuple(self._hit_passage(rank, hit) for rank, hit in enumerate(trace.hits, 1)))
+        trace = self._engine(cancellation).rank(self.pipeline.candidate, question)
+        return ServedPassages(
+            question.text, tuple(self._hit_passage(rank, hit) for rank, hit in enumerate(trace.hits, 1))
+        )
 
-    def explain(self, question: str, cancellation: CancellationToken) -> QuestionExplanation:
+    def explain(self, question: Question, cancellation: CancellationToken) -> QuestionExplanation:
         """Explain the stages for ``question``, without gold and scores, which require a judge.
 
         Raises as `ask`.
         """
         return self._explain(self._engine(cancellation), question)
 
-    def span_text(self, doc: str, start: int, end: int) -> str | None:
-        """Return the text of a span of a document; None if the span does not exist."""
+    def span_text(self, doc: str, start: int, end: int, admitted: Filter | None = None) -> str | None:
+        """Return the text of a span of a document; None if there is no such span in the ``admitted`` documents."""
         document = self.setup.corpus.documents.get(doc)
-        if document is None or not 0 <= start < end <= len(document.text):
+        if (
+            document is None
+            or (admitted and not admitted.admits(document.fields))
+            or not 0 <= start < end <= len(document.text)
+        ):
             return None
         return document.text[start:end]
 
-    def _explain(self, engine: Engine, question: str) -> QuestionExplanation:
-        example = Example("", question, "", "", ())
+    def _explain(self, engine: Engine, question: Question) -> QuestionExplanation:
+        example = Example("", question.text, "", "", (), filter=question.filter)
         return explain_question(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
     def _engine(self, cancellation: CancellationToken) -> Engine:

@@ -49,6 +49,7 @@ from ragsmith.serving.requests import (
     overloaded,
     pipeline_failure,
     read_body,
+    read_filter,
     read_flag,
     read_question,
     submit,
@@ -57,8 +58,9 @@ from ragsmith.serving.requests import (
 from ragsmith.serving.streaming import CancellableStream
 from ragsmith.serving.tools import ToolServer, make_tool_server
 from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, done_event
+from ragsmith.text.filters import parse_filter
 from ragsmith.text.redaction import redacted
-from ragsmith.types import Span
+from ragsmith.types import Filter, Question, Span
 
 T = TypeVar("T")
 
@@ -86,11 +88,18 @@ class GuardedApp:
         workers: Workers | None = None,
         limits: ServingLimits | None = None,
         *,
-        token: str | None,
+        token: Mapping[str, str] | None,
         hosts: Sequence[str],
         traces: Traces | None = None,
+        types: Mapping[str, type] | None = None,
     ) -> None:
-        """``workers`` do the work of requests, if it is not done by tools alone, which have threads of their own."""
+        """``workers`` do the work of requests, if it is not done by tools alone, which have threads of their own.
+
+        ``token`` has the filter of each token, "" for all documents, whose fields have these ``types``.
+
+        Raises:
+            UsageError: a filter cannot be used.
+        """
         self.limits, self.workers, self.tools = limits or ServingLimits(), workers or Workers(0, 0), tools
         self.metrics = Metrics(self.workers)
         self.stopping = False
@@ -108,8 +117,9 @@ class GuardedApp:
             lifespan=lambda _: sessions.run(),
         )
         inner.router.redirect_slashes = False  # a redirect would repeat the Host header
+        tokens = {each: parse_filter(where, types or {}) if where else None for each, where in (token or {}).items()}
         self._guarded_app = RequestGuard(
-            inner, self.metrics, [*(route.path for route in routes), "/mcp"], token, hosts, traces
+            inner, self.metrics, [*(route.path for route in routes), "/mcp"], tokens, hosts, traces
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,11 +144,11 @@ class ServingApp(GuardedApp):
         service: PipelineService,
         *,
         limits: ServingLimits | None = None,
-        token: str | None = None,
+        token: Mapping[str, str] | None = None,
         hosts: Sequence[str] = LOOPBACK_HOSTS,
         feedback: str | Path | None = None,
     ) -> None:
-        """See `ragsmith.serving.middleware` for ``token`` and ``hosts``; without ``feedback``, feedback is refused."""
+        """See `GuardedApp` for ``token``, `RequestGuard` for ``hosts``; without ``feedback``, feedback is refused."""
         limits = limits or ServingLimits()
         self.service = service
         self.feedback = None if feedback is None else FeedbackFile(Path(feedback), limits.feedback)
@@ -165,6 +175,7 @@ class ServingApp(GuardedApp):
             token=token,
             hosts=hosts,
             traces=service.setup.traces,
+            types=service.pipeline.field_types,
         )
 
     def close(self) -> None:
@@ -201,8 +212,8 @@ class ServingApp(GuardedApp):
     async def _ask(self, request: Request) -> Response:
         began = time.monotonic()
         body = await read_body(request, self.limits)
-        check_keys(body, ("question", "stages"))
-        question, stages = read_question(body.get("question"), self.limits), read_flag(body, "stages")
+        check_keys(body, ("question", "filter", "stages"))
+        question, stages = self._read_question(request, body, body.get("question")), read_flag(body, "stages")
         ask = partial(self.service.ask, question, stages=stages)
         answer = await self._wait_for(
             request, submit(self.workers, ("ask", question, stages), self._with_metrics(ask)), began
@@ -225,16 +236,23 @@ class ServingApp(GuardedApp):
             {"request": request.state.request_id, **to_json(await self._wait_for(request, work, began))}
         )
 
-    async def _question(self, request: Request) -> str:
+    async def _question(self, request: Request) -> Question:
         body = await read_body(request, self.limits)
-        check_keys(body, ("question",))
-        return read_question(body.get("question"), self.limits)
+        check_keys(body, ("question", "filter"))
+        return self._read_question(request, body, body.get("question"))
+
+    def _read_question(self, request: Request, body: Body, text: object) -> Question:
+        """Return the question of a request, with its filter and that of its token."""
+        types = self.service.pipeline.field_types
+        return Question(read_question(text, self.limits), read_filter(body.get("filter"), request.state.filter, types))
 
     async def _chat(self, request: Request) -> Response:
         began, created = time.monotonic(), int(time.time())
-        chat_request = read_chat(await read_body(request, self.limits), self.limits)
-        ask = partial(self.service.ask, chat_request.question, turns=chat_request.turns)
-        work = submit(self.workers, ("ask", chat_request.question, chat_request.turns), self._with_metrics(ask))
+        body = await read_body(request, self.limits)
+        chat_request = read_chat(body, self.limits)
+        question = self._read_question(request, body, chat_request.question)
+        ask = partial(self.service.ask, question, turns=chat_request.turns)
+        work = submit(self.workers, ("ask", question, chat_request.turns), self._with_metrics(ask))
         id_ = request.state.request_id
         if chat_request.stream:
             stream = self._stream(work, chat_request, EventStream(id_, created), id_, began)
@@ -301,7 +319,7 @@ class ServingApp(GuardedApp):
     # --- feedback -----------------------------------------------------------------------------------------------------
 
     async def _store_feedback(self, request: Request) -> Response:
-        entry = self._parse_feedback(await read_body(request, self.limits))
+        entry = self._parse_feedback(await read_body(request, self.limits), request.state.filter)
         if self.feedback is None:
             raise RequestRefused(
                 404, "this server does not store feedback: start it with a feedback file", "no_feedback"
@@ -322,7 +340,7 @@ class ServingApp(GuardedApp):
         self.metrics.feedback(entry.thumb)
         return JSONResponse({"id": id_, "kept": True}, 201)
 
-    def _parse_feedback(self, body: Body) -> FeedbackEntry:
+    def _parse_feedback(self, body: Body, admitted: Filter | None) -> FeedbackEntry:
         check_keys(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
         question, declined = read_question(body.get("question"), self.limits), read_flag(body, "declined")
         thumb = body.get("thumb")
@@ -331,10 +349,11 @@ class ServingApp(GuardedApp):
         answer, corrected = (_optional_text(body, name) for name in ("answer", "corrected"))
         if not answer:
             raise invalid_request("'answer' is missing: send the answer that the feedback is about", "answer")
-        return FeedbackEntry(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
+        sources = self._sources(body.get("sources"), admitted)
+        return FeedbackEntry(question, answer, str(thumb), corrected, declined, sources)
 
-    def _sources(self, value: object) -> list[tuple[Span, str]]:
-        """Return the source spans of an answer, with their texts; all of them must be in the documents."""
+    def _sources(self, value: object, admitted: Filter | None) -> list[tuple[Span, str]]:
+        """Return the source spans of an answer, with their texts; all of them must be in the ``admitted`` documents."""
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > MAX_SOURCES:
@@ -345,7 +364,7 @@ class ServingApp(GuardedApp):
             doc, start, end = (source.get(key) if isinstance(source, dict) else None for key in ("doc", "start", "end"))
             if not isinstance(doc, str) or type(start) is not int or type(end) is not int:
                 raise invalid_request(f"{parameter!r} must be an object with 'doc', 'start' and 'end'", parameter)
-            text = self.service.span_text(doc, start, end)
+            text = self.service.span_text(doc, start, end, admitted)
             if text is None or not text.strip():
                 raise invalid_request(f"{parameter!r} is not a span of the documents", parameter)
             texts[Span(doc, start, end)] = text

@@ -11,7 +11,7 @@ import hmac
 import logging
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from ragsmith.pipelines.telemetry import Traces
 from ragsmith.serving.monitoring import Metrics, log_event
 from ragsmith.serving.requests import RequestRefused, head_too_large, internal_error
 from ragsmith.text.redaction import remember_secret
+from ragsmith.types import Filter
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 """Names of this machine in Host headers; ports are ignored, as they may be forwarded."""
@@ -51,9 +52,10 @@ HEADERS = {
 class RequestGuard:
     """Middleware that checks all requests to ``app``.
 
-    With a ``token``, every request must have it, except for `PUBLIC_PATHS`. Without a token, the host of a request
-    must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish. With ``traces``,
-    requests that run the pipeline have a span, except for those that are refused before.
+    With ``tokens``, every request must have one of them, except for `PUBLIC_PATHS`, and is answered from the documents
+    that the filter of its token admits, which is ``filter`` in the state of the request. Without tokens, the host of a
+    request must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish. With
+    ``traces``, requests that run the pipeline have a span, except for those that are refused before.
     """
 
     def __init__(
@@ -61,14 +63,14 @@ class RequestGuard:
         app: ASGIApp,
         metrics: Metrics,
         routes: Collection[str],
-        token: str | None,
+        tokens: Mapping[str, Filter | None],
         hosts: Sequence[str],
         traces: Traces | None = None,
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._routes = frozenset(routes)
-        self._token = None if token is None else _digest(token)
+        self._tokens = {_digest(token): admitted for token, admitted in tokens.items()}
         self._hosts = frozenset(host.lower() for host in hosts)
         self._traces = traces
 
@@ -98,7 +100,7 @@ class RequestGuard:
 
         refusal: RequestRefused | None = None
         try:
-            self._check_client(path, headers)
+            scope["state"]["filter"] = self._check_client(path, headers)
             self._check_request(scope, path, headers)
             traces = self._traces if path in TRACED_PATHS else None
             traceparent = headers.get("traceparent", "")
@@ -124,11 +126,16 @@ class RequestGuard:
             "request", id=id_, method=method, route=route, status=status, seconds=rounded, whole=is_whole, **error_field
         )
 
-    def _check_client(self, path: str, headers: Headers) -> None:
-        """Raise `RequestRefused` if the token, the host or the origin of a request is not permitted."""
-        host = headers.get("host", "")
-        if self._token is not None:
-            if path not in PUBLIC_PATHS and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
+    def _check_client(self, path: str, headers: Headers) -> Filter | None:
+        """Return the filter of the token of a request; None if it has none.
+
+        Raises:
+            RequestRefused: the token, the host or the origin is not permitted.
+        """
+        host, given = headers.get("host", ""), _digest(_bearer(headers))
+        filters = [admitted for token, admitted in self._tokens.items() if hmac.compare_digest(given, token)]
+        if self._tokens:
+            if path not in PUBLIC_PATHS and not filters:
                 problem = "the request has no valid token: send  Authorization: Bearer TOKEN"
                 raise RequestRefused(401, problem, "invalid_api_key", closes=True)
         elif _host_name(host) not in self._hosts:
@@ -136,12 +143,13 @@ class RequestGuard:
             raise RequestRefused(403, problem, "unknown_host", closes=True)
         origin = headers.get("origin")
         if origin is None:
-            return
+            return filters[0] if filters else None
         request_netloc = _netloc(f"//{host}")
         if not request_netloc:
             raise RequestRefused(400, "the request has no host: send  Host: NAME", "invalid_host", closes=True)
         if request_netloc != _netloc(origin):
             raise RequestRefused(403, "cross-origin requests are not answered", "cross_origin", closes=True)
+        return filters[0] if filters else None
 
     def _check_request(self, scope: Scope, path: str, headers: Headers) -> None:
         """Raise `RequestRefused` if ``path`` is unknown, or the head of the request is invalid."""

@@ -8,11 +8,13 @@ from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from ragsmith.errors import ModelUnavailable, StageFailed, StoreError
+from ragsmith.errors import ModelUnavailable, StageFailed, StoreError, UsageError
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, WorkItem
 from ragsmith.text.files import FORBIDDEN, TextError, name_character
+from ragsmith.text.filters import parse_filter
 from ragsmith.text.jsonl import name_type, parse_json
+from ragsmith.types import Filter
 
 INVALID, BROKEN = "invalid_request_error", "server_error"
 """OpenAI's types of errors: of the request, and of the server (status 500 and above)."""
@@ -182,6 +184,20 @@ def read_question(value: object, limits: ServingLimits, parameter: str = "questi
         problem = f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}"
         raise invalid_request(problem, parameter, "string_above_max_length")
     return check_text(text, parameter)
+
+
+def read_filter(value: object, admitted: Filter | None, types: Mapping[str, type]) -> Filter | None:
+    """Return the filter of a request, combined with that of its token, ``admitted``, which it can only narrow.
+
+    Raises:
+        RequestRefused: the value is not a filter of fields with these ``types``.
+    """
+    if value is None:
+        return admitted
+    try:
+        return parse_filter(value, types) & admitted
+    except UsageError as error:
+        raise invalid_request(str(error), "filter") from None
 
 
 def check_text(text: str, parameter: str) -> str:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ragsmith.serving.app import GuardedApp
 from ragsmith.serving.middleware import HEADERS, LOOPBACK_HOSTS, MAX_HEAD_BYTES, OTHER_LABEL, check_token, request_id
 from ragsmith.serving.monitoring import json_logging, log_event
 from ragsmith.serving.requests import invalid_http
-from ragsmith.text.files import TextError, read_text
+from ragsmith.text.files import MIB, TextError, read_text
 
 TOKEN_VARIABLE = "RAGSMITH_TOKEN"
 """The environment variable of the bearer token."""
@@ -47,25 +47,27 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_token(file: str | Path | None, token: str | None) -> str | None:
-    """Return the token in ``file``, by default ``token``, which may be None; it is redacted in all later output.
+def read_tokens(file: str | Path | None, token: str | None) -> dict[str, str]:
+    """Return the tokens in ``file`` with their filters, "" for all documents; by default ``token``, if any.
+
+    A line of the file is a token, or ``TOKEN: FILTER``. Tokens are redacted in all later output.
 
     Raises:
-        UsageError: the token is too short, or the file cannot be read.
+        UsageError: a token is too short, or the file cannot be read.
     """
-    source = TOKEN_VARIABLE
-    if file is not None:
-        source = "the token file"
-        try:
-            token = read_text(Path(file), limit=4096, links=True)
-        except TextError as error:
-            raise UsageError(error.at(file)) from None
-    return None if token is None else check_token(token, source)
+    if file is None:
+        return {} if token is None else {check_token(token, TOKEN_VARIABLE): ""}
+    try:
+        lines = read_text(Path(file), limit=MIB, links=True).strip().split("\n")
+    except TextError as error:
+        raise UsageError(error.at(file)) from None
+    parts = (line.strip().partition(": ") for line in lines)
+    return {check_token(token, "each line of the token file"): admitted.strip() for token, _, admitted in parts}
 
 
-def require_token(host: str, token: str | None) -> None:
+def require_token(host: str, tokens: Mapping[str, str]) -> None:
     """Raise `UsageError` if other machines could send requests without a token."""
-    if token is None and not is_loopback(host):
+    if not tokens and not is_loopback(host):
         raise UsageError(
             f"{host} can be reached from other machines: give a token with --token-file or in RAGSMITH_TOKEN, or "
             "serve on 127.0.0.1"
@@ -104,15 +106,15 @@ def serve_app(
     token_file: str | Path | None,
     on_start: Callable[[str], None] | None,
 ) -> None:
-    """Serve the application that ``make_app`` returns for a ``token`` and the names ``hosts``; see `run`.
+    """Serve the application that ``make_app`` returns for ``token``, the filters by token, and ``hosts``; see `run`.
 
     Raises:
         UsageError: the address cannot be used, or the token is missing or invalid.
     """
-    token = read_token(token_file, os.environ.get(TOKEN_VARIABLE))
-    require_token(host, token)
+    tokens = read_tokens(token_file, os.environ.get(TOKEN_VARIABLE))
+    require_token(host, tokens)
     with listen(host, port) as listening:
-        run(make_app(token=token, hosts=(*LOOPBACK_HOSTS, host)), listening, on_start)
+        run(make_app(token=tokens, hosts=(*LOOPBACK_HOSTS, host)), listening, on_start)
 
 
 def run(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -28,8 +29,9 @@ from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.answering import PipelineService, to_json
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.requests import RequestRefused, pipeline_failure, read_question, submit, timed_out
+from ragsmith.serving.requests import RequestRefused, pipeline_failure, read_filter, read_question, submit, timed_out
 from ragsmith.serving.workers import CancellationToken, Workers, done_event
+from ragsmith.types import Question
 
 READ_BYTES = 1 << 16
 """Size of the reads from standard input, in bytes."""
@@ -183,10 +185,15 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
         log_level="WARNING",
     )
 
-    async def run(question: str, key: str, function: Callable[[str, CancellationToken], T]) -> T:
+    async def run(
+        question: str, where: str | None, context: Context, function: Callable[[Question, CancellationToken], T]
+    ) -> T:
+        request = context.request_context.request
+        admitted = None if request is None else request.state.filter  # there is no request on standard input
         try:
-            text = read_question(question, limits)
-            work = submit(workers, (key, text), partial(function, text))
+            types = service.pipeline.field_types
+            asked = Question(read_question(question, limits), read_filter(where, admitted, types))
+            work = submit(workers, (function.__name__, asked), partial(function, asked))
             try:
                 async with asyncio.timeout(limits.seconds):
                     await done_event(work).wait()
@@ -202,21 +209,24 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
             raise ToolError(refused.message) from None
 
     @server.tool(structured_output=True)
-    async def ask(question: str) -> dict[str, Any]:
-        """Answer a question from the documents, and cite the passages that support the answer."""
-        answer = await run(question, "ask", service.ask)
+    async def ask(context: Context, question: str, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
+        """Answer a question from the documents, and cite the passages that support the answer.
+
+        With a filter, such as "year>=2023 and lang in de|en", only documents with such fields are used.
+        """
+        answer = await run(question, filter, context, service.ask)
         return {"answer": answer.answer, "declined": answer.declined, "citations": to_json(citations(answer))}
 
     @server.tool(structured_output=True)
-    async def retrieve(question: str) -> dict[str, Any]:
+    async def retrieve(context: Context, question: str, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
         """Retrieve the most relevant passages for a question, with their positions and scores, without an answer."""
-        result = await run(question, "retrieve", service.retrieve)
+        result = await run(question, filter, context, service.retrieve)
         return {"passages": to_json(result.passages)}
 
     @server.tool(structured_output=True)
-    async def explain(question: str) -> dict[str, Any]:
+    async def explain(context: Context, question: str, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
         """Explain the output of every stage of the pipeline for a question, and the passages in the prompt."""
-        explanation = await run(question, "explain", service.explain)
+        explanation = await run(question, filter, context, service.explain)
         return {
             "answer": explanation.answer,
             "stages": to_json(explanation.stages),

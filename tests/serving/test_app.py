@@ -24,6 +24,7 @@ from ragsmith.serving.app import ServingApp
 from ragsmith.serving.middleware import MAX_HEAD_BYTES
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.words import terms
+from ragsmith.types import Question
 
 Serving = Callable[..., ServingApp]
 Written = Callable[[Candidate], Path]
@@ -186,16 +187,16 @@ def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) 
 def test_caches_are_emptied_every_so_often_and_answers_stay_the_same(winner: Path) -> None:
     answerer = PipelineService(ragsmith.Pipeline.load(winner))
     answerer.prepare()
-    expected = answerer.ask(QUESTION, CancellationToken()).answer
+    expected = answerer.ask(Question(QUESTION), CancellationToken()).answer
     for n in range(ANSWERS_PER_CLEARING - 10):
-        answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
+        answerer.retrieve(Question(f"{QUESTION} Number {n}"), CancellationToken())
         terms(f"{QUESTION} Number {n}")  # whatever the winner searches with
     before = terms.cache_info().currsize
     assert before > ANSWERS_PER_CLEARING - 10
     for n in range(10):
-        answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
+        answerer.retrieve(Question(f"{QUESTION} Number {n}"), CancellationToken())
     assert terms.cache_info().currsize < 20
-    assert answerer.ask(QUESTION, CancellationToken()).answer == expected
+    assert answerer.ask(Question(QUESTION), CancellationToken()).answer == expected
     answerer.close()
 
 

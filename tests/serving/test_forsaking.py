@@ -17,6 +17,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import PipelineService
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.store.store import Store
+from ragsmith.types import Question
 
 
 def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
@@ -31,7 +32,7 @@ def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
 
         def ask(question: str, stop: CancellationToken) -> None:
             try:
-                found[question] = answerer.ask(question, stop).answer
+                found[question] = answerer.ask(Question(question), stop).answer
             except StageFailed as error:
                 found[question] = error
 
@@ -48,7 +49,7 @@ def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
         assert isinstance(found["Who steers the ferry?"], StageFailed)
         assert isinstance(found["Who wrote a diary of storms?"], str)
         assert len(asked) == 3  # a passage for each, and one answer
-        again = answerer.ask("Who steers the ferry?", CancellationToken())  # the passage was paid for, and is kept
+        again = answerer.ask(Question("Who steers the ferry?"), CancellationToken())  # the passage is kept
         assert again.answer
         assert len(server.log) == 4
         answerer.close()

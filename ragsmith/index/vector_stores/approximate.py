@@ -85,29 +85,29 @@ class ApproximateVectors:
     def search(
         self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
     ) -> tuple[Positions, Scores]:
-        """See `VectorStore.search`, except that entries may be missed; among ``admitted`` ones, the search is exact."""
-        if admitted is not None:
-            return find_nearest(self._keys, query_vectors, self.vectors, k, admitted)
-        positions, scores, rows = start_results(self._keys, query_vectors, k)
+        """See `VectorStore.search`, except that entries may be missed."""
+        positions, scores, rows = start_results(self._keys, query_vectors, k, admitted)
         for row in rows:
-            positions[row], scores[row] = self._search_one(query_vectors[row], positions.shape[1])
+            positions[row], scores[row] = self._search_one(query_vectors[row], positions.shape[1], admitted)
         return positions, scores
 
-    def _search_one(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+    def _search_one(self, query: NDArray[np.floating], k: int, admitted: Admitted | None) -> tuple[Positions, Scores]:
         """Return the first ``k`` entries of one ranking, which does not depend on ``k``."""
         keys_per_entry = -(-self._keys.count // len(self._keys.starts))
         limit = max(MIN_CANDIDATES, CANDIDATES_PER_KEY * MIN_DEPTH * keys_per_entry)
-        if self._codes is None or limit >= self._keys.count:
-            return self._search_exactly(query, k)
         depth = limit // (CANDIDATES_PER_KEY * keys_per_entry)
-        found, best = self._search_codes(query, limit, depth)
+        if admitted is not None:  # about as many admitted keys are scored again
+            limit = limit * len(admitted) // int(np.count_nonzero(admitted))
+        if self._codes is None or limit >= self._keys.count:
+            return self._search_exactly(query, k, admitted)
+        found, best = self._search_codes(query, limit, depth, admitted)
         while len(found) < k:
             limit, depth = 2 * limit, 2 * depth
             is_last = limit >= self._keys.count
             more, cosines = (
-                self._search_exactly(query, len(self._keys.starts))
+                self._search_exactly(query, len(self._keys.starts), admitted)
                 if is_last
-                else self._search_codes(query, limit, depth)
+                else self._search_codes(query, limit, depth, admitted)
             )
             new = ~np.isin(more, found)
             more, cosines = more[new], cosines[new]
@@ -120,14 +120,20 @@ class ApproximateVectors:
             found, best = np.append(found, more[order]), np.append(best, cosines[order])
         return found[:k], best[:k]
 
-    def _search_exactly(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        [positions], [scores] = find_nearest(self._keys, query[None], self.vectors, k)
+    def _search_exactly(
+        self, query: NDArray[np.floating], k: int, admitted: Admitted | None
+    ) -> tuple[Positions, Scores]:
+        [positions], [scores] = find_nearest(self._keys, query[None], self.vectors, k, admitted)
         return positions, scores
 
-    def _search_codes(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
+    def _search_codes(
+        self, query: NDArray[np.floating], limit: int, k: int, admitted: Admitted | None
+    ) -> tuple[Positions, Scores]:
         """Return the ``k`` best entries of the ``limit`` keys with the nearest codes; fewer if they have fewer."""
         _, [numbers] = self._codes.search(_pad_to_even(query[None].astype(np.float32)), limit)
         numbers = np.sort(numbers[numbers >= 0])  # in the order of the file
+        if admitted is not None:
+            numbers = numbers[self._keys.owned_by(admitted)[numbers]]
         vectors = self.vectors[numbers]
         rough = vectors @ query.astype(np.float32)
         entries = np.searchsorted(self._keys.starts, numbers, side="right")

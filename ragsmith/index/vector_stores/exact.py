@@ -22,16 +22,14 @@ class ExactVectors:
         self, query_vectors: NDArray[np.floating], k: int, admitted: Admitted | None = None
     ) -> tuple[Positions, Scores]:
         """See `VectorStore.search`."""
-        k = min(k, len(self._keys.starts) if admitted is None else int(np.count_nonzero(admitted)))
-        shape = (len(query_vectors), k)
+        among = np.arange(len(self._keys.starts)) if admitted is None else np.flatnonzero(admitted)
+        shape = (len(query_vectors), min(k, len(among)))
         if 0 in shape:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if self._vectors.dtype == np.float32:
             return find_nearest(self._keys, query_vectors, self._vectors, k, admitted)
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
-        if admitted is not None:
-            rows[:, ~admitted] = -np.inf
-        positions = np.stack([best_positions(row, k) for row in rows])
+        positions = np.stack([among[best_positions(row, k)] for row in (rows if admitted is None else rows[:, among])])
         return positions, np.take_along_axis(rows, positions, axis=1)
 
 

@@ -80,7 +80,7 @@ class QdrantVectors(ServedVectors[QdrantConnection]):
 
     def __init__(self, location: str, keys: Keys, make: MakeVectors) -> None:
         super().__init__(keys, _get_connection(location))
-        self._location = location
+        self._location, self.filters = location, is_url(location)  # embedded, it looks for each id in a list
         if keys.count:
             ask, client = self.connection.ask, self.connection.client
             fill_collection(

@@ -24,7 +24,7 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import tokeniser_for
-from ragsmith.types import Chunk, Dataset, Document, Example, Question, Span
+from ragsmith.types import Chunk, Dataset, Document, Example, Span
 
 PIPELINES: Mapping[str, Mapping[str, str]] = {
     "bm25": {"retrieval": "bm25"},
@@ -167,7 +167,7 @@ class DatasetView:
         for example in self.ranked if examples is None else examples:
             key = pipeline, example.id
             if key not in self._scores:
-                trace = self._engine.rank(chosen, Question(example.question))
+                trace = self._engine.rank(chosen, example.as_question)
                 measures = score_ranking(self._engine, self.setup, trace, example)["measures"]
                 self._scores[key] = measures["recall"], composite(RETRIEVAL, measures)
             found, score = self._scores[key]
