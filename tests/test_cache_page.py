@@ -42,7 +42,7 @@ def declarations() -> Iterator[tuple[str, str, int, str]]:
 
 
 def is_wrapping(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Call)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Call) and bool(node.args)
 
 
 def computed(bound: ast.expr, constants: dict[str, ast.expr]) -> int:
