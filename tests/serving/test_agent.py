@@ -147,9 +147,24 @@ def test_what_is_not_allowed_is_refused_with_what_is(tmp_path: Path, island: dic
             outside.write_text("pipeline: {}\n")
             (tmp_path / "reports").mkdir()
             (tmp_path / "reports" / "link.yaml").symlink_to(outside)
-            for file in (outside, tmp_path / "reports" / "link.yaml", tmp_path / "reports" / ".." / "winner.yaml"):
-                with pytest.raises(UsageError, match="not in the folders"):
-                    await call("gate", dataset="island", pipeline=str(file))
+            code = tmp_path / "evil.py"
+            code.write_text("raise SystemExit('imported')\n")
+            for named in (
+                str(outside),
+                str(tmp_path / "reports" / "link.yaml"),
+                str(tmp_path / "reports" / ".." / "winner.yaml"),
+                f"{code}:answer",
+                "http://127.0.0.1:9/ask",
+                "~/winner.yaml",
+            ):
+                for tool, arguments in (
+                    ("gate", {"pipeline": named}),
+                    ("compare", {"first": "naive", "second": named}),
+                ):
+                    with pytest.raises(UsageError, match="not in the folders"):
+                        await call(tool, dataset="island", **arguments)
+            with pytest.raises(UsageError, match="there is no file 'nave', nor a pipeline of that name"):
+                await call("compare", dataset="island", first="nave", second="bm25")
 
     with tools_on(tmp_path / "cache.sqlite", island, tiny_space, Limits()) as tools:
         run(go(tools))
