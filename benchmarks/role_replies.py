@@ -27,7 +27,7 @@ from ragsmith.models.served.policy import Policy
 from ragsmith.models.tasks import Task
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.check import _CheckedModel, _ModelChecker
+from ragsmith.runs.check import CheckAgenda, CheckedModel, fill_inputs
 from ragsmith.serving.conversation import SELF_CONTAINED
 from ragsmith.techniques.task_lookup import N_PASSAGES
 from ragsmith.text.blocks import number_blocks
@@ -91,9 +91,9 @@ class RoleTasks:
 
     def __init__(self, domain: str, space: str) -> None:
         self._setup = Experiment(load_dataset(domain), ModelNames(), faithfulness=True)
-        self._checker = _ModelChecker(self._setup, load_space(space), None, False, (), lambda _: None)
+        self._agenda = CheckAgenda(self._setup, load_space(space), judge_cases=False, calibrations=())
         self.tasks = [
-            *self._checker._tasks(_CheckedModel("language_model", ModelNames().language_model)).values(),
+            *self._agenda.tasks(CheckedModel("language_model", ModelNames().language_model)).values(),
             SELF_CONTAINED,
         ]
         self._chunks = self._setup.corpus.chunks
@@ -128,8 +128,7 @@ class RoleTasks:
             "claims": tuple(_first_sentence(passage) for passage in passages),
             "conversation": f"user: {example.question}\nassistant: {example.answer}",
         }
-        inputs = self._checker._task_inputs(example) | known
-        found = {name: self._checker._input(task, name, inputs) for name in task.inputs}
+        found = fill_inputs(task, self._agenda.example_inputs(example) | known)
         return found | ({"question": FOLLOW_UP} if task.name == SELF_CONTAINED.name else {})
 
 

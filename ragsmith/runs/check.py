@@ -177,14 +177,14 @@ def check_models(
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
     searched = setup.with_searched_settings(space.settings)
-    agenda = _Agenda(searched, space, judge_cases, calibrations)
+    agenda = CheckAgenda(searched, space, judge_cases, calibrations)
     if on_start is not None:
         on_start(agenda.requests)
     return _ModelChecker(agenda, store, on_change or (lambda _: None)).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckedModel:
+class CheckedModel:
     """A model in a role; ``can_judge`` is False for a model of the search space, which never scores answers."""
 
     role: str
@@ -193,7 +193,7 @@ class _CheckedModel:
 
 
 @dataclass(frozen=True)
-class _Agenda:
+class CheckAgenda:
     """What a check asks for: the models, their tasks, and the inputs of these, from the bundled data set."""
 
     setup: Experiment
@@ -202,7 +202,7 @@ class _Agenda:
     calibrations: Sequence[Calibration]
 
     @cached_property
-    def models(self) -> tuple[_CheckedModel, ...]:
+    def models(self) -> tuple[CheckedModel, ...]:
         """The models of a search, then the other models of its space."""
         names = self.setup.models
         listed: list[tuple[str, Any]] = [
@@ -213,8 +213,8 @@ class _Agenda:
         ]
         others = [(role, names.override({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_CheckedModel(role, names.for_role(role)) for role in names.named_roles),
-            *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
+            *(CheckedModel(role, names.for_role(role)) for role in names.named_roles),
+            *(CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
     @property
@@ -228,7 +228,7 @@ class _Agenda:
             if one.chosen.kind == OBJECT_KIND or (one.role, one.chosen.kind) in served
         )
 
-    def begin(self, model_in_role: _CheckedModel) -> ModelCheck:
+    def begin(self, model_in_role: CheckedModel) -> ModelCheck:
         """Return the check of a model before its first request."""
         role, name = model_in_role.role, model_in_role.chosen.name
         planned = {"embedder": ["vectors"], "cross_encoder": ["scores"]}.get(role) or [*self.tasks(model_in_role)]
@@ -236,12 +236,12 @@ class _Agenda:
         planned += cases * self.is_judge(model_in_role)
         return ModelCheck(role, name, NONE) if name == NONE else ModelCheck(role, name, "", tuple(planned))
 
-    def is_judge(self, model_in_role: _CheckedModel) -> bool:
+    def is_judge(self, model_in_role: CheckedModel) -> bool:
         """Whether a model is the judge of a search or of its test."""
         judge = "judge" if "judge" in self.setup.models.named_roles else "language_model"
         return model_in_role.can_judge and model_in_role.role in (judge, "test_judge")
 
-    def tasks(self, model_in_role: _CheckedModel) -> dict[str, Task[Any]]:
+    def tasks(self, model_in_role: CheckedModel) -> dict[str, Task[Any]]:
         """Return the distinct tasks of a model by name: those of its role, and of roles without their own model."""
         named = self.setup.models.named_roles
         return {
@@ -253,13 +253,9 @@ class _Agenda:
         }
 
     def inputs(self, task: Task[Any]) -> list[dict[str, Input]]:
-        """Return the inputs of a task for each of its questions; for an unknown name, a value of its type."""
-        parameters = inspect.signature(task.offline).parameters
+        """Return the inputs of a task for each of its questions."""
         asked = N_ANSWERS if task.name in {one.name for one in find_tasks_of(generate)} else 1
-        return [
-            {name: known.get(name, _example_of(parameters.get(name), known["passages"])) for name in task.inputs}
-            for known in self._known_inputs[:asked]
-        ]
+        return [fill_inputs(task, known) for known in self._known_inputs[:asked]]
 
     @cached_property
     def _tasks_by_role(self) -> dict[str, dict[str, Task[Any]]]:
@@ -283,9 +279,10 @@ class _Agenda:
     def _known_inputs(self) -> list[dict[str, Any]]:
         """Example inputs of tasks, by name, for each of the questions."""
         questions = sort_examples(split(self.setup.dataset).search)
-        return [self._task_inputs(one) for one in questions if one.answer and one.evidence][:N_ANSWERS]
+        return [self.example_inputs(one) for one in questions if one.answer and one.evidence][:N_ANSWERS]
 
-    def _task_inputs(self, example: Example) -> dict[str, Any]:
+    def example_inputs(self, example: Example) -> dict[str, Any]:
+        """Return inputs of tasks for a question by name, with passages that are relevant to it first."""
         relevant = self.setup.relevance[example.id].relevant
         chunks = sorted(self.setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:N_PASSAGES]
         passages = tuple(chunk.text for chunk in chunks)
@@ -305,18 +302,22 @@ class _Agenda:
         }
 
 
-def _example_of(parameter: inspect.Parameter | None, passages: tuple[str, ...]) -> Input:
-    """Return a value of the type of an input."""
-    hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
-    kind = getattr(hint, "__name__", str(hint))
-    return passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
+def fill_inputs(task: Task[Any], known: Mapping[str, Any]) -> dict[str, Input]:
+    """Return the inputs of a task among ``known`` ones; for an unknown name, a value of its type."""
+    kinds = {  # an annotation is a string in a module that defers annotations
+        name: inspect.formatannotation(one.annotation).strip("'").partition("[")[0]
+        for name, one in inspect.signature(task.offline).parameters.items()
+    }
+    first = known["passages"][:1]
+    by_kind = {"tuple": first, "int": 3, "float": 0.5}
+    return {name: known.get(name, by_kind.get(kinds.get(name, ""), first[0])) for name in task.inputs}
 
 
 class _ModelChecker:
     """Sends the requests of an agenda, and collects what the replies show."""
 
     def __init__(
-        self, agenda: _Agenda, store: CallStore | None, on_change: Callable[[Sequence[ModelCheck]], None]
+        self, agenda: CheckAgenda, store: CallStore | None, on_change: Callable[[Sequence[ModelCheck]], None]
     ) -> None:
         self._agenda = agenda
         self._store = store
@@ -371,7 +372,7 @@ class _ModelChecker:
         except RagsmithError as error:
             self._update(at, problem=_format_error(error))
 
-    def _loader(self, model_in_role: _CheckedModel, chunks: Chunks) -> Loader:
+    def _loader(self, model_in_role: CheckedModel, chunks: Chunks) -> Loader:
         self._loaders.append(
             Loader(
                 {model_in_role.role: model_in_role.chosen},
