@@ -16,13 +16,13 @@ from textwrap import shorten
 from threading import Event
 from typing import Any, Unpack
 
-from ragsmith.api.arguments import SettingChanges, WorkArguments
+from ragsmith.api.arguments import SettingChanges, WorkArguments, flags_of
 from ragsmith.api.comparing import compare, gate
 from ragsmith.api.diagnosing import explain
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
 from ragsmith.api.searching import plan, search
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import MissingExtra, RagsmithError, UsageError
+from ragsmith.errors import MissingExtra, RagsmithError, UsageError, WrongOption
 from ragsmith.gateway.budget import TOTAL_KEY, Budget, Limits, parse_spent
 from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.reporting import folder_of
@@ -87,17 +87,20 @@ def agent(
     limits, resources = limits or Limits(), Resources(**given)
     if not limits.by_name and (served := resources.setup(next(iter(sources.values()))).served):
         raise UsageError(f"the agent could spend any amount on {', '.join(served)}: set --max-calls or --max-cost")
-    with resources.store() as store:
-        store.max_looks = max_looks
-        store.total = total = Budget(
-            store, TOTAL_KEY, limits, read_given_prices(prices), parse_spent(accept_spent) if accept_spent else None
-        )
+    with (
+        resources.store() as store,
+        closing(
+            Budget(
+                store, TOTAL_KEY, limits, read_given_prices(prices), parse_spent(accept_spent) if accept_spent else None
+            )
+        ) as total,
+    ):
+        store.max_looks, store.total = max_looks, total
         tools = AgentTools(store, total, sources, folders, Path(reports), {**given, "cache": store}).server
-        with closing(total):
-            if http:
-                serve_app(partial(GuardedApp, (), tools), host, port, token_file, on_start)
-            else:
-                tools.run("stdio")
+        if http:
+            serve_app(partial(GuardedApp, (), tools), host, port, token_file, on_start)
+        else:
+            tools.run("stdio")
 
 
 class AgentTools:
@@ -285,8 +288,12 @@ class AgentTools:
         without: Sequence[str] | None,
         settings: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
-        for name in settings or {}:  # not the fitness, which may be a file with code
-            check_choice("setting", name, SettingChanges.__annotations__.keys() - {"fitness"})
+        # not the fitness, which may be a file with code
+        kinds = {name: kind for name, (kind, _) in flags_of(SettingChanges).items() if name != "fitness"}
+        for name, value in (settings or {}).items():
+            check_choice("setting", name, kinds)
+            if not isinstance(value, (kinds[name], int) if kinds[name] == float | None else kinds[name]):
+                raise WrongOption(name, f"is {value!r}: give {kinds[name]}")
         return {
             **(settings or {}),
             **self._dataset_arguments(dataset),

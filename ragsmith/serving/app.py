@@ -100,9 +100,8 @@ class GuardedApp:
         Raises:
             UsageError: a filter cannot be used.
         """
-        self.limits, self.workers, self.tools = limits or ServingLimits(), workers or Workers(0, 0), tools
-        self.metrics = Metrics(self.workers)
-        self.stopping = False
+        self.limits, self.workers = limits or ServingLimits(), workers or Workers(0, 0)
+        self.metrics, self.tools, self.stopping = Metrics(self.workers), tools, False
         sessions = StreamableHTTPSessionManager(
             tools._lowlevel_server, max_request_body_size=self.limits.body, max_sessions=self.limits.connections
         )
