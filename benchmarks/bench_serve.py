@@ -1,12 +1,15 @@
 """`ragsmith serve` under load, asked on its page, or under abuse.
 
     python benchmarks/bench_serve.py load [--clients N] [--seconds S] [--requests N] [--path /ask] [-- FLAGS]
+    python benchmarks/bench_serve.py traces [--requests N] [--rounds N]
     python benchmarks/bench_serve.py page [--pictures FOLDER]
     python benchmarks/bench_serve.py abuse [--requests N] [--seed N] [--clients N] [--rounds N] [--only WORD ...]
 
 load   errors, latency, throughput and CPU time against a plain loop over `ragsmith.Pipeline`, on the embedded models.
        Clients keep a connection each and never ask the same twice. With --requests so many more are asked, and the
        memory of the server is printed ten times on the way. What follows -- are flags of `ragsmith serve`
+traces CPU time of a request with and without traces, of two servers that are asked in turn, 100 requests each a round
+       (20 rounds); the collector is in this process (needs the extra telemetry)
 page   the page by keyboard in headless Chromium, at 390 and 1280 px, light and dark: requests to elsewhere, messages of
        the console, lines wider than the page, keys without effect, feedback that is not stored (needs Chromium with its
        driver, selenium and pillow)
@@ -42,6 +45,7 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tools")]
 
 import abuse  # noqa: E402
 from abuse import TOKEN, Row, Target  # noqa: E402
+from collector import collecting  # noqa: E402
 from malformed import KINDS  # noqa: E402
 
 
@@ -171,6 +175,35 @@ def load(given: argparse.Namespace) -> int:
     print(f"a plain loop: {plain:.1f} a second, {cost:.1f} CPU ms each")
     print(f"the server has {rate / plain:.2f} of its throughput at {own / cost:.2f} of its CPU time")
     return int(failed > 0)
+
+
+def tracing(given: argparse.Namespace) -> int:
+    """Ask a server with traces and one without in turn, and print what traces cost; 1 if a span is missing."""
+    asked, costs = questions(given.winner), ([], [])
+    with collecting() as collector:
+        flags = ("--traces", collector.url)
+        with started(given.winner) as (plain, plain_url), started(given.winner, *flags) as (traced, traced_url):
+            both = [(plain.pid, plain_url), (traced.pid, traced_url)]
+            ports = [int(url.rstrip("/").rpartition(":")[2]) for _, url in both]
+            for number in range(given.rounds + 1):
+                before = [worked(pid) for pid, _ in both]
+                for port in ports:
+                    asyncio.run(ask_all(port, "/ask", 1, asked, requests=given.requests))
+                time.sleep(1.5)  # until the last spans are sent
+                for (pid, _), spent, begun in zip(both, costs, before, strict=True):
+                    if number:  # the first round warms up
+                        spent.append(1000 * (worked(pid) - begun) / given.requests)
+        expected = (given.rounds + 1) * given.requests
+        spans = collector.spans
+    found = sum(span.name == "POST /ask" for span in spans)
+    ratios = sorted(on / off for off, on in zip(*costs, strict=True))
+    off, on = (statistics.fmean(spent) for spent in costs)
+    print(
+        f"CPU ms a request: {off:.2f} without traces, {on:.2f} with {len(spans) / found:.1f} spans each: "
+        f"{on / off:.3f} of it, median of rounds {statistics.median(ratios):.3f}; "
+        f"{found:,} of {expected:,} requests have spans"
+    )
+    return int(found != expected)
 
 
 QUESTION = "How long may a buyer wait before telling the seller of a defect?"
@@ -320,7 +353,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(required=True, metavar="PART")
     chosen: dict[str, argparse.ArgumentParser] = {}
-    for part, run in (("load", load), ("page", page), ("abuse", abusing)):
+    for part, run in (("load", load), ("traces", tracing), ("page", page), ("abuse", abusing)):
         chosen[part] = parts.add_parser(part, help=(run.__doc__ or "").partition(";")[0])
         chosen[part].add_argument("--winner", type=Path, default=ROOT / "reports/examples/law/winner.yaml")
         chosen[part].set_defaults(run=run)
@@ -330,6 +363,8 @@ def main() -> int:
     chosen["load"].add_argument("--seconds", type=float, default=60.0)
     chosen["load"].add_argument("--path", default="/ask", choices=["/ask", "/retrieve", "/v1/chat/completions"])
     chosen["load"].add_argument("flags", nargs="*")
+    chosen["traces"].add_argument("--requests", type=int, default=100)
+    chosen["traces"].add_argument("--rounds", type=int, default=20)
     chosen["page"].add_argument("--pictures", type=Path)
     chosen["abuse"].add_argument("--seed", type=int, default=14)
     chosen["abuse"].add_argument("--rounds", type=int, default=5)

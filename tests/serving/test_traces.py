@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from asking import sent
@@ -56,3 +58,23 @@ def test_probes_and_refused_requests_have_no_span(collector: Collector, serving:
     assert sent(app, "POST", "/ask", QUESTION).status == 401
     assert sent(app, "GET", "/metrics").status == 401
     assert not [span for span in collector.spans if span.name.startswith(("GET", "POST"))]
+
+
+def test_the_spans_of_a_command_are_sent_before_its_process_ends(
+    collector: Collector, winner: Path, spawn: Callable[..., subprocess.Popen[str]]
+) -> None:
+    asked = spawn("ask", winner, QUESTION["question"], "--traces", collector.url, "--trace-content")
+    _, said = asked.communicate(timeout=60)
+    assert asked.returncode == 0, said
+    found = {span.name: span.attributes for span in collector.spans}
+    assert found["answer"]["input.value"] == QUESTION["question"]
+    assert {"pre_embedding", "retrieval", "generation"} <= found.keys()
+
+
+def test_a_collector_that_is_down_changes_no_answer(winner: Path, spawn: Callable[..., subprocess.Popen[str]]) -> None:
+    with collecting() as gone:
+        url = gone.url
+    plain, traced = (spawn("ask", winner, QUESTION["question"], *flags) for flags in ((), ("--traces", url)))
+    (expected, _), (answer, said) = plain.communicate(timeout=60), traced.communicate(timeout=60)
+    assert (traced.returncode, answer) == (0, expected)
+    assert "Traceback" not in said
