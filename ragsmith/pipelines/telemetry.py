@@ -37,6 +37,8 @@ CACHED = "ragsmith.cached"
 """Attribute: whether the result of a stage or call is from a cache; a cached call has no usage of tokens."""
 STAGE_KINDS = {"retrieval": "RETRIEVER", "reranking": "RERANKER"}
 """Kinds of OpenInference of the spans of stages; all others are ``CHAIN``."""
+TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0+-)([0-9a-f]{32})-(?!0+-)([0-9a-f]{16})-[0-9a-f]([0-9a-f])(-.*)?")
+"""The header of W3C Trace Context: version, trace, span and flags, of which the last bit is whether it is sampled."""
 INTERNAL, SERVER, CLIENT = 1, 2, 3
 """Kinds of spans of OpenTelemetry, as numbers of its protocol."""
 
@@ -98,10 +100,8 @@ class Traces:
         """
         parent = _CURRENT.get() if parent is None else parent
         above = parent if isinstance(parent, RecordedSpan) else RecordedSpan(os.urandom(16), b"", {})
-        span, started = (
-            RecordedSpan(above.trace, os.urandom(8), {"openinference.span.kind": kind, **attributes}),
-            time_ns(),
-        )
+        span = RecordedSpan(above.trace, os.urandom(8), {"openinference.span.kind": kind, **attributes})
+        started = time_ns()
         is_traced = bool(parent) or (parent is None and (sampled or self.share == 1))
         token = _CURRENT.set(is_traced and span)
         try:
@@ -116,7 +116,7 @@ class Traces:
 
     def request_span(self, route: str, traceparent: str) -> AbstractContextManager[dict[str, Any]]:
         """Begin the span of a request to a server, below that of its header ``traceparent`` (W3C Trace Context)."""
-        found = re.fullmatch("[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]([0-9a-f])(-.*)?", traceparent)
+        found = TRACEPARENT.fullmatch(traceparent)
         parent = found and found[3] in "13579bdf" and RecordedSpan(bytes.fromhex(found[1]), bytes.fromhex(found[2]), {})
         about = {"http.request.method": "POST", "http.route": route}
         return self.span(f"POST {route}", "CHAIN", about, role=SERVER, parent=parent)
@@ -176,8 +176,13 @@ def _encode(span: RecordedSpan, parent: bytes, name: str, role: int, started: in
 
 
 def _encode_attributes(attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    fields = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
-    return [{"key": key, "value": {fields[type(value)]: value}} for key, value in attributes.items()]
+    fields = {bool: "bool_value", int: "int_value", float: "double_value"}
+    return [
+        {"key": key, "value": {fields[type(value)]: value}}
+        if type(value) in fields
+        else {"key": key, "value": {"string_value": str(value).encode("utf-8", "replace")}}  # half of a surrogate pair
+        for key, value in attributes.items()
+    ]
 
 
 class TracedEngine(ObservedEngine):

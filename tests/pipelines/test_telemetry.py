@@ -22,7 +22,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.names import ModelNames, partition_models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.telemetry import Traces
+from ragsmith.pipelines.telemetry import Traces, _encode_attributes
 from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
@@ -197,6 +197,24 @@ def test_a_search_in_processes_is_the_same_and_traces_the_same_answers_each_time
     assert counts[0] == counts[1] > 0
     roots = [span for span in collector.spans if not span.parent]
     assert {span.name for span in roots} <= {"answer", "retrieve"}
+
+
+@given(st.lists(st.one_of(st.text(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats()), max_size=8))
+def test_attributes_of_any_type_arrive_as_they_are(values: list[Any]) -> None:
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span  # noqa: PLC0415
+
+    encoded = Span(attributes=_encode_attributes({str(place): value for place, value in enumerate(values)}))
+    decoded = Span.FromString(encoded.SerializeToString()).attributes
+    found = [getattr(pair.value, pair.value.WhichOneof("value")) for pair in decoded]
+    assert repr(found) == repr(values)  # also tells apart 1, 1.0 and True, and finds nan
+
+
+def test_half_of_a_surrogate_pair_does_not_stop_the_others(collector: Collector) -> None:
+    traces = Traces(collector.url)
+    for text in ("\ud800 and more", "fine"):
+        with traces.span("said", "CHAIN", {"text": text}):
+            pass
+    assert [span.attributes["text"] for span in collector.wait_for("said", 2)] == ["? and more", "fine"]
 
 
 def test_what_cannot_be_traced_is_refused(ragsmith: Any, tmp_path: Path) -> None:

@@ -44,12 +44,14 @@ def test_a_request_is_below_the_span_of_its_client_and_the_answer_below_it(
 def test_a_client_that_does_not_trace_is_not_traced(collector: Collector, serving: Callable[..., ServingApp]) -> None:
     app = serving(traces=Traces(collector.url))
     assert sent(app, "POST", "/ask", QUESTION, headers={"traceparent": f"00-{TRACE}-{PARENT}-00"}).status == 200
-    for invalid in ("", "nonsense", f"00-{TRACE}-01"):  # these begin traces of their own
-        assert sent(app, "POST", "/retrieve", QUESTION, headers={"traceparent": invalid}).status == 200
-    spans = collector.wait_for("POST /retrieve", 3)
+    zeros = f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01"
+    invalid = ("", "nonsense", f"00-{TRACE}-01", f"ff-{TRACE}-{PARENT}-01", f"00-{TRACE.upper()}-{PARENT}-01", *zeros)
+    for header in invalid:  # these begin traces of their own
+        assert sent(app, "POST", "/retrieve", QUESTION, headers={"traceparent": header}).status == 200
+    spans = collector.wait_for("POST /retrieve", len(invalid))
     assert "POST /ask" not in {span.name for span in spans}
     assert TRACE not in {span.trace for span in spans}
-    assert len({span.trace for span in spans if span.name == "POST /retrieve"}) == 3
+    assert len({span.trace for span in spans if span.name == "POST /retrieve"}) == len(invalid)
 
 
 def test_probes_and_refused_requests_have_no_span(collector: Collector, serving: Callable[..., ServingApp]) -> None:
