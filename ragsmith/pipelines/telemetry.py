@@ -152,8 +152,9 @@ def _send(url: str, spans: deque[Callable[[], Mapping[str, Any]]], ending: Event
     resource = {"attributes": _encode_attributes({"service.name": os.environ.get("OTEL_SERVICE_NAME", "ragsmith")})}
     with httpx2.Client(headers={**dict(given), "Content-Type": "application/x-protobuf"}) as client:
         while not ending.wait(SEND_SECONDS) or spans:
-            if batch := [spans.popleft()() for _ in range(min(len(spans), SENT_SPANS))]:
-                data = TracesData(resource_spans=[{"resource": resource, "scope_spans": [{"spans": batch}]}])
+            if batch := [spans.popleft() for _ in range(min(len(spans), SENT_SPANS))]:
+                scope = {"spans": [encode() for encode in batch]}
+                data = TracesData(resource_spans=[{"resource": resource, "scope_spans": [scope]}])
                 try:
                     client.post(address, content=data.SerializeToString()).raise_for_status()
                 except httpx2.HTTPError as error:
@@ -270,10 +271,14 @@ class _TracedCalls:
 
     def _call(self, method: str, call: Callable[..., Any], model: Any, *inputs: Any, **options: Any) -> Any:
         operation, kind, describe = CALLS[method]
-        provider, *parts = str(model.id).partition("@")[0].split(":")
-        name = ":".join(part for part in parts if not re.fullmatch("[0-9a-f]{16,}", part)) or provider  # no digests
-        attributes = {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider, CACHED: True}
-        attributes |= {"gen_ai.request.model": name, f"{kind.lower()}.model_name": name}
+        provider, name = _name_model(str(model.id))
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": name,
+            f"{kind.lower()}.model_name": name,
+            CACHED: True,
+        }
         with self.traces.span(f"{operation} {name}", kind, attributes, role=CLIENT) as about:
             result = call(model, *inputs, **options)
             if kind == "LLM":
@@ -281,6 +286,13 @@ class _TracedCalls:
             if self.traces.content:
                 about |= {"input.value": describe(*inputs), "output.value": str(result[0]) if kind == "LLM" else ""}
             return result
+
+
+@cache
+def _name_model(model_id: str) -> tuple[str, str]:
+    """Return the provider and the name of a model, whose id may also have options and digests of code."""
+    provider, *parts = model_id.partition("@")[0].split(":")
+    return provider, ":".join(part for part in parts if not re.fullmatch("[0-9a-f]{16,}", part)) or provider
 
 
 def _count_tokens(usage: Any) -> Mapping[str, int]:
