@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack, cast
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices
+from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices, require_file
 from ragsmith.assessment.final_test import FinalTest, Part
 from ragsmith.assessment.final_test import final_test as test_pipeline
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult, to_junit, to_junit_error
@@ -60,6 +60,10 @@ def evaluate(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
+    if documents is not None and is_system(pipeline):
+        raise UsageError(
+            "--documents changes the documents of a pipeline, and another system has its own: leave it out"
+        )
     loaded = resources.assessed(pipeline, dataset)
     workers = resources.workers_for(loaded.setup)
     if documents is not None:
@@ -286,6 +290,8 @@ class _PipelineLoader:
                 f"{str(named)!r} has no file with its scores: name the file of a pipeline (winner.yaml), or the "
                 "pipeline to compare with (--against)"
             )
+        if is_system(named):
+            require_file(named)
         if not Path(named).is_file():
             near = did_you_mean(str(named), NAMES)
             raise UsageError(f"there is no file {str(named)!r}, nor a pipeline of that name: {near}")

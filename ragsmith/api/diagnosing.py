@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
-from ragsmith.api.resources import CACHE, Resources, SystemSpec
+from ragsmith.api.resources import CACHE, Resources, SystemSpec, describe_source
 from ragsmith.assessment.causes import Causes
 from ragsmith.assessment.causes import diagnose as find_causes
 from ragsmith.assessment.pairwise import PARTS
@@ -39,6 +39,7 @@ from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.run_context import Latencies
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import check_choice
+from ragsmith.systems.system import System
 from ragsmith.types import Dataset
 
 
@@ -68,6 +69,8 @@ def explain(
         raise UsageError("the question is blank")
     resources = Resources(**given)
     loaded = resources.assessed(pipeline, dataset)
+    if isinstance(loaded, System) and find_question(loaded.setup, question).id not in loaded.setup.answers:
+        raise UsageError(f"{describe_source(pipeline)} has no answer to {question!r}: name a question that it answered")
     with resources.caching_replies(loaded) as cached:
         engine = cached.setup.engine(
             gateway=cached.engine.gateway

@@ -51,7 +51,7 @@ SystemSpec = Pipeline | str | Path | SystemFunction
 
 def describe_source(source: SystemSpec, default: str = "the system") -> str:
     """Return the name of a pipeline or system in messages."""
-    return str(source) if isinstance(source, str | Path) else getattr(source, "__name__", default)
+    return str(source) if isinstance(source, str | Path) else getattr(source, "__qualname__", default)
 
 
 def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
@@ -182,6 +182,10 @@ class Resources:
 
 def require_file(pipeline: str | Path) -> Path:
     """Return the file of a pipeline; raise UsageError if it does not exist."""
+    if is_system(pipeline):
+        raise UsageError(
+            f"{pipeline} is another system: evaluate, compare, explain and gate take it; name a winner.yaml"
+        )
     if not Path(pipeline).exists():
         raise UsageError(
             f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "

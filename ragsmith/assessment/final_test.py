@@ -112,6 +112,8 @@ def _decide(
     part: Part,
 ) -> Decision:
     """Decide for the pipeline ``name``, or for the rival furthest ahead of those that are shown to be better."""
+    if name not in counts:  # it failed on too many questions
+        name = next((one.name for one in comparisons if one.name in counts), name)
     behind = [one for one in comparisons if one.verdict is Verdict.WORSE]
     take = min(((one.difference.mean_difference, one.name) for one in behind if one.difference), default=(0.0, name))[1]
     contenders = (

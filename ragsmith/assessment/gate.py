@@ -34,6 +34,7 @@ from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, sign_flip_test
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import QuestionScores, rounded_scores
@@ -156,6 +157,11 @@ def gate(
         found, reference = evaluate_on([current, base], terms.examples, store, workers)
         then = rounded_scores(reference, terms.fitness)
         before = {question: scores[0] or 0.0 for question, scores in then.items()}
+        if then and not Terms.from_evaluations([found, reference], terms.fitness).admits(reference):
+            raise NotComparable(
+                f"{other} has scores of {len(then):,} of {len(terms.examples):,} questions: name a base that answered "
+                "nearly all of them"
+            )
     if store.max_looks is not None and part != "search":
         pipelines = (current,) if against is None else (current, against[1])
         count_look(store, *identify_use(pipelines, terms.fitness, terms.examples), day)

@@ -8,7 +8,9 @@ the whole document.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,9 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 MAX_BYTES = 1024 * MIB
 """Maximum size of a file of rows, in bytes."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+MAX_LISTED = 5
+"""The number of mistakes in rows that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,53 +92,65 @@ def read_rows(path: Path) -> list[tuple[str, Mapping[str, object]]]:
 def match_rows(rows: Iterable[tuple[str, Mapping[str, object]]], dataset: Dataset) -> dict[str, GivenAnswer]:
     """Return the answers of rows by the id of their question in ``dataset``, which a row names by its id or text.
 
+    Questions with the same text get the same answer.
+
     Raises:
-        DatasetError: rows are malformed, or name no question of the data set, or the same question; lists all mistakes.
+        DatasetError: rows are malformed, or name no question of the data set, or the same question twice.
     """
-    ids = {example.id for example in dataset.examples}
-    by_text = {_fold(example.question): example.id for example in dataset.examples}
+    texts = {example.id: _fold(example.question) for example in dataset.examples}
+    by_text: dict[str, list[str]] = {}
+    for id_, text in texts.items():
+        by_text.setdefault(text, []).append(id_)
     found: dict[str, GivenAnswer] = {}
     first: dict[str, str] = {}
     mistakes: list[str] = []
     for where, row in rows:
         try:
-            question = _question_id(row, ids, by_text, dataset.name)
-            if question in first:
-                raise TextError(f"answers {question!r} like {first[question]}; keep one of them")
-            first[question] = where
-            found[question] = parse_answer(row)
+            for question in by_text[_question_text(row, texts, by_text, dataset.name)]:
+                if question in first:
+                    raise TextError(f"answers {question!r} like {first[question]}; keep one of them")
+                first[question] = where
+                found[question] = parse_answer(row)
         except TextError as error:
             mistakes.append(f"{where}: {error.reason}")
     if mistakes:
-        raise DatasetError(mistakes)
+        further = len(mistakes) - MAX_LISTED
+        raise DatasetError([*mistakes[:MAX_LISTED], *([f"and {further:,} more rows"] if further > 0 else [])])
     return found
 
 
-def _question_id(row: Mapping[str, object], ids: Iterable[str], by_text: Mapping[str, str], dataset: str) -> str:
+def _question_text(
+    row: Mapping[str, object], texts: Mapping[str, str], by_text: Mapping[str, Collection[str]], dataset: str
+) -> str:
+    """Return the text of the question that a row answers, by its text if both are given and agree."""
     named, asked = _get(row, "id"), _get(row, "question")
-    if named is not None:
-        if str(named) in ids:
-            return str(named)
-        raise TextError(f"{dataset!r} has no question {shorten(str(named))}; {did_you_mean(str(named), ids)}")
-    if not isinstance(asked, str):
+    id_ = None if named is None else unicodedata.normalize("NFC", str(named))
+    text = _fold(asked) if isinstance(asked, str) else None
+    if id_ is not None and id_ in texts:
+        if text not in (None, texts[id_]):
+            raise TextError(f"has the id {id_!r} and another text than this question, {shorten(text)}; correct one")
+        return texts[id_]
+    if text is not None and text in by_text:
+        return text
+    if id_ is not None:
+        raise TextError(f"{dataset!r} has no question {shorten(id_)}; {did_you_mean(id_, texts)}")
+    if text is None:
         raise TextError("names no question; add its 'id', or its text as 'question'")
-    if _fold(asked) not in by_text:
-        raise TextError(f"{dataset!r} has no question {shorten(asked)}; give its text as it is there, or its 'id'")
-    return by_text[_fold(asked)]
+    raise TextError(f"{dataset!r} has no question {shorten(text)}; give its text as it is there, or its 'id'")
 
 
 def parse_answer(row: Mapping[str, object]) -> GivenAnswer:
     """Return the answer in a row. Raises ``TextError`` with the first mistake."""
     cost, seconds = (_number(row, name) for name in ("cost", "seconds"))
-    if (error := _get(row, "error")) is not None:
-        return GivenAnswer("", (), cost, seconds, str(error) or "the system failed")
+    if error := _get(row, "error"):
+        return GivenAnswer("", (), cost, seconds, " ".join(str(error).split()))
     answer, contexts = _get(row, "answer"), _get(row, "contexts")
     if not isinstance(answer, str):
-        raise TextError(f"'answer' must be a text, not {name_type(answer)}; a question that failed has an 'error'")
+        raise TextError(f"'answer' {_name(answer, 'a text')}; a question that failed has an 'error'")
+    if any(map(_SURROGATE.search, (answer, *_texts(contexts)))):
+        raise TextError("has half a character in a text, which is not valid Unicode; mend it")
     if not isinstance(contexts, list):
-        raise TextError(
-            f"'contexts' must be a list, not {name_type(contexts)}; give what was retrieved, best first, or []"
-        )
+        raise TextError(f"'contexts' {_name(contexts, 'a list')}; give what was retrieved, best first, or []")
     return GivenAnswer(answer, tuple(_context(place, one) for place, one in enumerate(contexts, 1)), cost, seconds)
 
 
@@ -161,8 +178,18 @@ def _number(row: Mapping[str, object], name: str) -> float | None:
 
 
 def _get(row: Mapping[str, object], name: str) -> object:
-    return next((row[key] for key in KEYS[name] if key in row), None)
+    return next((row[key] for key in KEYS[name] if row.get(key) is not None), None)
+
+
+def _name(value: object, wanted: str) -> str:
+    """Describe what is wrong with a field that must be ``wanted``."""
+    return "is missing" if value is None else f"must be {wanted}, not {name_type(value)}"
+
+
+def _texts(contexts: object) -> list[str]:
+    each = contexts if isinstance(contexts, list) else []
+    return [text for one in each if isinstance(text := one.get("text") if isinstance(one, dict) else one, str)]
 
 
 def _fold(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
+from contextlib import closing, redirect_stdout
+from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +14,16 @@ from ragsmith.digest import digest
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.plugins import load_file
+from ragsmith.plugins import load_file, parts_of
 from ragsmith.systems.answers import GivenAnswer, match_rows, read_rows
 from ragsmith.systems.asking import Endpoint, collect_answers, file_name
 from ragsmith.systems.contexts import ContextLocator
 from ragsmith.systems.system import System
+from ragsmith.text.redaction import redacted
 from ragsmith.types import Dataset
 
 ROW_SUFFIXES = (".jsonl", ".json")
+URL = re.compile("https?:", re.IGNORECASE)
 MAX_NAMED = 3
 """The number of contexts that were not found which a notice names."""
 
@@ -26,7 +32,7 @@ def is_system(source: object) -> bool:
     """Whether ``source`` names a system rather than a pipeline, or is a function."""
     if isinstance(source, str | Path):
         name = str(source)
-        return name.startswith(("http://", "https://")) or name.endswith(ROW_SUFFIXES) or ".py:" in name
+        return bool(URL.match(name)) or name.endswith(ROW_SUFFIXES) or ".py:" in name
     return callable(source)
 
 
@@ -61,28 +67,36 @@ def load_system(
 def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dict[str, GivenAnswer]:
     name = str(source)
     if not isinstance(source, str | Path):
+        _check_function(source, name)
         return collect_answers(source, data, name=getattr(source, "__name__", "the system"), workers=workers)
     if name.endswith(ROW_SUFFIXES):
         if not Path(name).is_file():
             raise UsageError(f"there is no file {name!r}: name the file with the answers of the system, a row for each")
-        return match_rows(read_rows(Path(name)), data)
-    ask: Any
-    if name.startswith("http"):
-        ask, keep = Endpoint(name), folder / file_name(name, data.name)
-    else:
+        if not (rows := read_rows(Path(name))):
+            raise UsageError(f"{name} has no rows: write a line of JSON for each question")
+        return match_rows(rows, data)
+    with redirect_stdout(sys.stderr):  # what other people's code prints is no result
+        if URL.match(name):
+            with closing(Endpoint(name)) as endpoint:
+                return _collect(endpoint, name, folder / file_name(name, data, ""), data, workers)
         file, _, function = name.rpartition(":")
         if not Path(file).is_file():
             raise UsageError(f"there is no file {file!r}: give FILE.py:function")
         ask = getattr(load_file(file), function, None)
-        if not callable(ask):
-            raise UsageError(f"{file} has no function {function!r}: name one that maps a question to its answer")
-        keep = folder / file_name(name, data.name, digest(Path(file).read_text())[:8])
-    existed = keep.exists()
-    try:
-        answers = collect_answers(ask, data, name=name, keep=keep, workers=workers)
-    finally:
-        if isinstance(ask, Endpoint):
-            ask.close()
-    kept = "are those of" if existed else "are kept in"
-    warnings.warn(f"the answers of {name} {kept} {keep}: delete it to ask again", Notice, stacklevel=4)
+        _check_function(ask, f"{function!r} of {file}")
+        code = digest([part.read_text() for part in parts_of(Path(file))])
+        return _collect(ask, name, folder / file_name(name, data, code), data, workers)
+
+
+def _collect(ask: Any, name: str, keep: Path, data: Dataset, workers: int) -> dict[str, GivenAnswer]:
+    shown = name.partition("?")[0]  # without keys of a query
+    kept = "are those of" if keep.exists() else "are kept in"
+    answers = collect_answers(ask, data, name=redacted(shown), keep=keep, workers=workers)
+    warnings.warn(f"the answers of {redacted(shown)} {kept} {keep}: delete it to ask again", Notice, stacklevel=5)
     return answers
+
+
+def _check_function(function: object, name: str) -> None:
+    """Raise `UsageError` if ``function`` cannot be called with a question."""
+    if not callable(function) or iscoroutinefunction(function) or isgeneratorfunction(function):
+        raise UsageError(f"{name} is no function that returns an answer: name one that maps a question to its answer")

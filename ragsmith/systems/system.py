@@ -4,8 +4,9 @@ A system has no genes: its candidate is empty. Its contexts take the place of ra
 generator's, so that measures, groups, looks and verdicts are the same.
 
 A context is relevant if it covers at least half of a gold span, or has at least half of its own text in a span more
-than twice as long, which is the rule of `ragsmith.datasets.relevance` for the chunks of a pipeline. As the contexts
-that were not retrieved are unknown, gold that no context reaches counts by the chunks of the experiment.
+than twice as long as any context, which is the rule of `ragsmith.datasets.relevance` for the chunks of a pipeline. As
+the contexts that were not retrieved are unknown, gold counts once, and by the chunks of the experiment if no context
+reaches it.
 """
 
 from __future__ import annotations
@@ -113,16 +114,13 @@ class SystemExperiment(Experiment):
     @cached_property
     def relevance(self) -> dict[str, Relevance]:
         """The relevant contexts by question id, and the chunks with the gold that no context reaches."""
-        chunk_map, own = ChunkMap(self.corpus.chunks), {chunk.id: chunk for chunk in self.corpus.chunks}
-        found = {}
-        for example in self.dataset.examples:
-            contexts = self.answers[example.id].chunks if example.id in self.answers else ()
-            missed = [gold for gold in example.evidence if not _reaches(contexts, gold)]
-            further = [own[chunk] for chunk in sorted(chunk_map.relevance(missed).relevant)]
-            found[example.id] = ChunkMap([*{one.id: one for one in contexts}.values(), *further]).relevance(
-                example.evidence
-            )
-        return found
+        chunk_map = ChunkMap(self.corpus.chunks)
+        contexts = {question: one.chunks for question, one in self.answers.items()}
+        longest = max((chunk.end - chunk.start for each in contexts.values() for chunk in each if chunk.doc), default=0)
+        return {
+            example.id: relevance_of_contexts(contexts.get(example.id, ()), example.evidence, chunk_map, longest)
+            for example in self.dataset.examples
+        }
 
     def engine(
         self,
@@ -134,21 +132,66 @@ class SystemExperiment(Experiment):
         room: EvictionPolicy | None = None,
     ) -> Engine:
         """Return a new engine, see `Experiment.engine`."""
-        by_text: dict[str, LocatedAnswer] = {}
-        for question, one in self.answers.items():
-            by_text.setdefault(self.examples[question].question, one)
+        by_text = {self.examples[question].question: one for question, one in self.answers.items()}
         gateway = gateway or Gateway(store, budget, failures, room)
         return SystemEngine(self.corpus, self.loaded_models, gateway, by_text)
 
 
-def _reaches(contexts: Chunks, gold: Span) -> bool:
-    """Whether a context has half of ``gold``, or half of its own text in gold more than twice as long."""
-    length = gold.end - gold.start
-    return any(
-        2 * n >= length or (length > 2 * (one.end - one.start) and 2 * n >= one.end - one.start)
-        for one in contexts
-        if one.doc and (n := count_overlap(one.span, gold))
-    )
+@dataclass(frozen=True)
+class ContextRelevance(Relevance):
+    """The relevant contexts of a question; ``same`` maps contexts to the units that they count as."""
+
+    same: Mapping[str, str] = field(default_factory=dict)
+
+    def unit(self, chunk: str) -> str:
+        """Return the unit of a context; see `Relevance.unit`."""
+        return self.same.get(chunk, chunk)
+
+    @cached_property
+    def units(self) -> Mapping[str, float]:
+        """The relevant units and their grades."""
+        return {chunk: grade for chunk, grade in self.grades.items() if self.unit(chunk) == chunk}
+
+
+def relevance_of_contexts(contexts: Chunks, evidence: Sequence[Span], chunk_map: ChunkMap, longest: int) -> Relevance:
+    """Return the relevance of ``contexts``, best first, to a question; ``chunk_map`` has the chunks of the experiment.
+
+    ``longest`` is the length of the longest context of the system, in characters: gold more than twice as long cannot
+    be half covered, so that a context within it reaches it.
+
+    Gold counts once, as the first context that reaches it: further contexts with the same gold count as that one, so
+    that retrieving a passage several times gains nothing. Coarse gold is one unit, as for chunks.
+    """
+    own = chunk_map.relevance(evidence)
+    coarse = set(own.coarse.values())
+    golds = dict(enumerate(dict.fromkeys(evidence)))
+    grades: dict[str, float] = {}
+    same: dict[str, str] = {}
+    units: dict[int, str] = {}
+    for context in contexts:
+        shared = {n: count_overlap(context.span, gold) for n, gold in golds.items()} if context.doc else {}
+        own_half = (context.end - context.start) / 2
+        inside = {n for n, gold in golds.items() if n in coarse or gold.end - gold.start > 2 * longest}
+        reached = [
+            n
+            for n, count in shared.items()
+            if count and (2 * count >= golds[n].end - golds[n].start or (n in inside and count >= own_half))
+        ]
+        new = [n for n in reached if n not in units]
+        if new:
+            unit = f"gold {new[0]}" if new[0] in coarse else context.id
+            grades[unit] = max(1.0 if n in coarse else shared[n] / (golds[n].end - golds[n].start) for n in new)
+            units |= dict.fromkeys(new, unit)
+        if reached:
+            same[context.id] = units[(new or reached)[0]]
+            grades[context.id] = grades[same[context.id]]
+        elif coarse and (near := chunk_map.overlaps(context.span)):
+            nearest = max(near, key=lambda chunk: (near[chunk], chunk))
+            same[context.id] = own.homes.get(nearest, context.id)
+    for n in golds.keys() - units.keys():
+        missed = {f"gold {n}": 1.0} if n in coarse else chunk_map.relevance([golds[n]]).grades
+        grades |= {chunk: max(grade, grades.get(chunk, 0.0)) for chunk, grade in missed.items()}
+    return ContextRelevance(grades, own.partial, own.missed, dict.fromkeys(same, 0), {}, same)
 
 
 class System(Pipeline):

@@ -113,7 +113,7 @@ def name_type(value: object) -> str:
         list: "a list",
         dict: "an object",
     }
-    return "null" if value is None else names[type(value)]
+    return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
 
 def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -18,7 +18,12 @@ Command = Callable[..., Any]
 
 FUNCTION = """
 def answer(question):
-    return f"They say: {question}", [{"doc": DOC, "start": 0, "end": 90}]
+    print("asked", question)
+    return f"They say: {question}"
+
+
+async def later(question):
+    return question
 """
 
 
@@ -138,14 +143,17 @@ def test_the_answers_of_a_server_are_kept_and_it_is_asked_for_the_others_only(
     ("system", "said"),
     [
         ("missing.jsonl", "there is no file 'missing.jsonl': name the file with the answers of the system"),
-        ("mine.py:reply", "mine.py has no function 'reply': name one that maps a question to its answer"),
+        ("mine.py:reply", "'reply' of mine.py is no function that returns an answer: name one that maps"),
+        ("mine.py:later", "'later' of mine.py is no function that returns an answer"),
+        ("empty.jsonl", "empty.jsonl has no rows: write a line of JSON for each question"),
         ("none.py:answer", "there is no file 'none.py': give FILE.py:function"),
     ],
 )
 def test_what_is_no_system_is_one_sentence(
     system: str, said: str, home: Path, ragsmith: Command, tiny_folder: Path
 ) -> None:
-    (home / "mine.py").write_text(FUNCTION.replace("DOC", "'ferry'"))
+    (home / "mine.py").write_text(FUNCTION)
+    (home / "empty.jsonl").write_text("\n")
     ended = ragsmith("evaluate", system, "--dataset", tiny_folder)
     assert (ended.code, ended.out) == (2, "")
     assert said in " ".join(ended.err.split())
@@ -168,3 +176,56 @@ def test_of_several_that_are_better_the_one_furthest_ahead_is_taken(home: Path, 
     behind = {one["name"]: one["difference"]["mean_difference"] for one in found["comparisons"]}
     assert behind["recommended"] < behind["bm25"] < 0
     assert found["decision"]["take"] == "recommended"
+
+
+def test_what_a_function_prints_is_no_result(home: Path, ragsmith: Command, tiny_folder: Path) -> None:
+    (home / "mine.py").write_text(FUNCTION)
+    ended = ragsmith("evaluate", "mine.py:answer", "--dataset", tiny_folder, "--json")
+    assert json.loads(ended.out)["all"]["scored"] == 24
+    assert "asked What" in ended.err
+
+
+def test_a_module_that_changed_is_asked_anew(home: Path, tiny_folder: Path, spawn: Command) -> None:
+    (home / "mine.py").write_text("from parts import said\n\n\ndef answer(question):\n    return said\n")
+    kept = []
+    for said in ("One.", "Two."):
+        (home / "parts.py").write_text(f"said = {said!r}\n")
+        assert spawn("evaluate", "mine.py:answer", "--dataset", tiny_folder).wait() == 0
+        kept.append(len(list((home / "cache.sqlite.answers").iterdir())))
+    assert kept == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("verify", "answers.jsonl"),
+        ("ask", "answers.jsonl", "Why?"),
+        ("ablate", "answers.jsonl"),
+        ("test", "answers.jsonl"),
+        ("explain", "answers.jsonl", "--interventions"),
+    ],
+)
+def test_commands_that_run_a_pipeline_refuse_a_system_by_name(
+    arguments: tuple[str, ...], home: Path, ragsmith: Command
+) -> None:
+    ended = ragsmith(*arguments)
+    assert ended.code == 2
+    assert "answers.jsonl is another system: evaluate, compare, explain and gate take it" in " ".join(ended.err.split())
+
+
+def test_a_question_of_nobody_is_the_users_mistake(home: Path, ragsmith: Command, tiny_folder: Path) -> None:
+    ended = ragsmith("explain", "answers.jsonl", "How many cats are there?", "--dataset", tiny_folder)
+    assert ended.code == 2
+    assert "answers.jsonl has no answer to 'How many cats are there?'" in " ".join(ended.err.split())
+
+
+def test_a_system_that_failed_on_most_questions_is_not_taken_and_is_no_base(
+    home: Path, ragsmith: Command, tiny_folder: Path
+) -> None:
+    lines = (home / "answers.jsonl").read_text().splitlines(keepends=True)
+    (home / "part.jsonl").write_text("".join(lines[:6]))
+    ended = ragsmith("compare", "part.jsonl", "bm25", "naive", "--dataset", tiny_folder, "--split", "all", "--json")
+    assert json.loads(ended.out)["decision"]["take"] in ("bm25", "naive")
+    gated = ragsmith("gate", "answers.jsonl", "--against", "part.jsonl", "--dataset", tiny_folder, "--split", "all")
+    assert gated.code == 3
+    assert "part.jsonl has scores of 6 of 24 questions: name a base that answered nearly all" in gated.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +69,20 @@ def test_a_failure_has_a_reason_and_no_answer(tmp_path: Path, tiny_setup: Experi
         ({"id": None, "answer": "x", "contexts": []}, "names no question; add its 'id', or its text as 'question'"),
         ({"id": "shore-9", "answer": "x", "contexts": []}, "'island' has no question 'shore-9'; known: "),
         ({"id": None, "question": "Why?", "answer": "x"}, "'island' has no question 'Why?'; give its text"),
-        ({"contexts": []}, "'answer' must be a text, not null; a question that failed has an 'error'"),
+        ({"contexts": []}, "'answer' is missing; a question that failed has an 'error'"),
         ({"answer": 3, "contexts": []}, "'answer' must be a text, not an integer"),
-        ({"answer": "x"}, "'contexts' must be a list, not null; give what was retrieved, best first, or []"),
+        ({"answer": "x"}, "'contexts' is missing; give what was retrieved, best first, or []"),
         ({"answer": "x", "contexts": "text"}, "'contexts' must be a list, not a text"),
         ({"answer": "x", "contexts": [3]}, "context 1 is an integer; give a text, or an object with 'doc'"),
         ({"answer": "x", "contexts": ["a", {"start": 3, "end": 4}]}, "context 2 needs a 'text', or a 'doc'"),
         ({"answer": "x", "contexts": [{"doc": "x", "start": 3}]}, "context 1 needs a 'text', or a 'doc'"),
         ({"answer": "x", "contexts": [{"doc": "x", "start": "3", "end": 4}]}, "context 1: 'text' and 'doc' are texts"),
+        (
+            {"question": "Why?", "answer": "x", "contexts": []},
+            "and another text than this question, 'Why?'; correct one",
+        ),
+        ({"answer": "half \ud800", "contexts": []}, "has half a character in a text, which is not valid Unicode"),
+        ({"answer": "x", "contexts": [{"text": "\udfff"}]}, "has half a character in a text"),
         ({"answer": "x", "contexts": [], "cost": -1}, "'cost' must be a number from 0 on, not '-1'"),
         ({"answer": "x", "contexts": [], "seconds": "2"}, "'seconds' must be a number from 0 on, not '2'"),
     ],
@@ -114,3 +122,25 @@ def test_all_mistakes_are_listed_and_a_question_is_answered_once(tmp_path: Path,
     again, unknown = error.value.mistakes
     assert again == f"{path}:2: answers '{id_}' like {path}:1; keep one of them"
     assert unknown.startswith(f"{path}:3: 'island' has no question 'shore'")
+
+
+def test_an_id_of_their_own_is_no_mistake_beside_the_text_of_a_question(tmp_path: Path, tiny_setup: Experiment) -> None:
+    example = tiny_setup.dataset.examples[0]
+    row = {"id": 17, "question": unicodedata.normalize("NFD", example.question), "answer": "x", "contexts": []}
+    assert list(read(tmp_path, tiny_setup, row)) == [example.id]
+
+
+def test_questions_with_the_same_text_have_the_same_answer(tmp_path: Path, tiny_setup: Experiment) -> None:
+    first, second, *others = tiny_setup.dataset.examples
+    same = replace(tiny_setup.dataset, examples=(first, replace(second, question=first.question), *others))
+    row = {"question": first.question, "answer": "x", "contexts": []}
+    assert match_rows(read_rows(rows(tmp_path, row)), same).keys() == {first.id, second.id}
+    with pytest.raises(DatasetError, match=f"answers '{first.id}' like "):
+        match_rows(read_rows(rows(tmp_path, {**row, "id": first.id}, {**row, "id": second.id})), same)
+
+
+def test_of_many_mistakes_the_first_are_listed_and_the_others_counted(tmp_path: Path, tiny_setup: Experiment) -> None:
+    with pytest.raises(DatasetError) as error:
+        read(tmp_path, tiny_setup, *[{"id": f"x{number}", "answer": "", "contexts": []} for number in range(20)])
+    assert len(error.value.mistakes) == 6
+    assert error.value.mistakes[-1] == "and 15 more rows"

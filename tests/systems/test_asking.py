@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from fault_server import FaultServer
 
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.systems.answers import Context, GivenAnswer, match_rows, read_rows
-from ragsmith.systems.asking import TOKEN_VARIABLE, Endpoint, collect_answers
+from ragsmith.systems.asking import MAX_FAILURES, TOKEN_VARIABLE, Endpoint, as_row, collect_answers, file_name
 from ragsmith.types import Dataset
 
 
@@ -100,7 +101,7 @@ def test_a_failed_question_is_named_is_not_kept_and_is_asked_again(
     keep = tmp_path / "kept" / "theirs.jsonl"
     found = collect_answers(endpoint("/ask"), data, name="theirs", keep=keep)
     assert [id_ for id_, one in found.items() if one.error] == [data.examples[2].id]
-    assert "'answer' must be a text, not null" in found[data.examples[2].id].error
+    assert "'answer' is missing" in found[data.examples[2].id].error
     before, broken[0] = len(server.log), False
     again = collect_answers(endpoint("/ask"), data, name="theirs", keep=keep)
     assert len(server.log) == before + 1
@@ -142,18 +143,24 @@ def test_kept_answers_to_other_questions_are_not_used(data: Dataset, tmp_path: P
 def test_an_exception_of_a_function_fails_its_question_alone_unless_all_fail(data: Dataset) -> None:
     def ask(question: str) -> str:
         if question == data.examples[0].question:
-            raise KeyError("index")
+            raise KeyError("index\nof\nlines")
         return "An answer."
 
     found = collect_answers(ask, data, name="mine")
-    assert found[data.examples[0].id].error == "KeyError: 'index'"
+    assert found[data.examples[0].id].error == "KeyError: 'index\\nof\\nlines'"
     assert sum(bool(one.error) for one in found.values()) == 1
 
     def fail(question: str) -> str:
         raise RuntimeError("no index")
 
-    with pytest.raises(ModelUnavailable, match=r"mine failed on every question: RuntimeError: no index; it answered 0"):
+    with pytest.raises(ModelUnavailable, match=r"mine is down: RuntimeError: no index; it answered 0 of 24 questions$"):
         collect_answers(fail, data, name="mine")
+
+    def leave(question: str) -> str:
+        raise SystemExit(0)
+
+    with pytest.raises(ModelUnavailable, match="mine is down: SystemExit: 0"):
+        collect_answers(leave, data, name="mine")
 
 
 @pytest.mark.parametrize(
@@ -177,5 +184,80 @@ def test_a_server_without_a_model_is_the_users_mistake(
     data: Dataset, server: FaultServer, endpoint: Callable[[str], Endpoint]
 ) -> None:
     server.answer = lambda path, body: {"data": []}
-    with pytest.raises(UsageError, match="names no model"):
-        endpoint("/v1")(data.examples[0].question)
+    with pytest.raises(ModelUnavailable, match="/v1/models names no model: give the address of a server"):
+        collect_answers(endpoint("/v1"), data, name="theirs")
+    assert len(server.log) <= 2 * MAX_FAILURES
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said"),
+    [
+        (401, {}, "HTTP 401 (a token is read from RAGSMITH_SYSTEM_TOKEN)"),
+        (500, {}, "HTTP 500: "),
+    ],
+)
+def test_a_server_that_refuses_everything_is_given_up_after_a_few_questions(
+    status: int,
+    headers: dict[str, str],
+    said: str,
+    data: Dataset,
+    server: FaultServer,
+    endpoint: Callable[[str], Endpoint],
+) -> None:
+    server.always = Fault("status", status=status)
+    with pytest.raises(ModelUnavailable) as error:
+        collect_answers(endpoint("/ask"), data, name="theirs")
+    assert said in str(error.value)
+    assert len(server.log) <= MAX_FAILURES + 1
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://", "http:/ask"])
+def test_what_is_no_address_is_the_users_mistake(url: str) -> None:
+    with pytest.raises(UsageError, match="correct it"):
+        Endpoint(url)
+
+
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "s3cret\n")
+    with pytest.raises(UsageError) as error:
+        Endpoint("http://127.0.0.1:1/ask")
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_half_written_line_and_answers_kept_twice_do_no_harm(data: Dataset, tmp_path: Path) -> None:
+    keep = tmp_path / "theirs.jsonl"
+    first, second, *_ = data.examples
+    line = json.dumps(told(first.question).to_row(first.question)) + "\n"
+    other = json.dumps({**told(first.question).to_row(first.question), "answer": "later"}) + "\n"
+    keep.write_text(line + other + json.dumps(told(second.question).to_row(second.question))[:-9])
+    found = collect_answers(as_json, data, name="theirs", keep=keep)
+    assert found[first.id] == told(first.question)
+    assert without_seconds({second.id: found[second.id]}) == {second.id: told(second.question)}
+    assert all(json.loads(kept) for kept in keep.read_text().splitlines())
+
+
+def test_two_commands_at_once_keep_a_file_that_later_ones_read(data: Dataset, tmp_path: Path) -> None:
+    keep = tmp_path / "theirs.jsonl"
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(collect_answers, as_json, data, name="t", keep=keep, workers=4) for _ in range(2)]:
+            done.result()
+
+    def ask(question: str) -> str:
+        raise AssertionError("it was asked already")
+
+    assert len(collect_answers(ask, data, name="theirs", keep=keep)) == 24
+
+
+def test_files_of_different_systems_differ_and_show_no_secret(data: Dataset) -> None:
+    sources = ["http://u:pw@h/ask?key=k3y", "http://h/ask?k=5", "http://h/ask?k=-5", "https://h/ask", "a/m.py:f"]
+    names = [file_name(source, data, "") for source in [*sources, "http://h/" + "x" * 500]]
+    assert len(set(names)) == len(names)
+    assert all(len(name) < 140 for name in names)
+    assert not any("pw" in name or "k3y" in name for name in names)
+    assert file_name(sources[1], replace(data, digest="other"), "") != names[1]
+
+
+def test_any_iterable_of_contexts_will_do() -> None:
+    assert as_row(("a", iter(["b", "c"]))) == {"answer": "a", "contexts": ["b", "c"]}
+    assert as_row(("a", "text")) == {"answer": "a", "contexts": "text"}
+    assert as_row("a") == {"answer": "a", "contexts": []}

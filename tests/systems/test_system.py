@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.assessment.causes import diagnose
-from ragsmith.datasets.relevance import ChunkMap, count_overlap
+from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -20,10 +20,10 @@ from ragsmith.pipelines.stages import TOTAL
 from ragsmith.store.store import Store
 from ragsmith.systems.answers import Context, GivenAnswer
 from ragsmith.systems.contexts import ContextLocator, LocatedAnswer
-from ragsmith.systems.system import System, SystemExperiment
+from ragsmith.systems.system import System, SystemExperiment, relevance_of_contexts
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
-from ragsmith.types import Hits, Question
+from ragsmith.types import Chunk, Hits, Question, Span
 
 OF_PROMPT_OR_POOL = {"context_chars", "recall_50"}
 """Measures of what a system does not tell: how its prompt is laid out, and the candidates behind its contexts."""
@@ -121,24 +121,76 @@ def test_stated_seconds_and_costs_are_those_of_the_rows(system: System) -> None:
         silent.timings(examples)
 
 
+def relevance_of(setup: Experiment, contexts: Sequence[tuple[int, int]], gold: tuple[int, int]) -> Relevance:
+    """The relevance of contexts in a document of the island, which are its places, to a question with one gold span."""
+    document = setup.dataset.documents[0]
+    chunks = tuple(
+        Chunk(f"{start}-{end}", document.id, place, start, end, document.text[start:end])
+        for place, (start, end) in enumerate(contexts)
+    )
+    longest = max((end - start for start, end in contexts), default=0)
+    return relevance_of_contexts(chunks, [Span(document.id, *gold)], ChunkMap(setup.corpus.chunks), longest)
+
+
 @given(size=st.integers(40, 400), seed=st.integers(0, 10_000))
-def test_contexts_of_any_chunking_are_relevant_as_its_chunks_are(size: int, seed: int, tiny_setup: Experiment) -> None:
-    """The oracle is the relevance of that chunking. Without a chunk near gold, gold counts and nothing is relevant."""
+def test_chunks_of_any_size_given_as_contexts_are_relevant_as_in_their_own_chunking(
+    size: int, seed: int, tiny_setup: Experiment
+) -> None:
     other = Experiment(tiny_setup.dataset, chunk_size=size)
     example = other.dataset.examples[seed % len(other.dataset.examples)]
     expected = other.relevance[example.id]
     whole = tuple(chunk for chunk in other.corpus.chunks if chunk.doc == example.evidence[0].doc)
-    setup = SystemExperiment.of(tiny_setup, {example.id: LocatedAnswer(GivenAnswer("x"), whole)})
-    assert setup.relevance[example.id].units == expected.units
-    [gold] = example.evidence
-    distant = tuple(chunk for chunk in whole if not count_overlap(chunk.span, gold))
-    without = SystemExperiment.of(tiny_setup, {example.id: LocatedAnswer(GivenAnswer("x"), distant)})
-    found = without.relevance[example.id].relevant
-    assert found == tiny_setup.relevance[example.id].relevant
-    assert not found & {chunk.id for chunk in distant} - {chunk.id for chunk in tiny_setup.corpus.chunks}
+    setup = SystemExperiment.of(other, {example.id: LocatedAnswer(GivenAnswer("x"), whole)})
+    found = setup.relevance[example.id]
+    for chunk in whole:
+        assert (found.unit(chunk.id) in found.units) == (expected.unit(chunk.id) in expected.units)
+    assert len(found.units) == len(expected.units)
+
+
+@given(
+    places=st.lists(st.tuples(st.integers(0, 300), st.integers(20, 200)), max_size=6),
+    place=st.tuples(st.integers(0, 300), st.integers(20, 120)),
+    shift=st.integers(1, 5),
+)
+def test_retrieving_a_passage_again_a_little_shifted_changes_no_measure(
+    places: list[tuple[int, int]], place: tuple[int, int], shift: int, tiny_setup: Experiment
+) -> None:
+    contexts = [(start, start + length) for start, length in places]
+    gold = place[0], place[0] + place[1]
+    reaching = (gold[0], gold[1])
+    alone = relevance_of(tiny_setup, [reaching, *contexts], gold)
+    again = relevance_of(tiny_setup, [reaching, (gold[0], gold[1] + shift), *contexts], gold)
+    ids = [f"{start}-{end}" for start, end in [reaching, *contexts]]
+    shifted = [ids[0], f"{gold[0]}-{gold[1] + shift}", *ids[1:]]
+    ranked = [list(dict.fromkeys(map(alone.unit, ids))), list(dict.fromkeys(map(again.unit, shifted)))]
+    assert [unit in alone.units for unit in ranked[0]] == [unit in again.units for unit in ranked[1]]
+    assert len(alone.units) == len(again.units)
+
+
+@given(
+    places=st.lists(st.tuples(st.integers(0, 300), st.integers(20, 200)), max_size=6),
+    gold=st.tuples(st.integers(0, 300), st.integers(20, 120)),
+    last=st.tuples(st.integers(0, 300), st.integers(20, 200)),
+)
+def test_a_context_below_the_others_never_raises_their_ranks(
+    places: list[tuple[int, int]], gold: tuple[int, int], last: tuple[int, int], tiny_setup: Experiment
+) -> None:
+    """Reciprocal rank may rise from 0 by the last context alone, when it is the first that reaches the gold."""
+    contexts = [(start, start + length) for start, length in places]
+    wanted = gold[0], gold[0] + gold[1]
+    further = (last[0], last[0] + last[1])
+    ranks = []
+    for each in (contexts, [*contexts, further]):
+        found = relevance_of(tiny_setup, each, wanted)
+        units = list(dict.fromkeys(found.unit(f"{start}-{end}") for start, end in each))
+        ranks.append(next((rank for rank, unit in enumerate(units, 1) if unit in found.units), None))
+    before, after = ranks
+    longest = max((end - start for start, end in contexts), default=0)
+    if further[1] - further[0] <= longest:  # a longer one may tell that contexts could have held the gold
+        assert after == before or (before is None and after == len(dict.fromkeys([*contexts, further])))
 
 
 def test_gold_that_no_context_reaches_counts_by_the_chunks(tiny_setup: Experiment) -> None:
-    setup = SystemExperiment.of(tiny_setup, {})
-    own = ChunkMap(tiny_setup.corpus.chunks)
-    assert setup.relevance == {example.id: own.relevance(example.evidence) for example in tiny_setup.dataset.examples}
+    setup, own = SystemExperiment.of(tiny_setup, {}), ChunkMap(tiny_setup.corpus.chunks)
+    for example in tiny_setup.dataset.examples:
+        assert setup.relevance[example.id].units == own.relevance(example.evidence).units
