@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from operator import ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any, overload
 
 
@@ -46,7 +46,7 @@ class Span:
     end: int
 
 
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {"in": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 FieldValue = str | float | date | tuple[str, ...]
 """The value of a field of a document: a text, a number, a date, or a list of texts."""
@@ -149,10 +149,8 @@ class Condition:
 
     def admits(self, value: FieldValue | None) -> bool:
         """Return whether ``value``, of the type of ``values``, fulfils the condition; None, for no value, does not."""
-        texts = value if isinstance(value, tuple) else () if value is None else (value,)
-        if self.operator == "in":
-            return not set(self.values).isdisjoint(texts)
-        return any(_COMPARISONS[self.operator](each, self.values[0]) for each in texts)
+        each = value if isinstance(value, tuple) else () if value is None else (value,)
+        return any(_COMPARISONS[self.operator](one, wanted) for one in each for wanted in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +164,8 @@ class Filter:
 
     def __and__(self, other: Filter | None) -> Filter:
         """Return the filter that admits what both admit; None admits everything."""
-        conditions = {*self.conditions, *(other.conditions if other else ())}
-        return Filter(tuple(sorted(conditions, key=lambda each: (each.field, each.operator, each.values))))
+        both = {*self.conditions, *(other.conditions if other else ())}
+        return Filter(tuple(sorted(both, key=lambda each: (each.field, each.operator, each.values))))
 
     def admits(self, fields: Mapping[str, FieldValue]) -> bool:
         """Return whether a document with these ``fields`` fulfils all conditions; one without a field does not."""

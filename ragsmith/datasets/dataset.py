@@ -19,7 +19,6 @@ from pathlib import Path
 from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved, sort_spans
-from ragsmith.datasets.fields import digest_fields
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
@@ -158,7 +157,7 @@ def make_dataset(
     ]
     ordered = tuple(sorted((_redirect_evidence(example, merged) for example in examples), key=lambda e: e.id))
     contents = [_document_content(document) for document in distinct]
-    fields = [digest_fields(distinct)] if any(example.filter for example in ordered) else []
+    fields = [repr(sorted(each.fields.items())) for each in distinct] if any(each.filter for each in ordered) else []
     return Dataset(
         name=metadata["name"],
         title=metadata.get("title", metadata["name"]),
@@ -167,7 +166,12 @@ def make_dataset(
         language=language,
         documents=distinct,
         examples=ordered,
-        digest=digest("dataset", contents, [_question_content(example) for example in ordered], *fields),
+        digest=digest(
+            "dataset",
+            contents,
+            [_question_content(example) for example in ordered],
+            *fields,
+        ),
         merged=tuple(merged.items()),
         duplicates=tuple(duplicates),
     )

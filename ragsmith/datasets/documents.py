@@ -16,7 +16,7 @@ from ragsmith.datasets.document_types.tables import cell_separator, reconstruct_
 from ragsmith.datasets.fields import convert_fields
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.sources import read_sources
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Document, Modality
@@ -212,6 +212,6 @@ def _load_document(
         raise TextError("is empty; add text or remove the file")
     try:
         fields = convert_fields(id_, loaded.fields, field_types or {})
-    except ValueError as error:
+    except UsageError as error:
         raise TextError(f"{error}; correct it, or its type in dataset.yaml") from None
     return Document(id_, given_title or loaded.title or id_, loaded.text, kind.modality, loaded.pages, fields=fields)

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.text.filters import TYPES, convert_value
 from ragsmith.text.strict_yaml import YamlError, parse_yaml
@@ -35,11 +34,10 @@ def read_front_matter(text: str) -> RawFields:
         data = parse_yaml(front[1], "front matter").data if front else None
     except YamlError:
         return {}
-    values = {name: value for name, value in data.items() if value not in (None, [])} if isinstance(data, dict) else {}
     return {
         name: tuple(map(str, value)) if isinstance(value, list) else str(value)
-        for name, value in values.items()
-        if not isinstance(value, dict)
+        for name, value in (data.items() if isinstance(data, dict) else ())
+        if value not in (None, []) and not isinstance(value, dict)
     }
 
 
@@ -47,21 +45,17 @@ def convert_fields(id_: str, raw: RawFields, types: Mapping[str, str]) -> dict[s
     """Return the fields of the document ``id_`` in the declared ``types``.
 
     Raises:
-        ValueError: a value does not have the type of its field.
+        UsageError: a value does not have the type of its field.
     """
-    path = tuple(accumulate(id_.split("/"), "{}/{}".format))
     fields: dict[str, FieldValue] = {}
-    for name, value in {"path": path, **raw}.items():
+    for name, value in {"path": tuple(accumulate(id_.split("/"), "{}/{}".format)), **raw}.items():
         kind = TYPES[types.get(name, "text")]
         if kind is tuple:
             fields[name] = (value,) if isinstance(value, str) else value
         elif isinstance(value, str):
-            try:
-                fields[name] = convert_value(value, kind)
-            except ValueError as error:
-                raise ValueError(f"the field {name!r}: {error}") from None
+            fields[name] = convert_value(name, value, kind)
         elif name in types:
-            raise ValueError(f"the field {name!r} has {len(value)} values: declare it as list, not {types[name]}")
+            raise UsageError(f"the field {name!r} has {len(value)} values: declare it as list, not {types[name]}")
     return fields
 
 
@@ -77,8 +71,3 @@ def get_types(documents: Iterable[Document]) -> dict[str, type]:
             if types.setdefault(name, type(value)) is not type(value):
                 raise UsageError(f"the field {name!r} of {document.id!r} has another type than in other documents")
     return types
-
-
-def digest_fields(documents: Iterable[Document]) -> str:
-    """Return a digest of the fields of all ``documents``."""
-    return digest("fields", [[document.id, repr(sorted(document.fields.items()))] for document in documents])

@@ -73,8 +73,11 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
         elif key == FIELDS:
             declared = value if isinstance(value, dict) else {"": value}
             fields |= {name: str(kind) for name, kind in declared.items() if str(kind) in TYPES}
-            wrong = [tree.where(key, name) for name in declared if name not in fields]
-            mistakes += [f"{where}: a field must be one of {', '.join(TYPES)}: write 'NAME: date'" for where in wrong]
+            mistakes += [
+                f"{tree.where(key, name)}: a field must be one of {', '.join(TYPES)}: write 'NAME: date'"
+                for name in declared
+                if name not in fields
+            ]
         elif problem := _check_value(key, value):
             mistakes.append(f"{tree.where(key)}: {problem}")
         else:

@@ -79,8 +79,12 @@ def write_documents(
     language = metadata.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
     languages = {document.id: document.language for document in documents if document.language != language}
-    types = {kind: name for name, kind in TYPES.items()}
-    fields = {name: types[kind] for name, kind in get_types(documents).items() if kind is not str}
+    fields = {
+        name: declared
+        for name, kind in get_types(documents).items()
+        for declared, type_ in TYPES.items()
+        if kind is type_ is not str
+    }
     (folder / MANIFEST).write_bytes(format_manifest(metadata, titles, languages, fields).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():

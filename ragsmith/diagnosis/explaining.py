@@ -54,8 +54,8 @@ class StageExplanation:
     """A stage: the ``option`` of its ``family``, its model calls, and a description of its output (``said``).
 
     ``hits`` are the output of a ranking stage, best first, and ``dropped`` the hits of the previous stage that are not
-    in it, at their old places. ``held`` is the share of each gold passage in the output. ``queries`` are those of query
-    expansion.
+    in it, at their old places. ``held`` is the share of each gold passage in the output. ``queries`` are those of
+    query expansion; none for a question with a filter.
     """
 
     family: str
@@ -193,7 +193,7 @@ def _explain_stages(
                 ),
                 tuple(_ranked_chunk(place, hit, golds, place, {}) for place, hit in dropped),
                 held(family),
-                queries,
+                () if question.filter else queries,  # the embedded model writes some with words of other documents
             )
         )
         before = hits

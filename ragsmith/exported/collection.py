@@ -162,10 +162,15 @@ class Collection:
         return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
 
 
-def _restore_field(stored: Any) -> FieldValue:
+def _restore_field(stored: Any) -> Any:
     """Restore the value of a field from JSON, which has a list for a tuple, and an object for a date."""
-    restored: FieldValue = tuple(stored) if isinstance(stored, list) else stored
-    return date.fromisoformat(stored["date"]) if isinstance(stored, dict) else restored
+    return (
+        date.fromisoformat(stored["date"])
+        if isinstance(stored, dict)
+        else tuple(stored)
+        if isinstance(stored, list)
+        else stored
+    )
 
 
 def _checksum(lines: Sequence[bytes]) -> bytes:

@@ -277,8 +277,9 @@ class Pipeline:
         """Return the output of every stage for a question, see `ask`."""
         if not question.strip():
             raise UsageError("the question is blank: give a question")
-        parsed = None if filter is None else parse_filter(filter, self.field_types)
-        return self.engine.answer(self.candidate, Question(question, parsed))
+        return self.engine.answer(
+            self.candidate, Question(question, None if filter is None else parse_filter(filter, self.field_types))
+        )
 
     def ask(self, question: str, *, filter: object = None) -> Reply:  # noqa: A002  as above
         """Answer ``question``, with its sources.

@@ -7,7 +7,7 @@ not depend on the filter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,26 +19,28 @@ T = TypeVar("T", Index, EntityGraph)
 
 
 class Admission:
-    """What ``filter_`` admits of ``corpus``: ``documents``, by identifier."""
+    """What ``filter_`` admits of ``corpus``: ``documents``, by identifier; without a filter, everything."""
 
-    def __init__(self, corpus: Corpus, filter_: Filter) -> None:
-        self.documents = frozenset(each.id for each in corpus.documents.values() if filter_.admits(each.fields))
+    def __init__(self, corpus: Corpus, filter_: Filter | None) -> None:
+        self._filter, documents = filter_, corpus.documents.values()
+        self.documents = frozenset(each.id for each in documents if filter_ is None or filter_.admits(each.fields))
         self._restricted: dict[str, Any] = {}
 
     def restrict(self, whole: T) -> T:
         """Return an index or graph in which only chunks that are admitted can be found; always the same object."""
+        if self._filter is None:
+            return whole
         if whole.id not in self._restricted:
             admitted = [self._admits(c.sources) if c.level else c.doc in self.documents for c in whole.chunks]
             self._restricted[whole.id] = whole.restrict(np.array(admitted, dtype=np.bool_))
-        restricted: T = self._restricted[whole.id]
-        return restricted
+        return cast(T, self._restricted[whole.id])
 
     def select(self, value: Any) -> Any:
         """Return rankings, hits or passages without those that are not admitted, and any other value unchanged.
 
         A summary, or a passage from several places, is admitted only if all its sources are.
         """
-        if not isinstance(value, Sequence):
+        if self._filter is None or not isinstance(value, Sequence):
             return value
         if value and isinstance(value[0], Sequence):
             return tuple(map(self.select, value))

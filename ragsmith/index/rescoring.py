@@ -94,9 +94,8 @@ class ServedVectors(ABC, Generic[C]):
         own = None if admitted is None else keys.owned_by(admitted)
         among = None if own is None or not self.filters else np.flatnonzero(own)
         count = keys.count if among is None else len(among)
-        limit = k * -(-keys.count // max(1, len(keys.starts))) + EXTRA_KEYS
-        if own is not None and among is None:  # others are fetched, too, and left out
-            limit = limit * keys.count // max(1, int(np.count_nonzero(own)))
+        others = 1 if own is None or among is not None else keys.count // max(1, int(np.count_nonzero(own)))
+        limit = (k * -(-keys.count // max(1, len(keys.starts))) + EXTRA_KEYS) * others  # others are left out below
         while pending:
             undecided = []
             for row, found in zip(pending, self.fetch(query_vectors[pending], limit, among), strict=True):

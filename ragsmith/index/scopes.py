@@ -55,10 +55,8 @@ def get_scopes(index: Index) -> tuple[Scope, ...]:
 
 def score_words(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
     """Return the BM25 score of every unit over the units' texts, to 6 decimals: shape ``(units,)``."""
-    if scope.words is None:
-        return index.word_scores(query)
-    scores, admitted = np.round(scope.words.scores(query), 6), _get_admitted_units(index, scope)
-    return scores if admitted is None else scores * admitted
+    scores = index.word_scores(query) if scope.words is None else np.round(scope.words.scores(query), 6)
+    return scores if (admitted := _get_admitted_units(index, scope)) is None else scores * admitted
 
 
 def compute_cosines(
@@ -73,8 +71,9 @@ def compute_cosines(
         return index.cosines(queries, embedder, k)
     name = f"{scope.name} vectors {embedder.id}"
     vectors = index.derived(name, lambda: _compute_means(compute_chunk_vectors(index, embedder), scope.units))
-    keys = Keys(name, np.arange(len(vectors)), len(vectors))
-    return compute_best_cosines(keys, queries, vectors, k, _get_admitted_units(index, scope))
+    return compute_best_cosines(
+        Keys(name, np.arange(len(vectors)), len(vectors)), queries, vectors, k, _get_admitted_units(index, scope)
+    )
 
 
 def _get_admitted_units(index: Index, scope: Scope) -> Admitted | None:

@@ -40,8 +40,7 @@ def find_nearest(
         screened = wanted.astype(np.float32) @ vectors.T
         if len(keys.starts) < keys.count:
             screened = np.maximum.reduceat(screened, keys.starts, axis=1)
-        if admitted is not None:
-            screened[:, ~admitted] = -np.inf
+        screened = screened if admitted is None else np.where(admitted, screened, np.float32(-np.inf))
         for row, (query, rough) in enumerate(zip(wanted, screened, strict=True), first):
             positions[row], scores[row] = _rescore(keys, query, rough, vectors, shape[1])
     return positions, scores
@@ -56,8 +55,7 @@ def compute_best_cosines(
     others are `UNSCORED`, as are all entries that are not ``admitted``.
     """
     if vectors.dtype != np.float32:
-        cosines = keys.entry_scores(queries @ vectors.T)
-        return cosines if admitted is None else np.where(admitted, cosines, UNSCORED)
+        return np.where(True if admitted is None else admitted, keys.entry_scores(queries @ vectors.T), UNSCORED)
     found = np.full((len(queries), len(keys.starts)), UNSCORED)
     np.put_along_axis(found, *find_nearest(keys, queries, vectors, k, admitted), axis=1)
     return found

@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # the gateway does not change results and is not part of the 
 
 
 T = TypeVar("T")
-R = TypeVar("R", Index, EntityGraph)
 
 MAX_FILTERS = 256
 """Maximum number of filters whose admitted documents are cached."""
@@ -93,8 +92,8 @@ class _Search:
         gene, index = self._bound.gene, self._bound.index
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[tuple[Hits, Usage]]:
-            texts = [query for *_, query in missing]
-            rankings, usage = self._engine.call(gene, (index, texts), None, self._bound.filter)
+            arguments = index, [query for *_, query in missing]
+            rankings, usage = self._engine.call(gene, arguments, None, self._bound.filter)
             return list(zip(rankings, usage.shares(len(missing)), strict=True))
 
         results = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
@@ -266,8 +265,10 @@ class Engine:
         """Call a function of a technique (observe, signals) with the inputs and tools of the technique."""
         family = gene.technique.family
         arguments = self._inputs(candidate, family, question)
-        kinds = tools_of(function, TOOLS).items()
-        tools = {name: self._tool(kind, Meter(), gene, gold, question.filter) for name, kind in kinds}
+        tools = {
+            name: self._tool(kind, Meter(), gene, gold, question.filter)
+            for name, kind in tools_of(function, TOOLS).items()
+        }
         accepted = inspect.signature(function).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in accepted}
         with stage_errors(family, gene.technique.name):
@@ -276,7 +277,7 @@ class Engine:
     def _inputs(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
         """Return the inputs of the gene of ``family``; the only query of retrieval is the question itself."""
         if family == "retrieval":
-            return [self._restrict(self.prepare(candidate)[0], question.filter), (question.text,)]
+            return [self._admit(question.filter).restrict(self.prepare(candidate)[0]), (question.text,)]
         _, reads = self._run(candidate, question, None, before=family)
         return self._arguments(reads)
 
@@ -285,7 +286,8 @@ class Engine:
     ) -> tuple[Trace, list[StageOutput]]:
         """Run all stages, or those before the family ``before``; also return the inputs of that family."""
         plan = self._run_plan(candidate)
-        bound = replace(plan.bound, index=self._restrict(plan.bound.index, question.filter), filter=question.filter)
+        index = self._admit(question.filter).restrict(plan.bound.index)
+        bound = replace(plan.bound, index=index, filter=question.filter)
         search = StageOutput(bound, ("search", bound.gene.identity, bound.index.id))
         asked = StageOutput(question, question if question.filter else question.text)
         outputs = {"question": asked, "corpus": self._corpus, "search": search}
@@ -311,22 +313,17 @@ class Engine:
             plan = self._run_plans[candidate] = _RunPlan(_Binding(genes["retrieval"], index), stages)
         return plan
 
-    def _restrict(self, whole: R, filter_: Filter | None) -> R:
-        """Return an index or a graph in which only what the filter admits can be found."""
-        return self._admit(filter_).restrict(whole) if filter_ else whole
-
     def call(
         self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None, filter_: Filter | None = None
     ) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools; its result has only what the filter admits."""
         meter = Meter()
         with stage_errors(gene.technique.family, gene.technique.name):
-            kinds = gene.technique.tools.items()
-            tools = {name: self._tool(kind, meter, gene, gold, filter_) for name, kind in kinds}
+            tools = {name: self._tool(kind, meter, gene, gold, filter_) for name, kind in gene.technique.tools.items()}
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
             if isinstance(value, list):
                 raise TypeError("it returned a list: return a tuple, which can be cached")
-        return self._admit(filter_).select(value) if filter_ else value, meter.total()
+        return self._admit(filter_).select(value), meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
         def run() -> tuple[StageOutput, Usage]:
@@ -381,7 +378,7 @@ class Engine:
         if kind == "cross_encoder":
             return self.gateway.cross_encoder(self.models.cross_encoder, meter)
         if kind == "entity_graph":
-            return self._restrict(self.entity_graph(), filter_)
+            return self._admit(filter_).restrict(self.entity_graph())
         if kind == "fitted" and not gene.unfitted:
             return Fitted(gene.fit.numbers if gene.fit else {})
         if kind == "gold" and gold is not None:

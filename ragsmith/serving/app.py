@@ -242,8 +242,10 @@ class ServingApp(GuardedApp):
 
     def _read_question(self, request: Request, body: Body, text: object) -> Question:
         """Return the question of a request, with its filter and that of its token."""
-        types = self.service.pipeline.field_types
-        return Question(read_question(text, self.limits), read_filter(body.get("filter"), request.state.filter, types))
+        return Question(
+            read_question(text, self.limits),
+            read_filter(body.get("filter"), request.state.filter, self.service.pipeline.field_types),
+        )
 
     async def _chat(self, request: Request) -> Response:
         began, created = time.monotonic(), int(time.time())
@@ -348,8 +350,9 @@ class ServingApp(GuardedApp):
         answer, corrected = (_optional_text(body, name) for name in ("answer", "corrected"))
         if not answer:
             raise invalid_request("'answer' is missing: send the answer that the feedback is about", "answer")
-        sources = self._sources(body.get("sources"), admitted)
-        return FeedbackEntry(question, answer, str(thumb), corrected, declined, sources)
+        return FeedbackEntry(
+            question, answer, str(thumb), corrected, declined, self._sources(body.get("sources"), admitted)
+        )
 
     def _sources(self, value: object, admitted: Filter | None) -> list[tuple[Span, str]]:
         """Return the source spans of an answer, with their texts; all of them must be in the ``admitted`` documents."""

@@ -192,10 +192,8 @@ def read_filter(value: object, admitted: Filter | None, types: Mapping[str, type
     Raises:
         RequestRefused: the value is not a filter of fields with these ``types``.
     """
-    if value is None:
-        return admitted
     try:
-        return parse_filter(value, types) & admitted
+        return admitted if value is None else parse_filter(value, types) & admitted
     except UsageError as error:
         raise invalid_request(str(error), "filter") from None
 

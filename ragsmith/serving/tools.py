@@ -191,8 +191,9 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
         request = context.request_context.request
         admitted = None if request is None else request.state.filter  # there is no request on standard input
         try:
-            types = service.pipeline.field_types
-            asked = Question(read_question(question, limits), read_filter(where, admitted, types))
+            asked = Question(
+                read_question(question, limits), read_filter(where, admitted, service.pipeline.field_types)
+            )
             work = submit(workers, (function.__name__, asked), partial(function, asked))
             try:
                 async with asyncio.timeout(limits.seconds):

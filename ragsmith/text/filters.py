@@ -44,17 +44,18 @@ def parse_filter(value: object, types: Mapping[str, type]) -> Filter:
     Raises:
         UsageError: the filter cannot be read, a field is unknown, or a value does not fit the type of its field.
     """
-    if isinstance(value, Mapping) and value:
-        by_field = {name: wanted if isinstance(wanted, Mapping) else {"in": wanted} for name, wanted in value.items()}
-        parts = [(str(name), str(sign), each) for name, wanted in by_field.items() for sign, each in wanted.items()]
-    elif isinstance(value, str) and value.strip():
-        parts = list(_split(value))
-    else:
-        raise UsageError(f"the filter {shorten(value)} has no condition: {_FORM}")
-    return (
-        Filter(tuple(_make_condition(str(field), str(operator), wanted, types) for field, operator, wanted in parts))
-        & None
+    parts: list[tuple[str, str, object]] = (
+        [
+            (str(name), str(operator), values)
+            for name, wanted in value.items()
+            for operator, values in (wanted if isinstance(wanted, Mapping) else {"in": wanted}).items()
+        ]
+        if isinstance(value, Mapping)
+        else list(_split(str(value)))
     )
+    if not parts:
+        raise UsageError(f"the filter {shorten(value)} has no condition: {_FORM}")
+    return Filter(tuple(_make_condition(*part, types) for part in parts)) & None
 
 
 def format_filter(condition: Filter) -> str:
@@ -65,19 +66,19 @@ def format_filter(condition: Filter) -> str:
     )
 
 
-def convert_value(value: object, kind: type) -> str | float | date:
-    """Return a value as text, a number or a date; for a list, ``kind`` tuple, one of its texts.
+def convert_value(field: str, value: object, kind: type) -> str | float | date:
+    """Return a value of ``field`` as text, a number or a date; for a list, ``kind`` tuple, one of its texts.
 
     Raises:
-        ValueError: it is none; the message says what it should be.
+        UsageError: it is none.
     """
     text = str(value).strip()
     if kind is float and (FLOAT.fullmatch(text) is None or math.isinf(float(text))):
-        raise ValueError(f"{shorten(text)} is not a number")
+        raise UsageError(f"the field {field!r} is a number, not {shorten(text)}")
     try:
         return float(text) if kind is float else datetime.fromisoformat(text).date() if kind is date else text
     except ValueError:
-        raise ValueError(f"{shorten(text)} is not a date such as 2024-05-31") from None
+        raise UsageError(f"the field {field!r} is a date such as 2024-05-31, not {shorten(text)}") from None
 
 
 def _split(text: str) -> Iterator[tuple[str, str, object]]:
@@ -88,8 +89,8 @@ def _split(text: str) -> Iterator[tuple[str, str, object]]:
         if found is None:
             raise UsageError(f"the filter {shorten(text)} cannot be read from {shorten(text[position:])} on: {_FORM}")
         position = found.end()
-        values = [_unquote(value) for value in re.findall(_TERM, found["values"])]
-        yield _unquote(found["field"]), found["mark"] or found["word"], values
+        wanted = list(map(_unquote, re.findall(_TERM, found["values"])))
+        yield _unquote(found["field"]), found["mark"] or found["word"], wanted
 
 
 def _make_condition(field: str, operator: str, wanted: object, types: Mapping[str, type]) -> Condition:
@@ -103,10 +104,7 @@ def _make_condition(field: str, operator: str, wanted: object, types: Mapping[st
         raise UsageError(f"{where}: {field!r} is text: declare it as number or date in dataset.yaml")
     if not values or (is_range and values[1:]) or not all(isinstance(value, str | int | float) for value in values):
         raise UsageError(f"{where}: give {'one value' if is_range else 'texts, numbers or dates'}")
-    try:
-        converted = {convert_value(value, types[field]) for value in values}
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}, as {field!r} requires") from None
+    converted = {convert_value(field, value, types[field]) for value in values}
     return Condition(field, OPERATORS[operator], tuple(sorted(converted)))  # type: ignore[arg-type]  # all of one type
 
 

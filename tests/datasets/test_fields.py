@@ -106,7 +106,7 @@ def test_the_digest_covers_fields_only_if_a_question_has_a_filter() -> None:
         ("fields: [year]", "dataset.yaml:2: a field must be one of"),
         (
             "fields: {signed: number}",
-            "documents/leases/a.md: the field 'signed': '2023-05-31' is not a number",
+            "documents/leases/a.md: the field 'signed' is a number, not '2023-05-31'; correct it",
         ),
         ("fields: {tags: date}", "the field 'tags' has 2 values: declare it as list, not date"),
         ("fields: {year: text}", "'year' is text: declare it as number or date in dataset.yaml"),

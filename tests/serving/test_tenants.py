@@ -19,6 +19,7 @@ from tenants import TENANTS, make_corpus, make_questions
 import ragsmith
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.pipelines.genes import configuration
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.server import read_tokens
 
@@ -133,6 +134,24 @@ def test_a_filter_of_a_request_narrows_that_of_its_token(app: ServingApp) -> Non
                 fields = CORPUS.documents[passage["doc"]].fields
                 assert fields["tenant"] in most
                 assert fields["year"] in years
+
+
+def test_an_explanation_shows_no_query_that_the_embedded_model_wrote_from_all_documents(
+    documents: Path, pipeline: Pipeline
+) -> None:
+    options = configuration(pipeline.candidate) | {"query_expansion": {"technique": "hyde", "parameters": {}}}
+    tenant = TENANTS[0]
+    other = Pipeline.of(documents, options)
+    app = ragsmith.asgi_app(other, token={TOKENS[tenant]: f"tenant={tenant}", "token-of-everything-0123": ""})
+    seen = []
+    for question in QUESTIONS[:5]:
+        for path, form in FORMS.items():
+            got = sent(app, "POST", path, form(question), headers=bearer(TOKENS[tenant]))
+            assert not names_others(got, tenant, question)
+        everything = sent(app, "POST", "/explain", {"question": question}, headers=bearer("token-of-everything-0123"))
+        seen += [stage["queries"] for stage in everything.json["stages"] if stage["queries"]]
+    assert seen  # they are shown to those who may see all documents
+    app.close()
 
 
 @asynccontextmanager

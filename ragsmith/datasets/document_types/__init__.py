@@ -63,10 +63,9 @@ def _read_prose(path: Path) -> LoadedText:
 
 def _read_table(path: Path) -> LoadedText:
     text = read_text(path, limit=MAX_BYTES)
-    if not text.strip():
-        return LoadedText(text)
-    separator = cell_separator(path)
-    return LoadedText(render_table(text, separator), fields=read_columns(text, separator))
+    if text.strip():
+        return LoadedText(render_table(text, cell_separator(path)), fields=read_columns(text, cell_separator(path)))
+    return LoadedText(text)
 
 
 DOCUMENT_TYPES = (

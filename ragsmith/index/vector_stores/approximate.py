@@ -96,8 +96,8 @@ class ApproximateVectors:
         keys_per_entry = -(-self._keys.count // len(self._keys.starts))
         limit = max(MIN_CANDIDATES, CANDIDATES_PER_KEY * MIN_DEPTH * keys_per_entry)
         depth = limit // (CANDIDATES_PER_KEY * keys_per_entry)
-        if admitted is not None:  # about as many admitted keys are scored again
-            limit = limit * len(admitted) // int(np.count_nonzero(admitted))
+        # about as many admitted keys are scored again as keys without a filter
+        limit = limit if admitted is None else limit * len(admitted) // int(np.count_nonzero(admitted))
         if self._codes is None or limit >= self._keys.count:
             return self._search_exactly(query, k, admitted)
         found, best = self._search_codes(query, limit, depth, admitted)
@@ -132,8 +132,7 @@ class ApproximateVectors:
         """Return the ``k`` best entries of the ``limit`` keys with the nearest codes; fewer if they have fewer."""
         _, [numbers] = self._codes.search(_pad_to_even(query[None].astype(np.float32)), limit)
         numbers = np.sort(numbers[numbers >= 0])  # in the order of the file
-        if admitted is not None:
-            numbers = numbers[self._keys.owned_by(admitted)[numbers]]
+        numbers = numbers if admitted is None else numbers[self._keys.owned_by(admitted)[numbers]]
         vectors = self.vectors[numbers]
         rough = vectors @ query.astype(np.float32)
         entries = np.searchsorted(self._keys.starts, numbers, side="right")

@@ -104,16 +104,16 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
     def fetch(self, queries: NDArray[np.floating], limit: int, among: Positions | None = None) -> list[FetchedKeys]:
         """See `ServedVectors.fetch`."""
         # ordering by an expression that no index has compares all vectors
-        compared = "SELECT id, vector, (vector <#> %s::vector) + 0 AS near FROM {}"
-        if among is not None:
-            compared += " WHERE id = ANY(%s)"
-        only = [] if among is None else [among.tolist()]
+        where = "" if among is None else " WHERE id = ANY(%s)"
+        compared = f"SELECT id, vector, (vector <#> %s::vector) + 0 AS near FROM {{}}{where}"
         nearest = self._sql(
             f"SELECT id, near, vector_send(vector) FROM ({compared}) AS compared ORDER BY near LIMIT %s"
         )
 
         def read(cursor: Cursor, query: NDArray[np.floating]) -> FetchedKeys:
-            rows = cursor.execute(nearest, (_format_vector(query), *only, limit), binary=True).fetchall()
+            rows = cursor.execute(
+                nearest, (_format_vector(query), *([] if among is None else [among.tolist()]), limit), binary=True
+            ).fetchall()
             numbers = np.array([row[0] for row in rows], dtype=np.int64)
             vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4")
             return FetchedKeys(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)

@@ -126,8 +126,8 @@ def _fuse_scores(
     """Return the score of every unit from the first ``listed`` of both sides, as `fusion.convex_combination` does."""
     values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
     for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
-        best = best_positions(side, list_size, positive=positive)
-        best = best[side[best] > UNSCORED]
+        first = best_positions(side, list_size, positive=positive)
+        best = first[side[first] > UNSCORED]
         values[best] += share * _normalize(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
         union[best] = True
     return _UnitScores(np.round(values, 9), union)
