@@ -69,5 +69,8 @@ def get_types(documents: Iterable[Document]) -> dict[str, type]:
     for document in documents:
         for name, value in document.fields.items():
             if types.setdefault(name, type(value)) is not type(value):
-                raise UsageError(f"the field {name!r} of {document.id!r} has another type than in other documents")
+                raise UsageError(
+                    f"the field {name!r} of {document.id!r} has another type than in others: "
+                    "declare it in the dataset.yaml of all documents"
+                )
     return types

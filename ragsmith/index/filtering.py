@@ -19,11 +19,11 @@ T = TypeVar("T", Index, EntityGraph)
 
 
 class Admission:
-    """What ``filter_`` admits of ``corpus``: ``documents``, by identifier; without a filter, everything."""
+    """What ``filter_`` admits of ``corpus``: ``documents``, by identifier. Without a filter, everything is admitted."""
 
     def __init__(self, corpus: Corpus, filter_: Filter | None) -> None:
         self._filter, documents = filter_, corpus.documents.values()
-        self.documents = frozenset(each.id for each in documents if filter_ is None or filter_.admits(each.fields))
+        self.documents = frozenset(each.id for each in documents if filter_ and filter_.admits(each.fields))
         self._restricted: dict[str, Any] = {}
 
     def restrict(self, whole: T) -> T:

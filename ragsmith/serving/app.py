@@ -174,7 +174,7 @@ class ServingApp(GuardedApp):
             token=token,
             hosts=hosts,
             traces=service.setup.traces,
-            types=service.pipeline.field_types,
+            types=service.pipeline.field_types if any((token or {}).values()) else None,
         )
 
     def close(self) -> None:

@@ -128,5 +128,5 @@ def test_front_matter_that_is_no_plain_yaml_has_no_fields(tmp_path: Path, front:
 
 def test_a_field_has_one_type() -> None:
     documents = [Document("a", "A", "a", fields={"year": 1.0}), Document("b", "B", "b", fields={"year": "1"})]
-    with pytest.raises(UsageError, match="the field 'year' of 'b' has another type than in other documents"):
+    with pytest.raises(UsageError, match="the field 'year' of 'b' has another type than in others"):
         get_types(documents)
