@@ -228,7 +228,7 @@ def ask(setting: Setting) -> list[str]:
         wrong += ended(ran, 0)
         reply = json.loads(ran.out) if ran.code == 0 else {"answer": (ran.err.strip().splitlines() or [""])[-1]}
         print(f"{ran.seconds:.0f} s  {row['question']}\n  {' '.join(reply['answer'].split())[:300]}", flush=True)
-    counted = setting.stored("select sum(calls) from model_call")
+    counted = setting.stored("select sum(calls) from model_call") + setting.stored("select sum(calls) from failed_call")
     return [*wrong, *account(setting.proxy, counted, "replies")]
 
 
