@@ -21,7 +21,7 @@ from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.pipelines.telemetry import Traces
-from ragsmith.systems.asking import SystemFunction
+from ragsmith.systems.answers import SystemFunction
 from ragsmith.systems.loading import is_system, load_system
 from ragsmith.systems.system import System
 from ragsmith.techniques.user_code import import_files

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ from ragsmith.text.files import MIB, TextError, read_text, shorten
 from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
+
+SystemFunction = Callable[[str], object]
+"""A system in Python: maps the text of a question to its answer, to the pair of answer and contexts, or to a row."""
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "question_id", "query_id", "qid"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +21,12 @@ import httpx2
 
 from ragsmith.digest import digest
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
-from ragsmith.systems.answers import GivenAnswer, match_rows, parse_answer, read_rows
+from ragsmith.systems.answers import GivenAnswer, SystemFunction, match_rows, parse_answer, read_rows
 from ragsmith.text.files import TextError, shorten
 from ragsmith.text.jsonl import json_lines, parse_record
 from ragsmith.text.redaction import redacted
 from ragsmith.text.writing import make_folder, replace_file
 from ragsmith.types import Dataset
-
-SystemFunction = Callable[[str], object]
-"""A system in Python: maps the text of a question to its answer, to the pair of answer and contexts, or to a row."""
 
 TOKEN_VARIABLE = "RAGSMITH_SYSTEM_TOKEN"
 """The environment variable with the bearer token of an endpoint."""

@@ -16,7 +16,6 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.plugins import load_file, parts_of
 from ragsmith.systems.answers import GivenAnswer, match_rows, read_rows
-from ragsmith.systems.asking import Endpoint, collect_answers, file_name
 from ragsmith.systems.contexts import ContextLocator
 from ragsmith.systems.system import System
 from ragsmith.text.redaction import redacted
@@ -65,6 +64,8 @@ def load_system(
 
 
 def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dict[str, GivenAnswer]:
+    from ragsmith.systems.asking import Endpoint, collect_answers, file_name  # noqa: PLC0415  an HTTP client is slow
+
     name = str(source)
     if not isinstance(source, str | Path):
         _check_function(source, name)
@@ -89,6 +90,8 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
 
 
 def _collect(ask: Any, name: str, keep: Path, data: Dataset, workers: int) -> dict[str, GivenAnswer]:
+    from ragsmith.systems.asking import collect_answers  # noqa: PLC0415  as above
+
     shown = name.partition("?")[0]  # without keys of a query
     kept = "are those of" if keep.exists() else "are kept in"
     answers = collect_answers(ask, data, name=redacted(shown), keep=keep, workers=workers)

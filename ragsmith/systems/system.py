@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.relevance import ChunkMap, Relevance, count_overlap
 from ragsmith.digest import digest
@@ -36,10 +36,12 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import TOTAL, WARM, Clock, StageTimes
 from ragsmith.pipelines.trace import Trace
-from ragsmith.store.store import Store
 from ragsmith.systems.contexts import LocatedAnswer
 from ragsmith.techniques.generation import parse_citations
 from ragsmith.types import Answer, Chunks, Example, Gold, Hit, IndexEntry, Passage, Prompt, Question, Scale, Span
+
+if TYPE_CHECKING:  # answering needs no database, whose import is slow
+    from ragsmith.store.store import Store
 
 RANKED = ("query_expansion", "reranking", "passage_filter")
 READ = ("passage_augment", "passage_compress")

@@ -151,7 +151,7 @@ def test_a_usage_error_is_one_sentence_with_problem_place_and_remedy(
 
 def test_the_nearest_command_is_named(ragsmith: Command) -> None:
     assert ragsmith("serch", *DATASET).err == "error: ragsmith has no command 'serch': did you mean search?\n"
-    assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ablate, ask, audit, ")
+    assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ablate, agent, ask, audit, ")
 
 
 def test_usage_errors_are_the_same_with_json(ragsmith: Command) -> None:
