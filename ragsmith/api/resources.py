@@ -183,9 +183,7 @@ class Resources:
 def require_file(pipeline: str | Path) -> Path:
     """Return the file of a pipeline; raise UsageError if it does not exist."""
     if is_system(pipeline):
-        raise UsageError(
-            f"{pipeline} is another system: evaluate, compare, explain and gate take it; name a winner.yaml"
-        )
+        raise UsageError(f"{pipeline} is another system, and this runs a pipeline: name the file of one (winner.yaml)")
     if not Path(pipeline).exists():
         raise UsageError(
             f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "

@@ -31,7 +31,7 @@ def is_system(source: object) -> bool:
     """Whether ``source`` names a system rather than a pipeline, or is a function."""
     if isinstance(source, str | Path):
         name = str(source)
-        return bool(URL.match(name)) or name.endswith(ROW_SUFFIXES) or ".py:" in name
+        return bool(URL.match(name)) or name.endswith((*ROW_SUFFIXES, ".py")) or ".py:" in name
     return callable(source)
 
 
@@ -76,6 +76,8 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
         if not (rows := read_rows(Path(name))):
             raise UsageError(f"{name} has no rows: write a line of JSON for each question")
         return match_rows(rows, data)
+    if name.endswith(".py"):
+        raise UsageError(f"{name} is a program: name a function in it that answers a question, {name}:FUNCTION")
     with redirect_stdout(sys.stderr):  # what other people's code prints is no result
         if URL.match(name):
             with closing(Endpoint(name)) as endpoint:

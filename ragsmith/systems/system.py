@@ -124,6 +124,11 @@ class SystemExperiment(Experiment):
             for example in self.dataset.examples
         }
 
+    def modality(self, example: Example) -> str:
+        """Return the modality of the documents with the gold of a question, ``mixed``, or ``none`` without evidence."""
+        kinds = {self.corpus.documents[gold.doc].modality.value for gold in example.evidence} or {"none"}
+        return kinds.pop() if len(kinds) == 1 else "mixed"
+
     def engine(
         self,
         store: CallStore | None = None,

@@ -145,6 +145,7 @@ def test_the_answers_of_a_server_are_kept_and_it_is_asked_for_the_others_only(
         ("missing.jsonl", "there is no file 'missing.jsonl': name the file with the answers of the system"),
         ("mine.py:reply", "'reply' of mine.py is no function that returns an answer: name one that maps"),
         ("mine.py:later", "'later' of mine.py is no function that returns an answer"),
+        ("mine.py", "mine.py is a program: name a function in it that answers a question, mine.py:FUNCTION"),
         ("empty.jsonl", "empty.jsonl has no rows: write a line of JSON for each question"),
         ("none.py:answer", "there is no file 'none.py': give FILE.py:function"),
     ],
@@ -210,7 +211,9 @@ def test_commands_that_run_a_pipeline_refuse_a_system_by_name(
 ) -> None:
     ended = ragsmith(*arguments)
     assert ended.code == 2
-    assert "answers.jsonl is another system: evaluate, compare, explain and gate take it" in " ".join(ended.err.split())
+    assert "answers.jsonl is another system, and this runs a pipeline: name the file of one" in " ".join(
+        ended.err.split()
+    )
 
 
 def test_a_question_of_nobody_is_the_users_mistake(home: Path, ragsmith: Command, tiny_folder: Path) -> None:
@@ -229,3 +232,11 @@ def test_a_system_that_failed_on_most_questions_is_not_taken_and_is_no_base(
     gated = ragsmith("gate", "answers.jsonl", "--against", "part.jsonl", "--dataset", tiny_folder, "--split", "all")
     assert gated.code == 3
     assert "part.jsonl has scores of 6 of 24 questions: name a base that answered nearly all" in gated.err
+
+
+def test_the_seconds_of_rows_are_their_latency(home: Path, ragsmith: Command, tiny_folder: Path) -> None:
+    ended = ragsmith("evaluate", "answers.jsonl", "--dataset", tiny_folder, "--latency", "--json")
+    assert ended.code == 0, ended.err
+    timed = {(one["questions"], one["stage"]): one for one in json.loads(ended.out)["latency"]}
+    assert {(one["n"], one["p50_ms"], one["p99_ms"]) for one in timed.values()} == {(24, 2000.0, 2000.0)}
+    assert ("evidence in prose", "in all") in timed
