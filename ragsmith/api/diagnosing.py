@@ -90,9 +90,9 @@ def diagnose(
 ) -> Causes:
     """Find the cause of each answer of a pipeline or another system, as `explain` does for one question.
 
-    >>> found = ragsmith.diagnose("answers.jsonl", dataset="finance")
-    >>> {one.cause: len(one.questions) for one in found.causes}  # doctest: +SKIP
-    {'answered well': 13, 'not retrieved': 30, 'read and not used': 49}
+    >>> found = ragsmith.diagnose("winner.yaml")
+    >>> sum(len(one.questions) for one in found.causes) == found.questions
+    True
 
     Questions are those of ``split``: ``search``, ``test`` or ``all``. Nothing is tested, so that this is no look.
 
