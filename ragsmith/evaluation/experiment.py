@@ -6,12 +6,12 @@ and are called from threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
@@ -19,7 +19,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.datasets.splits import Split, make_folds, split, stratify
-from ragsmith.digest import fingerprint
+from ragsmith.digest import fingerprint, not_fingerprinted
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.general_weights import GeneralWeights, embedder_class, load_shipped_weights
@@ -37,9 +37,11 @@ from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene, HyperparameterGene
-from ragsmith.pipelines.telemetry import TracedEngine, TracedGateway, Traces
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
+
+if TYPE_CHECKING:  # not part of the fingerprint of a diagnosis
+    from ragsmith.pipelines.telemetry import Traces
 
 MIN_CHUNK_SIZE = 100
 """Minimum chunk size in characters; shorter chunks would hardly hold a sentence."""
@@ -252,6 +254,7 @@ class Experiment:
         """The questions for fitting: those of the search split that have evidence."""
         return tuple(example for example in self.split.search if example.evidence)
 
+    @not_fingerprinted
     def engine(
         self,
         store: CallStore | None = None,
@@ -263,14 +266,15 @@ class Experiment:
     ) -> Engine:
         """Return a new engine, with a new gateway whose cache has the eviction policy ``room``, unless one is given."""
         models = self.loaded_models
-        make_gateway = partial(TracedGateway, self.traces) if self.traces else Gateway
+        make_gateway: Callable[..., Gateway] = Gateway
+        make_engine = Engine
+        if self.traces:
+            from ragsmith.pipelines.telemetry import TracedEngine, TracedGateway  # noqa: PLC0415  rarely needed
+
+            make_gateway, make_engine = partial(TracedGateway, self.traces), TracedEngine
         gateway = gateway or make_gateway(store, budget, failures, room)
-        return (TracedEngine if self.traces else Engine)(
-            self.corpus,
-            models,
-            gateway,
-            partial(open_vector_store, resolve_address(models.vector_store_address, Path.cwd())),
-        )
+        open_store = partial(open_vector_store, resolve_address(models.vector_store_address, Path.cwd()))
+        return make_engine(self.corpus, models, gateway, open_store)
 
     @cached_property
     def tested(self) -> frozenset[str]:

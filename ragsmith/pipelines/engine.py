@@ -59,8 +59,12 @@ class _Binding:
 class _RunPlan:
     """The parts of a run that do not depend on the question: the bound search, and the stages with their genes."""
 
-    bound: _Binding
+    search: StageOutput
     stages: tuple[tuple[Family[Any], Gene], ...]
+
+
+def _bind(bound: _Binding) -> StageOutput:
+    return StageOutput(bound, ("search", bound.gene.identity, bound.index.id))
 
 
 class _HashedKey:
@@ -286,9 +290,10 @@ class Engine:
     ) -> tuple[Trace, list[StageOutput]]:
         """Run all stages, or those before the family ``before``; also return the inputs of that family."""
         plan = self._run_plan(candidate)
-        index = self._admit(question.filter).restrict(plan.bound.index)
-        bound = replace(plan.bound, index=index, filter=question.filter)
-        search = StageOutput(bound, ("search", bound.gene.identity, bound.index.id))
+        search = plan.search
+        if question.filter:
+            index = self._admit(question.filter).restrict(search.value.index)
+            search = _bind(replace(search.value, index=index, filter=question.filter))
         asked = StageOutput(question, question if question.filter else question.text)
         outputs = {"question": asked, "corpus": self._corpus, "search": search}
         trace = Trace()
@@ -310,7 +315,7 @@ class Engine:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
-            plan = self._run_plans[candidate] = _RunPlan(_Binding(genes["retrieval"], index), stages)
+            plan = self._run_plans[candidate] = _RunPlan(_bind(_Binding(genes["retrieval"], index)), stages)
         return plan
 
     def call(
@@ -323,7 +328,7 @@ class Engine:
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
             if isinstance(value, list):
                 raise TypeError("it returned a list: return a tuple, which can be cached")
-        return self._admit(filter_).select(value), meter.total()
+        return (self._admit(filter_).select(value) if filter_ else value), meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
         def run() -> tuple[StageOutput, Usage]:
