@@ -93,7 +93,8 @@ class GateResult:
     ``adjusted_p`` is its p, adjusted if declining is tested as well; ``declining`` is None if each question has an
     answer, or if nothing is generated. ``smallest`` is the loss that the gate detects with power 0.8; None if there is
     none. ``lost`` are the questions with the largest losses, ``failures`` those that fail now, which have the lowest
-    score. Scores are ``of`` the ``fitness``, or of ``retrieval`` alone if a machine drafted any of the questions.
+    score. Questions are those of the ``part``. Scores are ``of`` the ``fitness``, or of ``retrieval`` alone if a
+    machine drafted any of them.
     """
 
     passed: bool
@@ -114,6 +115,7 @@ class GateResult:
     failures: Mapping[str, str]
     of: str = "fitness"
     declining: DecliningChange | None = None
+    part: str = "test"
 
     @property
     def worse(self) -> bool:
@@ -205,6 +207,7 @@ def gate(
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
         declining=declining,
+        part=part,
     )
     passed = not result.worse and not (declining and declining.lost)
     return replace(result, passed=passed, reason=_describe_result(result, terms.drafted, passed=passed))

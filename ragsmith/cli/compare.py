@@ -231,7 +231,9 @@ def _comparison_json(comparison: PairwiseComparison) -> dict[str, Any]:
 
 
 def _print_gate_result(result: GateResult) -> None:
-    print_wrapped(f"{result.pipeline} against {result.against} on {result.dataset}: {result.reason}.")
+    print_wrapped(
+        f"{result.pipeline} against {result.against} on {result.dataset}, {result.part} questions: {result.reason}."
+    )
     print_line()
     rows = [
         [name, str(n), numbers.plain(before), numbers.plain(now), numbers.signed(now - before)]
