@@ -1,0 +1,113 @@
+"""The period that a text names, in English words or in digits: ``spring of 2021``, ``Q3 2022``, ``before 2020``.
+
+Expressions are read as in temporal taggers (HeidelTime, Strötgen & Gertz 2010). None is relative to today.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+Period = tuple[date | None, date | None]
+"""The first day of a period, and the day after its last; None for an open end."""
+
+_MONTHS = (
+    "jan|january",
+    "feb|february",
+    "mar|march",
+    "apr|april",
+    "may",
+    "jun|june",
+    "jul|july",
+    "aug|august",
+    "sep|sept|september",
+    "oct|october",
+    "nov|november",
+    "dec|december",
+)
+_PARTS = (
+    {name: (place, 1) for place, names in enumerate(_MONTHS) for name in (*names.split("|"), f"m{place + 1:02}")}
+    | {
+        name: (length * place, length)
+        for part, length, ordinals in (
+            ("quarter", 3, ("first 1st", "second 2nd", "third 3rd", "fourth 4th last final")),
+            ("half", 6, ("first 1st", "second 2nd last final")),
+        )
+        for place, words in enumerate(ordinals)
+        for name in (f"{part[0]}{place + 1}", *(f"{word} {part}" for word in words.split()))
+    }
+    | {"spring": (2, 3), "summer": (5, 3), "autumn": (8, 3), "fall": (8, 3)}
+    | {"winter": (-1, 15)}  # of this year, or begun in the last one
+)
+"""The first month of each part of a year, from 0, and its number of months; ``m01`` is a month in digits."""
+
+_YEAR = r"(?:1\d|20)\d\d"
+_ORDINAL = "first|1st|second|2nd|third|3rd|fourth|4th|last|final"
+_IN_WORDS = (
+    (re.compile(rf"\b({_YEAR})-(0[1-9]|1[0-2])(?:-(\d\d))?(?![\d-])"), r"\3 m\2 \1"),
+    (re.compile(rf"\b(\d\d?)\.(0[1-9]|1[0-2])\.({_YEAR})\b"), r"\1 m\2 \3"),
+    (re.compile(rf"\b({_YEAR})[\s/-]*(q[1-4]|h[12])\b"), r"\2 \1"),
+    (re.compile(rf"\b({_ORDINAL})(\s(?:and|or|to)\s(?:the\s)?(?:{_ORDINAL})\s(quarter|half)\b)"), r"\1 \3\2"),
+)
+"""Forms in digits and ellipses, and the order in which `_EXPRESSION` reads their parts."""
+_BOUNDS = {
+    **dict.fromkeys(("before", "prior to", "earlier than"), "before"),
+    **dict.fromkeys(("until", "till", "up to", "through", "by", "no later than"), "until"),
+    **dict.fromkeys(("after", "later than"), "after"),
+    **dict.fromkeys(("since", "starting in", "no earlier than"), "since"),
+}
+_EDGES = {"before end": "until", "after start": "since", "after beginning": "since"}
+_EXPRESSION = re.compile(
+    rf"(?<![\w.,/$€£])(?:(?P<bound>{'|'.join(_BOUNDS)})\s+)?"
+    r"(?:the\s+)?(?:(?P<edge>start|beginning|end)\s+of\s+)?(?:the\s+)?"
+    r"(?:(?:(?P<before>\d\d?)(?:st|nd|rd|th)?\s+(?:of\s+)?)?"
+    rf"(?P<part>{'|'.join(sorted(_PARTS, key=len, reverse=True))})\b\.?"
+    r"(?:\s+(?P<behind>\d\d?)(?:st|nd|rd|th)?\b)?"
+    rf"(?:[\s,]*(?:of\s+)?(?:the\s+)?(?:(?:fiscal|financial)\s+)?(?:year\s+)?(?:fy\s?)?(?P<year>{_YEAR}))?"
+    rf"|(?:(?:fiscal|financial)\s+)?(?:year\s+)?(?:fy\s?)?(?P<alone>{_YEAR})(?P<decade>(?<=0)s)?)"
+    r"(?![\w%]|[.,/]\d)(?P<onwards>,?\s+(?:onwards?|(?:and|or) (?:later|after)))?"
+)
+
+
+def find_period(text: str) -> Period | None:
+    """Return the period that ``text`` names, or None.
+
+    Several are joined to one that has them all, and bounds (``before``, ``until``, ``after``, ``since``) limit it. A
+    part without a year is of the next year that is named, or else of the last one. Seasons are those of the north; a
+    winter may begin in the year or before it.
+    """
+    lowered = " ".join(text.lower().split())
+    for form, replacement in _IN_WORDS:
+        lowered = form.sub(replacement, lowered)
+    expressions = [found.groupdict() for found in _EXPRESSION.finditer(lowered)]
+    years = [found["year"] or found["alone"] for found in expressions]
+    inside: list[tuple[date, date]] = []
+    starts: list[date] = []
+    ends: list[date] = []
+    for place, found in enumerate(expressions):
+        year = next(filter(None, [*years[place:], *reversed(years[:place])]), None)
+        if year and (resolved := _resolve(found, int(year))):
+            kind = "since" if found["onwards"] else _BOUNDS.get(found["bound"] or "", "")
+            kind = _EDGES.get(f"{kind} {found['edge']}", kind)
+            if kind in ("since", "after"):
+                starts.append(resolved[kind == "after"])
+            elif kind == "before" or (kind == "until" and not inside):  # not "from 2019 until 2021"
+                ends.append(resolved[kind == "until"])
+            else:
+                inside.append(resolved)
+    start = max([*starts, *sorted(first for first, _ in inside)[:1]], default=None)
+    end = min([*ends, *sorted((after for _, after in inside), reverse=True)[:1]], default=None)
+    return None if start == end or (start and end and start > end) else (start, end)
+
+
+def _resolve(found: dict[str, str | None], year: int) -> tuple[date, date] | None:
+    """Return the first day of an expression and the day after its last; None if there is no such day."""
+    if found["decade"]:
+        return date(year, 1, 1), date(year + 10, 1, 1)
+    start, months = _PARTS[found["part"]] if found["part"] else (0, 12)
+    first = 12 * year + start
+    begin, end = (date(month // 12, month % 12 + 1, 1) for month in (first, first + months))
+    if months == 1 and (day := found["before"] or found["behind"]):
+        begin += timedelta(int(day) - 1)
+        return (begin, begin + timedelta(1)) if int(day) and begin < end else None
+    return begin, end
