@@ -3,13 +3,9 @@
 Expressions are read as in temporal taggers (HeidelTime, Strötgen & Gertz 2010). None is relative to today.
 """
 
-from __future__ import annotations
-
 import re
+from collections import defaultdict
 from datetime import date, timedelta
-
-Period = tuple[date | None, date | None]
-"""The first day of a period, and the day after its last; None for an open end."""
 
 _MONTHS = (
     "jan|january",
@@ -51,15 +47,14 @@ _IN_WORDS = (
 )
 """Forms in digits and ellipses, and the order in which `_EXPRESSION` reads their parts."""
 _BOUNDS = {
+    **dict.fromkeys(("before the end of", "until", "till", "up to", "through", "by", "no later than"), "until"),
     **dict.fromkeys(("before", "prior to", "earlier than"), "before"),
-    **dict.fromkeys(("until", "till", "up to", "through", "by", "no later than"), "until"),
+    **dict.fromkeys(("after the start of", "after the beginning of", "since", "no earlier than"), "since"),
     **dict.fromkeys(("after", "later than"), "after"),
-    **dict.fromkeys(("since", "starting in", "no earlier than"), "since"),
 }
-_EDGES = {"before end": "until", "after start": "since", "after beginning": "since"}
 _EXPRESSION = re.compile(
     rf"(?<![\w.,/$€£])(?:(?P<bound>{'|'.join(_BOUNDS)})\s+)?"
-    r"(?:the\s+)?(?:(?P<edge>start|beginning|end)\s+of\s+)?(?:the\s+)?"
+    r"(?:the\s+)?(?:(?:start|beginning|end)\s+of\s+)?(?:the\s+)?"
     r"(?:(?:(?P<before>\d\d?)(?:st|nd|rd|th)?\s+(?:of\s+)?)?"
     rf"(?P<part>{'|'.join(sorted(_PARTS, key=len, reverse=True))})\b\.?"
     r"(?:\s+(?P<behind>\d\d?)(?:st|nd|rd|th)?\b)?"
@@ -69,45 +64,38 @@ _EXPRESSION = re.compile(
 )
 
 
-def find_period(text: str) -> Period | None:
-    """Return the period that ``text`` names, or None.
+def find_period(text: str) -> tuple[date | None, date | None] | None:
+    """Return the first and the last day of the period that ``text`` names, None for an open end; None without one.
 
-    Several are joined to one that has them all, and bounds (``before``, ``until``, ``after``, ``since``) limit it. A
-    part without a year is of the next year that is named, or else of the last one. Seasons are those of the north; a
-    winter may begin in the year or before it.
+    Several periods are joined to one that has them all, and bounds (``before``, ``until``, ``after``, ``since``) limit
+    it. A part without a year is of the next year that is named, or else of the last one. Seasons are those of the
+    north; a winter may begin in the year or before it.
     """
     lowered = " ".join(text.lower().split())
     for form, replacement in _IN_WORDS:
         lowered = form.sub(replacement, lowered)
     expressions = [found.groupdict() for found in _EXPRESSION.finditer(lowered)]
     years = [found["year"] or found["alone"] for found in expressions]
-    inside: list[tuple[date, date]] = []
-    starts: list[date] = []
-    ends: list[date] = []
+    found_days: defaultdict[str, list[tuple[date, date]]] = defaultdict(list)
     for place, found in enumerate(expressions):
         year = next(filter(None, [*years[place:], *reversed(years[:place])]), None)
-        if year and (resolved := _resolve(found, int(year))):
+        if year and (days := _find_days(found, int(year))):
             kind = "since" if found["onwards"] else _BOUNDS.get(found["bound"] or "", "")
-            kind = _EDGES.get(f"{kind} {found['edge']}", kind)
-            if kind in ("since", "after"):
-                starts.append(resolved[kind == "after"])
-            elif kind == "before" or (kind == "until" and not inside):  # not "from 2019 until 2021"
-                ends.append(resolved[kind == "until"])
-            else:
-                inside.append(resolved)
-    start = max([*starts, *sorted(first for first, _ in inside)[:1]], default=None)
-    end = min([*ends, *sorted((after for _, after in inside), reverse=True)[:1]], default=None)
-    return None if start == end or (start and end and start > end) else (start, end)
+            found_days["" if kind == "until" and found_days[""] else kind].append(days)  # from 2019 until 2021
+    starts = [first for first, _ in found_days["since"] + sorted(found_days[""])[:1]]
+    starts += [last + timedelta(1) for _, last in found_days["after"]]
+    ends = [last for _, last in found_days["until"]] + sorted(last for _, last in found_days[""])[-1:]
+    ends += [first - timedelta(1) for first, _ in found_days["before"]]
+    start, end = max(starts, default=None), min(ends, default=None)
+    return None if not (start or end) or (start and end and start > end) else (start, end)
 
 
-def _resolve(found: dict[str, str | None], year: int) -> tuple[date, date] | None:
-    """Return the first day of an expression and the day after its last; None if there is no such day."""
-    if found["decade"]:
-        return date(year, 1, 1), date(year + 10, 1, 1)
-    start, months = _PARTS[found["part"]] if found["part"] else (0, 12)
-    first = 12 * year + start
-    begin, end = (date(month // 12, month % 12 + 1, 1) for month in (first, first + months))
-    if months == 1 and (day := found["before"] or found["behind"]):
-        begin += timedelta(int(day) - 1)
-        return (begin, begin + timedelta(1)) if int(day) and begin < end else None
-    return begin, end
+def _find_days(found: dict[str, str | None], year: int) -> tuple[date, date] | None:
+    """Return the first and the last day of an expression; None if there is no such day."""
+    start, months = _PARTS[found["part"]] if found["part"] else (0, 120 if found["decade"] else 12)
+    first, after = (date(n // 12, n % 12 + 1, 1) for n in (12 * year + start, 12 * year + start + months))
+    day = found["before"] or found["behind"] if months == 1 else None
+    if day is None:
+        return first, after - timedelta(1)
+    named = first + timedelta(int(day) - 1)
+    return (named, named) if first <= named < after else None
