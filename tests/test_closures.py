@@ -41,7 +41,10 @@ CLOSURES = {
         *(FAMILY | TASK | INDEX),
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
         *(
+            "index.fields",
             "index.filtering",
+            "text.filters",
+            "text.strict_yaml",
             "models.names",
             "models.own_prompts",
             "pipelines.trace",

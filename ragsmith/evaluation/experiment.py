@@ -6,7 +6,7 @@ and are called from threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -19,7 +19,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.datasets.splits import Split, make_folds, split, stratify
-from ragsmith.digest import fingerprint, not_fingerprinted
+from ragsmith.digest import digest, fingerprint, not_fingerprinted
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.general_weights import GeneralWeights, embedder_class, load_shipped_weights
@@ -135,6 +135,16 @@ class Experiment:
     @cached_property
     def _variants(self) -> dict[tuple[Gene, ...], Experiment]:
         return {(): self}
+
+    def data_digest(self, genes: Iterable[Gene]) -> str:
+        """Return the digest of the data set, with the fields of documents if one of ``genes`` searches by them."""
+        reads_fields = any("field_search" in gene.technique.tools.values() for gene in genes)
+        return self._digest_with_fields if reads_fields else self.dataset.digest
+
+    @cached_property
+    def _digest_with_fields(self) -> str:
+        fields = [repr(sorted(document.fields.items())) for document in self.dataset.documents]
+        return digest("data set with fields", self.dataset.digest, fields)
 
     @property
     def chunking_key(self) -> int | list[Any]:

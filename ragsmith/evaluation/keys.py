@@ -58,7 +58,7 @@ def ranking_key(setup: Experiment, candidate: Candidate) -> str:
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
     return digest(
         "ranking",
-        setup.dataset.digest,
+        setup.data_digest(genes),
         setup.chunking_key,
         *identities,
         _used_model_ids(setup, genes, measured),
@@ -81,7 +81,7 @@ def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure
     """
     identities = [gene.identity for gene in genes]
     models = _used_model_ids(setup, genes, measured, tested=tested)
-    return digest("evaluation", setup.dataset.digest, setup.chunking_key, identities, models, code_fingerprints())
+    return digest("evaluation", setup.data_digest(genes), setup.chunking_key, identities, models, code_fingerprints())
 
 
 def finding_key(key: str, test_judge: str) -> str:

@@ -7,11 +7,13 @@ not depend on the filter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.fields import Field, list_fields
 from ragsmith.index.index import Corpus, Index
 from ragsmith.types import Filter, Hit, Span
 
@@ -22,8 +24,8 @@ class Admission:
     """What ``filter_`` admits of ``corpus``: ``documents``, by identifier. Without a filter, everything is admitted."""
 
     def __init__(self, corpus: Corpus, filter_: Filter | None) -> None:
-        self._filter, documents = filter_, corpus.documents.values()
-        self.documents = frozenset(each.id for each in documents if filter_ and filter_.admits(each.fields))
+        self._filter, self._all = filter_, corpus.documents.values()
+        self.documents = frozenset(each.id for each in self._all if filter_ and filter_.admits(each.fields))
         self._restricted: dict[str, Any] = {}
 
     def restrict(self, whole: T) -> T:
@@ -46,6 +48,11 @@ class Admission:
             return tuple(map(self.select, value))
         selected = [each for each in value if self._admits(each.chunk.spans if isinstance(each, Hit) else each.sources)]
         return value if len(selected) == len(value) else tuple(selected)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the documents that are admitted, with their values in these alone."""
+        return list_fields(each.fields for each in self._all if not self._filter or each.id in self.documents)
 
     def _admits(self, spans: Sequence[Span]) -> bool:
         return bool(spans) and all(span.doc in self.documents for span in spans)

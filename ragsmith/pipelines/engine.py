@@ -21,6 +21,7 @@ from ragsmith.digest import not_fingerprinted
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
+from ragsmith.index.fields import FieldSearch
 from ragsmith.index.filtering import Admission
 from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
@@ -48,10 +49,11 @@ MAX_FILTERS = 256
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """The retrieval gene and the index behind `search`, which finds only what ``filter`` admits."""
+    """The retrieval gene and the index behind `search`, which finds only what ``filter`` admits of the ``whole``."""
 
     gene: Gene
     index: Index
+    whole: Index
     filter: Filter | None = None
 
 
@@ -86,11 +88,15 @@ class _HashedKey:
 class _Search:
     """A bound retrieval, cached by query; ``meter`` sums the usage of its rankings, each query once."""
 
-    def __init__(self, engine: Engine, bound: _Binding) -> None:
+    def __init__(self, engine: Engine, bound: _Binding, meter: Meter | None = None) -> None:
         self._engine = engine
         self._bound = bound
         self._billed: set[str] = set()
-        self.meter = Meter()
+        self.meter = Meter() if meter is None else meter
+
+    def within(self, filter_: Filter) -> _Search:
+        """Return the search among what ``filter_`` admits as well, with the same meter."""
+        return _Search(self._engine, self._engine._narrow(self._bound, filter_), self.meter)
 
     def __call__(self, queries: Queries) -> Rankings:
         gene, index = self._bound.gene, self._bound.index
@@ -270,7 +276,7 @@ class Engine:
         family = gene.technique.family
         arguments = self._inputs(candidate, family, question)
         tools = {
-            name: self._tool(kind, Meter(), gene, gold, question.filter)
+            name: self._tool(kind, Meter(), gene, gold, question.filter, arguments)
             for name, kind in tools_of(function, TOOLS).items()
         }
         accepted = inspect.signature(function).parameters
@@ -292,8 +298,7 @@ class Engine:
         plan = self._run_plan(candidate)
         search = plan.search
         if question.filter:
-            index = self._admit(question.filter).restrict(search.value.index)
-            search = _bind(replace(search.value, index=index, filter=question.filter))
+            search = _bind(self._narrow(search.value, question.filter))
         asked = StageOutput(question, question if question.filter else question.text)
         outputs = {"question": asked, "corpus": self._corpus, "search": search}
         trace = Trace()
@@ -315,8 +320,13 @@ class Engine:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
-            plan = self._run_plans[candidate] = _RunPlan(_bind(_Binding(genes["retrieval"], index)), stages)
+            plan = self._run_plans[candidate] = _RunPlan(_bind(_Binding(genes["retrieval"], index, index)), stages)
         return plan
+
+    def _narrow(self, bound: _Binding, filter_: Filter) -> _Binding:
+        """Return a binding that finds only what its filter and ``filter_`` both admit."""
+        both = filter_ & bound.filter
+        return replace(bound, index=self._admit(both).restrict(bound.whole), filter=both)
 
     def call(
         self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None, filter_: Filter | None = None
@@ -324,7 +334,10 @@ class Engine:
         """Run a gene's technique on values with metered tools; its result has only what the filter admits."""
         meter = Meter()
         with stage_errors(gene.technique.family, gene.technique.name):
-            tools = {name: self._tool(kind, meter, gene, gold, filter_) for name, kind in gene.technique.tools.items()}
+            tools = {
+                name: self._tool(kind, meter, gene, gold, filter_, arguments)
+                for name, kind in gene.technique.tools.items()
+            }
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
             if isinstance(value, list):
                 raise TypeError("it returned a list: return a tuple, which can be cached")
@@ -373,7 +386,9 @@ class Engine:
                 output = self._interned[key] = StageOutput(value, next(self._numbers))
             return output
 
-    def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None, filter_: Filter | None) -> Any:
+    def _tool(
+        self, kind: str, meter: Meter, gene: Gene, gold: Gold | None, filter_: Filter | None, inputs: Sequence[Any]
+    ) -> Any:
         if kind == "language_model":
             role = "controller" if self.models.controller else ""
             model = self.gateway.language_model(self.models.technique_model, meter, role)
@@ -382,8 +397,14 @@ class Engine:
             return self.gateway.embedder(self.models.embedder, meter)
         if kind == "cross_encoder":
             return self.gateway.cross_encoder(self.models.cross_encoder, meter)
-        if kind == "entity_graph":
-            return self._admit(filter_).restrict(self.entity_graph())
+        searches = [each for each in inputs if isinstance(each, _Search)]
+        if kind == "entity_graph" or (kind == "field_search" and searches):
+            admission = self._admit(filter_)
+            return (
+                admission.restrict(self.entity_graph())
+                if kind == "entity_graph"
+                else FieldSearch(admission.fields, searches[0].within)
+            )
         if kind == "fitted" and not gene.unfitted:
             return Fitted(gene.fit.numbers if gene.fit else {})
         if kind == "gold" and gold is not None:

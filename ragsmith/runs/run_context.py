@@ -193,7 +193,7 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     }
     return digest(
         "run",
-        setup.dataset.digest,
+        setup.data_digest(gene for genes in space.options for gene in genes),
         *scoring,
         space.digest,
         decided,

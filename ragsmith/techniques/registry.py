@@ -11,6 +11,7 @@ from ragsmith.digest import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.extensions import Package
 from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.fields import FieldSearch
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.plugins import KINDS, Range, is_instance_of, load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
@@ -24,6 +25,7 @@ TOOLS: Mapping[Any, str] = {
     Embedder: "embedder",
     CrossEncoder: "cross_encoder",
     EntityGraph: "entity_graph",
+    FieldSearch: "field_search",
     Fitted: "fitted",
     Gold: "gold",
 }

@@ -41,6 +41,7 @@ from ragsmith.techniques.query_expansion.multi_prose import IMAGINE_FRAMED
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.query_expansion.rag_fusion import RELATE
+from ragsmith.techniques.query_expansion.self_query import PROPOSE_FILTER
 from ragsmith.techniques.query_expansion.srr import JUDGE_SUFFICIENCY, REFORMULATE, SUB_QUERIES
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import make_ranking_task
@@ -49,7 +50,7 @@ from ragsmith.text.blocks import number_blocks
 ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), make_ranking_task(3), support_task(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW_TASK, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
-    *(DECOMPOSE, IMAGINE_PASSAGE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
+    *(DECOMPOSE, IMAGINE_PASSAGE, PARAPHRASE, REWRITE, RELATE, STEP_BACK, PROPOSE_FILTER),
     *(
         JUDGE_SUFFICIENCY,
         REFORMULATE,
@@ -138,6 +139,7 @@ INPUTS: Mapping[str, Input] = {
     "summary": HOSTILE,
     "feedback": HOSTILE,
     "place": HOSTILE,
+    "fields": ("before", HOSTILE),
     "query": "Who?",
     "framing": "a definition",
     "claims": ("Salt.", HOSTILE),

@@ -25,6 +25,7 @@ from ragsmith.techniques.post_generation.reflection_revising import REVIEW_TASK
 from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE
 from ragsmith.techniques.query_expansion.hyde import IMAGINE_PASSAGE
+from ragsmith.techniques.query_expansion.self_query import PROPOSE_FILTER
 from ragsmith.techniques.query_expansion.srr import JUDGE_SUFFICIENCY, SUB_QUERIES
 from ragsmith.techniques.reranking.llm import make_ranking_task
 from ragsmith.techniques.task_lookup import find_tasks
@@ -68,6 +69,12 @@ TEXTS: list[tuple[Task[Any], str, Any]] = [
         (("Tenant", "pays", "rent"), ("Rent", "is due", "monthly")),
     ),
     (EXTRACT_RELATIONS, "NONE", ()),
+    (
+        PROPOSE_FILTER,
+        '"year" >= "2020"\n"signed by" in "Acme Nord|Brass"',
+        '"year" >= "2020" and "signed by" in "Acme Nord"|"Brass"',
+    ),
+    (PROPOSE_FILTER, "NONE", ""),
     (REVIEW_TASK, "Verdict: ok", ()),
     (
         REVIEW_TASK,

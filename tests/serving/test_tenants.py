@@ -123,6 +123,25 @@ def test_clients_with_different_tokens_at_once_share_no_answer(app: ServingApp) 
         assert not names_others(got, tenant, question)
 
 
+def test_a_filter_that_a_question_proposes_narrows_that_of_the_token(documents: Path, pipeline: Pipeline) -> None:
+    options = configuration(pipeline.candidate) | {"query_expansion": {"technique": "self_query", "parameters": {}}}
+    other = Pipeline.of(documents, options)
+    app = ragsmith.asgi_app(other, token={TOKENS[tenant]: f"tenant={tenant}" for tenant in TENANTS})
+    narrowed = 0
+    for tenant in TENANTS:
+        for named in TENANTS:
+            for question in (f"What does {named} keep?", f"Which deeds of {named} were signed before 2019?"):
+                for path, form in FORMS.items():
+                    got = sent(app, "POST", path, form(question), headers=bearer(TOKENS[tenant]))
+                    assert got.status == 200
+                    assert not names_others(got, tenant, question)
+                got = sent(app, "POST", "/retrieve", {"question": question}, headers=bearer(TOKENS[tenant]))
+                found = [CORPUS.documents[passage["doc"]].fields for passage in got.json["passages"]]
+                narrowed += "before" in question and all(fields["signed"].year < 2019 for fields in found)
+    assert narrowed == len(TENANTS) ** 2
+    app.close()
+
+
 def test_a_filter_of_a_request_narrows_that_of_its_token(app: ServingApp) -> None:
     tenant = TENANTS[0]
     for token, most in ((TOKENS[tenant], {tenant}), ("token-of-everything-0123", set(TENANTS))):

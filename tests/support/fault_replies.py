@@ -177,6 +177,7 @@ REPLIES = (
     ("One question a line", _questions),
     ("Take a step back", lambda prompt: f"What is the rule about {_topic(_question(prompt))}?"),
     ("Write that question so that somebody who has", _written_out),
+    ("Which conditions on these fields", lambda prompt: "NONE"),
     ("Rewrite this question as one query", lambda prompt: _topic(_question(prompt), 8)),
     ("source code, configuration or commands", _code),
     ("rows of a table", lambda prompt: f"subject: {_topic(_question(prompt))} | value: {number(prompt, 100)}"),

@@ -107,5 +107,8 @@ def _items(text: str, schema: dict[str, Any]) -> list[Any]:
             return [{"query": query, "probability": float(probability)} for query, probability in found]
         case ["kind", "what"]:
             return [dict(zip(("kind", "what"), line.split(": ", 1), strict=True)) for line in lines[1:]]
+        case ["field", "operator", "value"] as keys:
+            found = re.findall(r'^"(.*)" (\S+) "(.*)"$', text, re.MULTILINE)
+            return [dict(zip(keys, condition, strict=True)) for condition in found]
         case keys:
             return [dict(zip(keys, line.split(" | "), strict=True)) for line in lines if "|" in line]

@@ -382,6 +382,10 @@ def test_every_two_options_of_the_paper_s_space_work_together():
 # --- no copies -------------------------------------------------------------------------------------------------------
 
 
+WITHOUT_FIELDS = {"query_expansion": [("none", "self_query")]}
+"""What is the same in data sets whose documents have no fields."""
+
+
 @pytest.fixture(scope="module")
 def law():
     setup = Experiment(load_dataset("law"))
@@ -409,4 +413,4 @@ def test_no_two_options_of_a_family_are_copies(family, law):
     alike = [(a, b) for a, b in itertools.combinations(found, 2) if found[a] == found[b]]
     # what seldom acts may coincide on a few questions, but not on all
     every = {name: results(family.techniques[name], questions) for name in sorted(set(itertools.chain(*alike)))}
-    assert [(a, b) for a, b in alike if every[a] == every[b]] == []
+    assert [(a, b) for a, b in alike if every[a] == every[b]] == WITHOUT_FIELDS.get(family.name, [])
