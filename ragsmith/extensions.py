@@ -134,6 +134,7 @@ class Extension:
 
 
 E = TypeVar("E", bound=Extension)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Registry(Generic[E]):
@@ -163,6 +164,15 @@ class Registry(Generic[E]):
             if problem := extension.problem(option, default):
                 raise ValueError(problem)
         self._registered[extension.name] = extension
+
+    def registers(self, make: Callable[[F], E]) -> Callable[[F], F]:
+        """Return a decorator that registers the extension which ``make`` returns for the decorated function."""
+
+        def register(fn: F) -> F:
+            self.add(make(fn))
+            return fn
+
+        return register
 
     def remove(self, name: str) -> None:
         """Remove an extension, for example to define it again in a notebook."""

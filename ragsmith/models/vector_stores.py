@@ -149,23 +149,18 @@ def vector_store(
     package: Package | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the vector store ``name``; see `RegisteredVectorStore` for the arguments."""
-
-    def register(fn: F) -> F:
-        VECTOR_STORES.add(
-            RegisteredVectorStore(
-                name=name,
-                fn=fn,
-                paper=paper,
-                package=package,
-                form=form or name,
-                check_address=check_address,
-                exact=exact,
-                one_process=one_process,
-            )
+    return VECTOR_STORES.registers(
+        lambda fn: RegisteredVectorStore(
+            name=name,
+            fn=fn,
+            paper=paper,
+            package=package,
+            form=form or name,
+            check_address=check_address,
+            exact=exact,
+            one_process=one_process,
         )
-        return fn
-
-    return register
+    )
 
 
 def list_address_forms() -> str:

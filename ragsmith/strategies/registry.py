@@ -107,13 +107,8 @@ def strategy(
     package: Package | None = None,
 ) -> Callable[[Callable[..., S]], Callable[..., S]]:
     """Register the decorated function as the strategy ``name``; see `RegisteredStrategy` for the arguments."""
-
-    def register(fn: Callable[..., S]) -> Callable[..., S]:
-        STRATEGIES.add(
-            RegisteredStrategy(
-                name=name, fn=fn, paper=paper, package=package, reads=frozenset(reads), multi_objective=multi_objective
-            )
+    return STRATEGIES.registers(
+        lambda fn: RegisteredStrategy(
+            name=name, fn=fn, paper=paper, package=package, reads=frozenset(reads), multi_objective=multi_objective
         )
-        return fn
-
-    return register
+    )

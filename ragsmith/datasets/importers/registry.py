@@ -277,11 +277,8 @@ def importer(
     package: Package | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the importer of the format ``name``; see `Importer` for the arguments."""
-
-    def register(fn: F) -> F:
-        IMPORTERS.add(
-            Importer(name=name, fn=fn, paper=paper, package=package, licence=licence, keys=keys, recognises=recognises)
+    return IMPORTERS.registers(
+        lambda fn: Importer(
+            name=name, fn=fn, paper=paper, package=package, licence=licence, keys=keys, recognises=recognises
         )
-        return fn
-
-    return register
+    )

@@ -52,9 +52,4 @@ GATES: Registry[Gate] = Registry("gate", "ragsmith.labelling.checking.gates", by
 
 def gate(asks: str, *, paper: str = "", package: Package | None = None) -> Callable[[Judge], Judge]:
     """Register the decorated function as a gate under its name; see `Gate`."""
-
-    def register(judge: Judge) -> Judge:
-        GATES.add(Gate(name=judge.__name__, fn=judge, asks=asks, paper=paper, package=package))
-        return judge
-
-    return register
+    return GATES.registers(lambda judge: Gate(name=judge.__name__, fn=judge, asks=asks, paper=paper, package=package))

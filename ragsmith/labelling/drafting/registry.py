@@ -80,22 +80,17 @@ def drafting_method(
     package: Package | None = None,
 ) -> Callable[[ChoosePassages], ChoosePassages]:
     """Register the decorated function as a drafting method under its name; see `DraftingMethod` for the arguments."""
-
-    def register(fn: ChoosePassages) -> ChoosePassages:
-        METHODS.add(
-            DraftingMethod(
-                name=fn.__name__,
-                fn=fn,
-                paper=paper,
-                package=package,
-                type=type,
-                prompt=prompt,
-                parse=parse,
-                max_tokens=max_tokens,
-                answerable=answerable,
-                form=form,
-            )
+    return METHODS.registers(
+        lambda fn: DraftingMethod(
+            name=fn.__name__,
+            fn=fn,
+            paper=paper,
+            package=package,
+            type=type,
+            prompt=prompt,
+            parse=parse,
+            max_tokens=max_tokens,
+            answerable=answerable,
+            form=form,
         )
-        return fn
-
-    return register
+    )

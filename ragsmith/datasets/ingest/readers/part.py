@@ -108,14 +108,11 @@ def reader(
     needs: Sequence[str] = (),
 ) -> Callable[[ReadParts], ReadParts]:
     """Register the decorated function as the reader of the file type ``name``; see `Reader` for the arguments."""
-
-    def register(fn: ReadParts) -> ReadParts:
-        READERS.add(
-            Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
+    return READERS.registers(
+        lambda fn: Reader(
+            name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs
         )
-        return fn
-
-    return register
+    )
 
 
 def package_versions(names: Sequence[str]) -> list[str]:
