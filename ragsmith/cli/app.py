@@ -6,19 +6,14 @@ to Typer takes longer than to answer a question with a small pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ragsmith.cli.output import print_line
-
-if TYPE_CHECKING:
-    from ragsmith.extensions import Extension
-    from ragsmith.strategies.registry import RegisteredStrategy
-
 
 COMMANDS = {
     "audit": ("ablate", "Evaluate every option of a space alone in naive RAG: its effects, costs and gains."),
@@ -104,22 +99,19 @@ class Commands(TyperGroup):
         )
 
 
-def registered_strategies() -> Iterable[RegisteredStrategy]:
-    """Return the search strategies, which are imported when the help is shown."""
-    from ragsmith.strategies import STRATEGIES
+def listing(title: str, module: str, registry: str) -> type[TyperCommand]:
+    """Return a class of commands whose help ends with the extensions of a registry under ``title``.
 
-    return STRATEGIES
-
-
-def listing(title: str, registered: Callable[[], Iterable[Extension]]) -> type[TyperCommand]:
-    """Return a class of commands whose help ends with a list of ``registered`` under ``title``."""
+    ``module`` is imported when the help is shown.
+    """
 
     class ListingCommand(TyperCommand):
         """A command whose help ends with the list."""
 
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            extensions = getattr(import_module(module), registry)
             with formatter.section(title):
-                formatter.write_dl([(extension.name, extension.describe()) for extension in registered()])
+                formatter.write_dl([(extension.name, extension.describe()) for extension in extensions])
 
     return ListingCommand
 

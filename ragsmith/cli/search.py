@@ -12,7 +12,7 @@ import typer
 
 import ragsmith
 from ragsmith.api.arguments import RunArguments
-from ragsmith.cli.app import app, listing, registered_strategies
+from ragsmith.cli.app import app, listing
 from ragsmith.cli.interrupts import EXIT_INTERRUPTED
 from ragsmith.cli.options import (
     CACHE,
@@ -56,7 +56,7 @@ DatasetsOption = Annotated[
 ]
 
 
-@app.command(cls=listing("Strategies", registered_strategies))
+@app.command(cls=listing("Strategies", "ragsmith.strategies", "STRATEGIES"))
 @expand_groups
 def search(
     *,
@@ -298,7 +298,7 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
         print_lines(f"winner  {winner}", f'ask it  ragsmith ask {winner} "your question"{where}')
 
 
-@app.command(cls=listing("Strategies", registered_strategies))
+@app.command(cls=listing("Strategies", "ragsmith.strategies", "STRATEGIES"))
 @expand_groups
 def plan(
     *,

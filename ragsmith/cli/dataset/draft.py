@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +31,6 @@ from ragsmith.cli.output import print_line, print_lines, print_stderr, show_resu
 from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.extensions import Extension
     from ragsmith.labelling.drafting.asking import DraftingPlan
     from ragsmith.labelling.drafting.drafting import DraftingResult
     from ragsmith.labelling.reviewing.review import Review
@@ -57,13 +56,7 @@ class ChatFlags:
         return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens)
 
 
-def _methods() -> Iterable[Extension]:
-    from ragsmith.labelling.drafting.registry import METHODS
-
-    return METHODS
-
-
-@commands.command(cls=listing("Methods", _methods))
+@commands.command(cls=listing("Methods", "ragsmith.labelling.drafting.registry", "METHODS"))
 @expand_groups
 def draft(
     *,

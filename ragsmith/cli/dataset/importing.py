@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,16 +19,9 @@ from ragsmith.errors import WrongOption
 if TYPE_CHECKING:
     from ragsmith.datasets.anchoring.anchor import AnchoringResult
     from ragsmith.datasets.anchoring.repair_dataset import RepairResult, RewordedEvidence
-    from ragsmith.extensions import Extension
 
 
-def _importers() -> Iterable[Extension]:
-    from ragsmith.datasets.importers import IMPORTERS
-
-    return IMPORTERS
-
-
-@commands.command("import", cls=listing("Formats", _importers))
+@commands.command("import", cls=listing("Formats", "ragsmith.datasets.importers", "IMPORTERS"))
 def import_dataset(
     source: Annotated[Path, typer.Argument(help="Folder of the published files, or the file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,6 @@ from ragsmith.text.suggest import did_you_mean
 if TYPE_CHECKING:
     from ragsmith.api.datasets import IngestReport
     from ragsmith.datasets.ingest.ingest import IngestResult
-    from ragsmith.extensions import Extension
 
 
 @commands.command("list")
@@ -153,13 +152,7 @@ MAX_PAIRS = 10
 """Maximum number of printed near-duplicates."""
 
 
-def _readers() -> Iterable[Extension]:
-    from ragsmith.datasets.ingest.readers.part import READERS
-
-    return READERS
-
-
-@commands.command(cls=listing("Readers", _readers))
+@commands.command(cls=listing("Readers", "ragsmith.datasets.ingest.readers.part", "READERS"))
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder of files of any type, with subfolders.")],
     output: Annotated[
