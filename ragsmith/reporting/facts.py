@@ -25,6 +25,7 @@ from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.keys import scoring_model_ids
 from ragsmith.evaluation.ranking import Terms, common_questions
+from ragsmith.grouping import group_values
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.measures.non_answers import find_non_answers
 from ragsmith.pipelines.genes import label
@@ -414,9 +415,10 @@ def recommend_next_step(
     by_type: dict[str, list[float]] = {}
     if winner and simple:
         ours, theirs = winner.by_question(fitness), simple.by_question(fitness)
-        for question in common_questions([winner, simple]):
-            of_type = by_type.setdefault(run.about.data.questions.get(question, ""), [])
-            of_type.append(ours[question] - theirs[question])
+        by_type = group_values(
+            (run.about.data.questions.get(question, ""), ours[question] - theirs[question])
+            for question in common_questions([winner, simple])
+        )
     embedder = record.models.get("embedder", "")
     return recommend(
         ComparisonFacts(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ragsmith.comparison.questions import MIN_GROUPS
 from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, TransferEstimate, pool_estimates
 from ragsmith.evaluation.statistics import Verdict
+from ragsmith.grouping import group_values
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.blocks import Block, Collapsed, ReportSection
 from ragsmith.reporting.values import SHOWN, TITLES, PipelineRow, RunReport
@@ -243,10 +244,7 @@ def _transfer_blocks(reports: Sequence[RunReport], found: CombinedReport) -> Ite
 
 def list_notes(reports: Sequence[RunReport]) -> tuple[str, ...]:
     """Return the limitations of the reports, each with its data sets."""
-    about: dict[str, list[str]] = {}
-    for report in reports:
-        for note in report.notes:
-            about.setdefault(note, []).append(report.about.dataset)
+    about = group_values((note, report.about.dataset) for report in reports for note in report.notes)
     return tuple(f"{', '.join(names)}: {note}" for note, names in about.items())
 
 

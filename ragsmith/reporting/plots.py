@@ -7,6 +7,7 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.grouping import group_values
 from ragsmith.records.objectives import compute_costs
 from ragsmith.reporting.charts import (
     DotMark,
@@ -95,10 +96,7 @@ def plot_options(probed: Sequence[SpaceOption]) -> list[ForestPlot]:
 
     Options that were compared on different numbers of questions are in different charts, the most questions first.
     """
-    by_number: dict[int, list[SpaceOption]] = {}
-    for one in probed:
-        if one.probe and _change(one):
-            by_number.setdefault(one.probe.compared, []).append(one)
+    by_number = group_values((one.probe.compared, one) for one in probed if one.probe and _change(one))
     return [_plot_options(by_number[number], number) for number in sorted(by_number, reverse=True)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -21,6 +21,7 @@ from ragsmith.evaluation.fitness import HEADLINE, REFUSAL, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.selective import find_wrong
 from ragsmith.evaluation.statistics import bootstrap_interval
+from ragsmith.grouping import group_values
 from ragsmith.pipelines.genes import SETTINGS, label
 from ragsmith.pipelines.stages import COLD, STAGES, TOTAL, WARM, StageTimes
 from ragsmith.records.record import ProbeRecord
@@ -268,11 +269,12 @@ def latency_percentiles(
             found.append(
                 _percentiles(ALL_QUESTIONS, state, stage, [timing.seconds.get(stage, 0.0) for timing in of_state])
             )
-    by_group: defaultdict[str, list[float]] = defaultdict(list)
-    for timing in timings:
-        if timing.state == WARM:
-            for group in groups(timing.question):
-                by_group[group].append(timing.seconds[TOTAL])
+    by_group = group_values(
+        (group, timing.seconds[TOTAL])
+        for timing in timings
+        if timing.state == WARM
+        for group in groups(timing.question)
+    )
     return (*found, *(_percentiles(group, WARM, TOTAL, by_group[group]) for group in sorted(by_group)))
 
 

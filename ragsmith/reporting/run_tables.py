@@ -10,6 +10,7 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
 from ragsmith.records.objectives import compute_costs
 from ragsmith.records.record import CROSSFIT, RunRecord
@@ -17,7 +18,6 @@ from ragsmith.reporting.plots import front_letters
 from ragsmith.reporting.values import (
     SHOWN,
     TITLES,
-    CauseCounts,
     GroupScores,
     PipelineRow,
     RunReport,
@@ -379,9 +379,7 @@ def _groups_table(head: str, by: str, report: RunReport, groups: Sequence[GroupS
 
 def causes_table(report: RunReport) -> Table:
     """Return the counts of causes by pipeline and split, with remedies."""
-    by_pipeline: dict[str, list[CauseCounts]] = {}
-    for found in report.questions.causes:
-        by_pipeline.setdefault(found.pipeline, []).append(found)
+    by_pipeline = group_values((found.pipeline, found) for found in report.questions.causes)
     rows = [
         (
             cause.value,

@@ -17,6 +17,7 @@ from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
+from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
 from ragsmith.records.record import CROSSFIT, AblationStep, RunRecord, RunSettings
 from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
@@ -429,9 +430,7 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
         None: ("and", "Not compared with {}."),
     }
     spent = ("or", "Test questions looked at too often to tell it from {}.")
-    said: dict[tuple[str, str], list[str]] = {}
-    for one in sort_rivals(comparisons):
-        said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
+    said = group_values((spent if one.spent else texts[one.verdict], one.against) for one in sort_rivals(comparisons))
     about = "In retrieval alone, as a machine drafted test questions: " * (comparisons[0].of == RETRIEVAL)
     return about + " ".join(text.format(join_names(names, last)) for (last, text), names in said.items())
 

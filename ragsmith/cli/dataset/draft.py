@@ -29,6 +29,7 @@ from ragsmith.cli.options import (
 )
 from ragsmith.cli.output import print_line, print_lines, print_stderr, show_result
 from ragsmith.errors import WrongOption
+from ragsmith.grouping import group_values
 
 if TYPE_CHECKING:
     from ragsmith.labelling.drafting.asking import DraftingPlan
@@ -135,9 +136,7 @@ def _print_drafted(drafted: DraftingResult, wanted: int) -> None:
     folder, replies, spent = drafted.folder, drafted.replies, drafted.spent
     total = drafted.drafts + len(drafted.added)
     missing = wanted - total
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for failure in drafted.failures:
-        kinds.setdefault((failure.prompt, failure.kind), []).append(failure.reason)
+    kinds = group_values(((failure.prompt, failure.kind), failure.reason) for failure in drafted.failures)
     fewer = f"{missing} fewer than the {wanted} requested: no other draft passes; add documents to get more"
     refused = f"{sum(drafted.refused.values())} refused; the reasons are in {folder / 'rejected.jsonl'}"
     failed = f"{len(drafted.failures)} requests without a usable reply; --retry-failed repeats them"

@@ -8,7 +8,7 @@ questions of the bundled data sets, and half of HotpotQA and of TAT-QA.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.grouping import group_values
 from ragsmith.text.markdown import BlockType, MarkdownBlock, parse_blocks
 from ragsmith.text.words import sentences, terms, tokeniser_for
 from ragsmith.types import Document, Modality, Span
@@ -191,10 +192,7 @@ class Postings:
 
     def __init__(self, texts: Sequence[Collection[str]]) -> None:
         self._size = len(texts)
-        postings: dict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(texts):
-            for term in text:
-                postings[term].append(number)
+        postings = group_values((term, number) for number, text in enumerate(texts) for term in text)
         self._postings = {term: np.array(indices, dtype=np.int64) for term, indices in postings.items()}
         self._document_frequencies = Counter({term: len(indices) for term, indices in postings.items()})
 

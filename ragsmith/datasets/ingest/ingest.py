@@ -6,7 +6,6 @@ the converted document: a document with another digest was edited, and is not ov
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -39,6 +38,7 @@ from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
+from ragsmith.grouping import group_values
 from ragsmith.text.files import TextError, format_size, read_bytes
 from ragsmith.types import Document, Modality
 
@@ -171,9 +171,9 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
                 raise DatasetError([f"{folder}: has no file that can be read", *reasons])
-            by_source: dict[str, list[_ConvertedPart]] = defaultdict(list)
-            for part in sorted(assigned, key=lambda part: (part.row.source, part.row.part)):
-                by_source[part.row.source].append(part)
+            by_source = group_values(
+                (part.row.source, part) for part in sorted(assigned, key=lambda part: (part.row.source, part.row.part))
+            )
             files |= {source: _summarise_file(parts, outcomes, before) for source, parts in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _validate_documents(changes, manifest, rows, before)
@@ -210,9 +210,7 @@ class _ExistingDataset:
             data = documents.get(row.file or "")
             if data is not None and _digest(data) == row.text_sha256:
                 texts[row.text_sha256] = data.decode()
-        rows: dict[str, list[SourceRecord]] = defaultdict(list)
-        for row in known:
-            rows[row.source].append(row)
+        rows = group_values((row.source, row) for row in known)
         return cls(folder, not known and not documents, rows, docs, documents, texts)
 
     def is_edited(self, row: SourceRecord) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from ragsmith.datasets.splits import Split, stratify
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL, composite
 from ragsmith.evaluation.scoring import score_ranking
+from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import Offender
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.engine import Engine
@@ -96,10 +96,7 @@ class DatasetView:
     @cached_property
     def chunks_of(self) -> Mapping[str, Sequence[Chunk]]:
         """Chunks by document, in reading order; documents without chunks are left out."""
-        found: dict[str, list[Chunk]] = {}
-        for chunk in self.chunks:
-            found.setdefault(chunk.doc, []).append(chunk)
-        return found
+        return group_values((chunk.doc, chunk) for chunk in self.chunks)
 
     @cached_property
     def located(self) -> tuple[Example, ...]:
@@ -230,14 +227,11 @@ def _mean_recall_of_others(view: DatasetView) -> float:
 
     Units are defined in `ragsmith.datasets.relevance`. Evidence that two questions share is left out.
     """
-    asking: defaultdict[str, list[Example]] = defaultdict(list)
-    for example in view.ranked:
-        for chunk in view.relevant(example):
-            asking[chunk].append(example)
+    asking = group_values((chunk, example) for example in view.ranked for chunk in view.relevant(example))
     total = 0.0
     for example in view.ranked:
         best = [view.chunks[int(place)].id for place in view.bm25_top[example.id]]
-        for other in {one.id: one for chunk in best for one in asking[chunk]}.values():
+        for other in {one.id: one for chunk in best for one in asking.get(chunk, ())}.values():
             gold = view.relevance(other)
             shared = {gold.unit(chunk) for chunk in gold.relevant & view.relevant(example)}
             first = list(dict.fromkeys(map(gold.unit, best)))[:K]

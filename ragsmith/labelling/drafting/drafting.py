@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +14,7 @@ from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
 from ragsmith.gateway.call_context import CallCounts
+from ragsmith.grouping import group_values
 from ragsmith.labelling.drafting.asking import MAX_BATCH_DRAFTS, DraftingFailure, ModelDrafting
 from ragsmith.labelling.drafting.draft import (
     Draft,
@@ -235,10 +236,7 @@ def select_balanced(
     Within a kind, the method and then the document with the fewest questions are preferred, then the first draft.
     ``before`` are the methods and documents of existing questions. If a kind has no more drafts, other kinds are used.
     """
-    left: defaultdict[Kind, list[Draft]] = defaultdict(list)
-    for draft in drafts:
-        if draft.answerable:
-            left[classify_draft(draft, material)].append(draft)
+    left = group_values((classify_draft(draft, material), draft) for draft in drafts if draft.answerable)
     methods: Counter[str] = Counter(method for method, _ in before)
     documents: Counter[str] = Counter(doc for _, doc in before)
     taken = [draft for draft in drafts if not draft.answerable][: int(MAX_UNANSWERABLE * wanted)]

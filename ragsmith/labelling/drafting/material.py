@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise, zip_longest
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.grouping import group_values
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.markdown import BlockType, parse_blocks
@@ -116,10 +116,7 @@ def interleave(passages: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
     and within parts.
     """
     draw = random.Random(seed)
-    of_document: defaultdict[str, list[Chunk]] = defaultdict(list)
-    for passage in passages:
-        if len(passage.text) >= MIN_CHARACTERS:
-            of_document[passage.doc].append(passage)
+    of_document = group_values((passage.doc, passage) for passage in passages if len(passage.text) >= MIN_CHARACTERS)
     documents = sorted(of_document)
     draw.shuffle(documents)
     queues = []

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragsmith.grouping import group_values
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import tokeniser_for, words
@@ -47,9 +48,7 @@ class UncertaintyModel:
         languages = [chunk.language for chunk in chunks]
         self._terms = tokeniser_for(languages)
         self._index = BM25([chunk.text for chunk in chunks], languages=languages)
-        self._places: dict[str, list[int]] = {}
-        for place, chunk in enumerate(chunks):
-            self._places.setdefault(chunk.doc, []).append(place)
+        self._places = group_values((chunk.doc, place) for place, chunk in enumerate(chunks))
 
     def of_answerable(self, question: str, answer: str, quotes: Sequence[str], spans: Sequence[Span]) -> Uncertainty:
         """Return the uncertainty of a question with evidence: ``quotes`` at ``spans``."""

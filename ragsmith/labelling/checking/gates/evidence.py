@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from ragsmith.datasets.relevance import count_overlap
+from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import DatasetView
@@ -202,10 +203,9 @@ def copies(view: DatasetView) -> GateFinding:
     if not compared:
         return not_judged(f"no evidence has {MIN_WORDS} words or more, which a copy needs to differ from chance")
     wanted = {shingle for _, sets in compared for found in sets for shingle in found}
-    positions: defaultdict[Shingle, list[int]] = defaultdict(list)
-    for position, chunk in enumerate(view.chunks):
-        for shingle in shingles(chunk.text) & wanted:
-            positions[shingle].append(position)
+    positions = group_values(
+        (shingle, position) for position, chunk in enumerate(view.chunks) for shingle in shingles(chunk.text) & wanted
+    )
     offenders = []
     for example, sets in compared:
         relevant = view.relevant(example)
