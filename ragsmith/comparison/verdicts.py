@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ragsmith.comparison.difference import (
     POWER,
@@ -151,11 +152,20 @@ def compare_pipelines(
     family = len(others)
     compared = []
     for (name, one), p in zip(found.items(), corrected, strict=True):
-        comparison = Comparison(name, name, label(others[name].candidate), None, None, None, of)
-        comparison = replace(comparison, margin=margin, look=look, family=family)
-        if first in able and others[name] in able:
-            comparison = replace(comparison, declining=compare_declining(first, others[name]))
-        pair = pairs[name]
+        other, pair = others[name], pairs[name]
+        comparison = Comparison(
+            name,
+            name,
+            label(other.candidate),
+            difference=None,
+            adjusted_p=None,
+            verdict=None,
+            of=of,
+            margin=margin,
+            look=look,
+            family=family,
+            declining=compare_declining(first, other) if first in able and other in able else None,
+        )
         if one is not None and pair is not None:
             final = adjust_for_looks(p, look)
             within = adjust_for_looks(min(1.0, family * pair.shifted(margin)), look) <= ALPHA
@@ -257,16 +267,19 @@ class _Pair:
     terms: Terms
     clusters: Clusters
 
+    @cached_property
+    def scores(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """The scores of both by question."""
+        return self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
+
     def difference(self) -> Difference:
-        ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
-        found = compute_difference(
-            *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions)
-        )
+        ours, theirs = self.scores
+        found = compute_difference(*self._paired(ours, theirs, self.questions))
         ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
-        if len(self.clusters.tested(behind)) == len(self.questions):
+        finished = self.clusters.tested(behind)
+        if len(finished) == len(self.questions):
             return found
-        scores, groups = self._on_finished(ahead, behind)
-        other = compute_difference(*scores, groups)
+        other = compute_difference(*self._paired(ahead, behind, finished))
         p = max(found.p, other.p) if other.mean_difference > 0 else 1.0
         return replace(found, p=p)
 
@@ -277,32 +290,21 @@ class _Pair:
 
     def power(self, level: float, count: int | None = None) -> Power:
         """Return the power at a ``level`` with ``count`` groups, by default as many as there are."""
-        ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
-        first, second = self._both(ours, theirs, self.questions)
-        each = paired_differences(first, second, "power")
-        return Power(each, self.clusters.group_numbers(self.questions), level, count=count)
+        ours, theirs, groups = self._paired(*self.scores, self.questions)
+        return Power(paired_differences(ours, theirs, "power"), groups, level, count=count)
 
     def shifted(self, margin: float) -> float:
         """Return the p of the test that the first is not behind by ``margin``."""
-        ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
-        p = noninferiority_p(
-            *self._both(ours, theirs, self.questions), self.clusters.group_numbers(self.questions), margin
-        )
-        if len(self.clusters.tested(theirs)) == len(self.questions):
+        ours, theirs = self.scores
+        p = noninferiority_p(*self._paired(ours, theirs, self.questions), margin)
+        finished = self.clusters.tested(theirs)
+        if len(finished) == len(self.questions):
             return p
-        scores, groups = self._on_finished(ours, theirs)
-        return max(p, noninferiority_p(*scores, groups, margin))
+        return max(p, noninferiority_p(*self._paired(ours, theirs, finished), margin))
 
-    def _on_finished(
-        self, ahead: Mapping[str, float], behind: Mapping[str, float]
-    ) -> tuple[tuple[list[float], list[float]], list[int]]:
-        """Return the scores on all questions that ``behind`` finished, and the groups of these questions."""
-        questions = self.clusters.tested(behind)
+    def _paired(
+        self, ahead: Mapping[str, float], behind: Mapping[str, float], questions: Sequence[str]
+    ) -> tuple[list[float], list[float], list[int]]:
+        """Return the scores on ``questions``, all of which ``behind`` finished, and the groups of these questions."""
         lead = [ahead.get(question, self.terms.lowest) for question in questions]
-        return (lead, [behind[question] for question in questions]), self.clusters.group_numbers(questions)
-
-    @staticmethod
-    def _both(
-        ours: Mapping[str, float], theirs: Mapping[str, float], questions: Sequence[str]
-    ) -> tuple[list[float], list[float]]:
-        return [ours[question] for question in questions], [theirs[question] for question in questions]
+        return lead, [behind[question] for question in questions], self.clusters.group_numbers(questions)
