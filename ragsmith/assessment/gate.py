@@ -283,13 +283,9 @@ def _by_type(
     found = []
     for type_ in sorted({example.type for example in asked}):
         questions = [example.id for example in asked if example.type == type_]
-        means = (_mean({question: its[question] for question in questions}) for its in (before, now))
+        means = (fmean(its[question] for question in questions) for its in (before, now))
         found.append(GroupChange(type_, len(questions), *means))
     return tuple(found)
-
-
-def _mean(scores: Mapping[str, float]) -> float:
-    return math.fsum(scores.values()) / len(scores)
 
 
 def _verdict(found: Difference, p: float, family: int, least: float | None) -> Verdict:

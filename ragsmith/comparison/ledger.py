@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -148,10 +147,8 @@ def number_look(
     looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str
 ) -> PreviousUses:
     """Number a new look ``own`` at ``questions``, given the looks by question of the cache and the ledger."""
-    counted: Counter[str] = Counter()
-    for question in questions:
-        counted[question] = len((looks.get(question, set()) | others.get(question, set())) - {own})
-    return PreviousUses(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
+    counts = [len((looks.get(question, set()) | others.get(question, set())) - {own}) for question in questions]
+    return PreviousUses(1 + max(counts, default=0), counts.count(0))
 
 
 def renumber_look(
