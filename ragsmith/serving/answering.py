@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragsmith.caches import empty_caches
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
@@ -279,12 +279,3 @@ def _best_hit(hits: Sequence[Hit], span: Span) -> Hit | None:
     return next(
         (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None
     )
-
-
-def to_json(value: Any) -> Any:
-    """Convert ``value`` to JSON types: dataclasses to mappings, and tuples to lists."""
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    return [to_json(item) for item in value] if isinstance(value, tuple | list) else value

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.pipelines.telemetry import Traces
-from ragsmith.serving.answering import PipelineService, ServedAnswer, to_json
+from ragsmith.serving.answering import PipelineService, ServedAnswer
 from ragsmith.serving.chat import (
     MODEL,
     ChatRequest,
@@ -217,23 +218,22 @@ class ServingApp(GuardedApp):
         answer = await self._wait_for(
             request, submit(self.workers, ("ask", question, stages), self._with_metrics(ask)), began
         )
-        usage = to_json(answer.usage)
         id_ = request.state.request_id
-        return JSONResponse({"id": id_, **to_json(answer), "usage": usage, "feedback": self.feedback is not None})
+        return JSONResponse({"id": id_, **asdict(answer), "feedback": self.feedback is not None})
 
     async def _retrieve(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
         work = submit(self.workers, ("retrieve", question), partial(self.service.retrieve, question))
-        return JSONResponse({"id": request.state.request_id, **to_json(await self._wait_for(request, work, began))})
+        found = await self._wait_for(request, work, began)
+        return JSONResponse({"id": request.state.request_id, **asdict(found)})
 
     async def _explain(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
         work = submit(self.workers, ("explain", question), partial(self.service.explain, question))
-        return JSONResponse(
-            {"request": request.state.request_id, **to_json(await self._wait_for(request, work, began))}
-        )
+        explanation = await self._wait_for(request, work, began)
+        return JSONResponse({"request": request.state.request_id, **asdict(explanation)})
 
     async def _question(self, request: Request) -> Question:
         body = await read_body(request, self.limits)

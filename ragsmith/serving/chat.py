@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ragsmith.models.usage import Usage
-from ragsmith.serving.answering import ServedAnswer, SourcePassage, to_json
+from ragsmith.serving.answering import ServedAnswer, SourcePassage
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.requests import Body, RequestRefused, check_text, invalid_request, read_flag, read_question
@@ -181,4 +181,4 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _extra_fields(answer: ServedAnswer) -> dict[str, Any]:
-    return {"citations": to_json(citations(answer)), "question": answer.question}
+    return {"citations": list(map(asdict, citations(answer))), "question": answer.question}

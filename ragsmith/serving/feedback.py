@@ -15,17 +15,13 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragsmith.datasets.locking import hold_lock
 from ragsmith.types import DRAFTED, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 UP, DOWN = "up", "down"
 TYPE = "feedback"

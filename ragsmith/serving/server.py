@@ -117,16 +117,12 @@ def serve_app(
         run(make_app(token=tokens, hosts=(*LOOPBACK_HOSTS, host)), listening, on_start)
 
 
+@json_logging()
 def run(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     """Serve until a signal is received; accepted requests are answered before this returns.
 
     ``on_start`` is called with the URL once the server accepts requests.
     """
-    with json_logging():
-        _serve(app, listening, on_start)
-
-
-def _serve(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     config = uvicorn.Config(
         app,
         http=_make_protocol(app),

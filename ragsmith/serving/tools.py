@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
 from enum import Enum, auto
 from functools import partial
 from importlib.metadata import version
@@ -26,7 +27,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from ragsmith.evaluation.signals import signals_handled
-from ragsmith.serving.answering import PipelineService, to_json
+from ragsmith.serving.answering import PipelineService
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.requests import RequestRefused, pipeline_failure, read_filter, read_question, submit, timed_out
@@ -216,13 +217,13 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
         With a filter, such as "year>=2023 and lang in de|en", only documents with such fields are used.
         """
         answer = await run(question, filter, context, service.ask)
-        return {"answer": answer.answer, "declined": answer.declined, "citations": to_json(citations(answer))}
+        return {"answer": answer.answer, "declined": answer.declined, "citations": list(map(asdict, citations(answer)))}
 
     @server.tool(structured_output=True)
     async def retrieve(context: Context, question: str, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
         """Retrieve the most relevant passages for a question, with their positions and scores, without an answer."""
         result = await run(question, filter, context, service.retrieve)
-        return {"passages": to_json(result.passages)}
+        return {"passages": list(map(asdict, result.passages))}
 
     @server.tool(structured_output=True)
     async def explain(context: Context, question: str, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
@@ -230,8 +231,8 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
         explanation = await run(question, filter, context, service.explain)
         return {
             "answer": explanation.answer,
-            "stages": to_json(explanation.stages),
-            "passages": to_json(explanation.passages),
+            "stages": list(map(asdict, explanation.stages)),
+            "passages": list(map(asdict, explanation.passages)),
         }
 
     return server

@@ -74,16 +74,12 @@ class Workers:
         self.cancelled = 0
         """Number of work items that were cancelled before they ended."""
         self._waiting: deque[WorkItem[Any]] = deque()
-        self._busy = 0
+        self.busy = 0
+        """Number of running work items."""
         self._unfinished: dict[Hashable, WorkItem[Any]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._started = 0
-
-    @property
-    def busy(self) -> int:
-        """Number of running work items."""
-        return self._busy
 
     @property
     def waiting(self) -> int:
@@ -99,11 +95,11 @@ class Workers:
         with self._changed:
             work = self._unfinished.get(key)
             if work is None:
-                if self._closed or self._busy + len(self._waiting) >= self.threads + self.queue:
+                if self._closed or self.busy + len(self._waiting) >= self.threads + self.queue:
                     raise QueueFull
                 work = self._unfinished[key] = WorkItem(key, function)
                 self._waiting.append(work)
-                if self._started < self.threads and self._busy + len(self._waiting) > self._started:
+                if self._started < self.threads and self.busy + len(self._waiting) > self._started:
                     self._started += 1
                     threading.Thread(target=self._run, name="ragsmith-serving", daemon=True).start()
                 self._changed.notify()
@@ -140,7 +136,7 @@ class Workers:
                 result = Aborted(type(error).__name__)
                 result.__cause__ = error
             with self._changed:
-                self._busy -= 1
+                self.busy -= 1
                 if self._unfinished.get(work.key) is work:
                     del self._unfinished[work.key]
             work.future.set_result(result)
@@ -154,7 +150,7 @@ class Workers:
                 self._changed.wait()
             work = self._waiting.popleft()
             work.has_begun = True
-            self._busy += 1
+            self.busy += 1
             return work
 
 
