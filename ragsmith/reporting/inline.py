@@ -15,11 +15,12 @@ def inline_page(folder: Path, style: str = "") -> tuple[str, str]:
     text, script, own = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "js", "css"))
     script, style = script.strip(), f"{style}{own.strip()}"
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src '{policy_source(script)}'; style-src '{policy_source(style)}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return text.replace("/* style */", style).replace("/* script */", script), policy
 
 
-def _digest(source: str) -> str:
+def policy_source(source: str) -> str:
+    """Return the source expression of an inline script or style for a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

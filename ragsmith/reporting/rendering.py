@@ -6,8 +6,6 @@ scripts except its own, which is allowed by digest.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -34,6 +32,7 @@ from ragsmith.reporting.blocks import (
 )
 from ragsmith.reporting.charts import Chart, draw, legend_of
 from ragsmith.reporting.decision import Decision, decide
+from ragsmith.reporting.inline import policy_source
 from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import QuestionExample, QuestionResult, RunReport
@@ -95,11 +94,6 @@ def _keep_unbroken(text: str) -> Markup:
     )
 
 
-def _digest(script: str) -> str:
-    """Return the source expression of a script for a Content-Security-Policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
 def render(template: str, *, sections: Sequence[Any] = (), **values: Any) -> str:
     """Render a template with ``values``; pages with charts, terms or a question list include the script.
 
@@ -128,7 +122,7 @@ def _environment() -> Environment:
     for name in ("colours", "page", "chart", "check"):
         environment.globals[f"{name}_css"] = Markup(_read_template(f"{name}.css"))
     environment.filters |= {
-        "digest": _digest,
+        "digest": policy_source,
         "draw": draw,
         "legend": legend_of,
         "capitalized": _capitalized,
