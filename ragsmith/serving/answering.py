@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragsmith.caches import empty_caches
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import release_free_memory
@@ -276,6 +277,4 @@ def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:
 
 def _best_hit(hits: Sequence[Hit], span: Span) -> Hit | None:
     """Return the first of the ranked hits that overlaps ``span``."""
-    return next(
-        (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None
-    )
+    return next((hit for hit in hits if count_overlap(hit.chunk.span, span)), None)

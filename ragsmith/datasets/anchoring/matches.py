@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ragsmith.datasets.evidence import evidence_record
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.types import Document, Span
 
 
@@ -69,7 +70,6 @@ def drop_overlaps(matches: Sequence[EvidenceMatch]) -> tuple[EvidenceMatch, ...]
     """Return ``matches`` in order, without those that overlap an earlier one."""
     distinct: list[EvidenceMatch] = []
     for match in matches:
-        span = match.span
-        if all(span.doc != o.span.doc or span.end <= o.span.start or o.span.end <= span.start for o in distinct):
+        if not any(count_overlap(match.span, earlier.span) for earlier in distinct):
             distinct.append(match)
     return tuple(distinct)

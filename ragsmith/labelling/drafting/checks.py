@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.labelling.drafting.draft import Draft, locate_in_passage
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.replies import chat_task, object_in, text_of
@@ -113,11 +114,7 @@ def rival_passages(draft: Draft, material: DraftingCorpus) -> tuple[Chunk, ...]:
     """Return passages other than the evidence that may answer a draft; for an unanswerable one, all candidates."""
     spans = [quote.span for quote in draft.quotes]
     found = material.best(draft.question, MAX_PASSAGES + 2 * len(spans))
-    others = [
-        passage
-        for passage in found
-        if not any(s.doc == passage.doc and s.start < passage.end and passage.start < s.end for s in spans)
-    ]
+    others = [passage for passage in found if not any(count_overlap(span, passage.span) for span in spans)]
     return tuple(others[:MAX_PASSAGES])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from math import fsum
 
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.text.data_files import read_data
@@ -168,8 +169,7 @@ def _has_answer(passage: Chunk, answer: str, material: DraftingCorpus) -> bool:
 
 def _overlaps(draft: Draft, span: Span) -> bool:
     """Whether a quotation of the draft overlaps ``span``."""
-    quoted = (quote.span for quote in draft.quotes)
-    return any(other.doc == span.doc and other.start < span.end and span.start < other.end for other in quoted)
+    return any(count_overlap(quote.span, span) for quote in draft.quotes)
 
 
 def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:

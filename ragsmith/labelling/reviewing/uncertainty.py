@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
@@ -89,7 +90,7 @@ class UncertaintyModel:
         """Return the rank, from 1, of the first passage that overlaps one of ``spans``; 0 if there is none."""
         scores = np.round(self._index.scores(question), 6)
         near = (place for doc in dict.fromkeys(span.doc for span in spans) for place in self._places.get(doc, ()))
-        wanted = [place for place in near if any(_overlap(self.chunks[place], span) for span in spans)]
+        wanted = [place for place in near if any(count_overlap(self.chunks[place].span, span) for span in spans)]
         best = max((scores[place] for place in wanted), default=0.0)
         return int((scores > best).sum()) + 1 if best > 0 else 0
 
@@ -105,10 +106,6 @@ def _length_component(question: str, language: str) -> tuple[float, str]:
 def _share_missing(terms: Collection[str], others: frozenset[str]) -> float:
     distinct = set(terms)
     return len(distinct - others) / len(distinct)
-
-
-def _overlap(chunk: Chunk, span: Span) -> bool:
-    return chunk.doc == span.doc and chunk.start < span.end and span.start < chunk.end
 
 
 def _combine(parts: Sequence[tuple[float, str]]) -> Uncertainty:
