@@ -26,13 +26,22 @@ def first_passage(prompt):  # stands for a chat model, so that the example needs
 
 
 documents = [Document(one.text, metadata={"source": one.id}) for one in ragsmith.load_dataset("finance").documents]
-store = InMemoryVectorStore(Vectors())
-store.add_documents(RecursiveCharacterTextSplitter(chunk_size=700, chunk_overlap=100).split_documents(documents))
-retriever = store.as_retriever(search_kwargs={"k": 5})
-chain = PromptTemplate.from_template("Answer {question}\n\n{context}") | RunnableLambda(first_passage)
+prompt = PromptTemplate.from_template("Answer {question}\n\n{context}")
 
 
-def answer(question):
-    found = retriever.invoke(question)
-    said = chain.invoke({"question": question, "context": "\n\n".join(one.page_content for one in found)})
-    return said, [{"text": one.page_content, "doc": one.metadata["source"]} for one in found]
+def build(k=5, chunk_size=700):
+    store = InMemoryVectorStore(Vectors())
+    splitter = RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=100)
+    store.add_documents(splitter.split_documents(documents))
+    retriever = store.as_retriever(search_kwargs={"k": k})
+    chain = prompt | RunnableLambda(first_passage)
+
+    def answer(question):
+        found = retriever.invoke(question)
+        said = chain.invoke({"question": question, "context": "\n\n".join(one.page_content for one in found)})
+        return said, [{"text": one.page_content, "doc": one.metadata["source"]} for one in found]
+
+    return answer
+
+
+answer = build()

@@ -25,10 +25,18 @@ class Vectors(BaseEmbedding):
 Settings.llm = MockLLM(max_tokens=60)  # stands for a chat model, so that the example needs no key
 Settings.embed_model = Vectors()
 documents = [Document(text=one.text, metadata={"doc": one.id}) for one in ragsmith.load_dataset("finance").documents]
-index = VectorStoreIndex.from_documents(documents, transformations=[SentenceSplitter(chunk_size=200, chunk_overlap=20)])
-engine = index.as_query_engine(similarity_top_k=5)
 
 
-def answer(question):
-    done = engine.query(question)
-    return str(done), [{"text": one.get_content(), "doc": one.metadata["doc"]} for one in done.source_nodes]
+def build(k=5, chunk_size=200):
+    splitter = SentenceSplitter(chunk_size=chunk_size, chunk_overlap=20)
+    index = VectorStoreIndex.from_documents(documents, transformations=[splitter])
+    engine = index.as_query_engine(similarity_top_k=k)
+
+    def answer(question):
+        done = engine.query(question)
+        return str(done), [{"text": one.get_content(), "doc": one.metadata["doc"]} for one in done.source_nodes]
+
+    return answer
+
+
+answer = build()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import read_models
@@ -22,7 +23,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.pipelines.telemetry import Traces
 from ragsmith.systems.answers import SystemFunction
-from ragsmith.systems.loading import is_system, load_system
+from ragsmith.systems.loading import is_system, is_system_file, load_system
 from ragsmith.systems.system import System
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.languages import ENGLISH, get_language_name
@@ -88,10 +89,10 @@ class Resources:
         """Return the resources in ``arguments``, which are removed from it."""
         return cls(**{field.name: arguments.pop(field.name) for field in fields(cls) if field.name in arguments})
 
-    def resolve_models(self) -> tuple[ModelNames, Mapping[str, Any]]:
-        """Return the models given by name, checked, and the models given as objects."""
+    def resolve_models(self, default: ModelNames | None = None) -> tuple[ModelNames, Mapping[str, Any]]:
+        """Return the models by name, those given or else of ``default``, checked, and the models given as objects."""
         named, given = partition_models(models_by_role(self.models))
-        names = self.models if isinstance(self.models, ModelNames) else ModelNames()
+        names = self.models if isinstance(self.models, ModelNames) else default or ModelNames()
         chosen = names.override(named, self.base_url, self.vector_store)
         chosen.check()
         return chosen, given
@@ -143,13 +144,20 @@ class Resources:
         Raises:
             UsageError: no data set is given, or it has no questions, or as `load_system`.
         """
-        if like is None and dataset is None:
+        exported = ExportedFile(Path(str(source))) if is_system_file(source) else None
+        if like is None and dataset is None and exported is None:
             raise UsageError(f"{describe_source(source)} answers the questions of a data set: name it with --dataset")
-        base = like.base if isinstance(like, System) else like.setup if like else self.setup(dataset or "")
+        if like is not None:
+            base = like.base if isinstance(like, System) else like.setup
+        elif exported is not None:
+            names, given = self.resolve_models(exported.models())
+            base = exported.setup(exported.dataset(dataset), names, None, given)
+        else:
+            base = self.setup(dataset or "")
         if not base.dataset.examples:
             raise UsageError(f"{base.dataset.name!r} has no questions to score by: name a data set that has some")
-        folder = self.artifacts.folder.with_suffix(".answers")
-        return load_system(source, base, folder, fitness=like.fitness if like else None, workers=self.workers or 1)
+        fitness = like.fitness if like else exported.fitness() if exported else None
+        return load_system(source, base, self.answers, fitness=fitness, workers=self.workers or 1)
 
     def workers_for(self, *setups: Experiment) -> int:
         """Return the given number of workers, or the default for the models."""
@@ -171,6 +179,11 @@ class Resources:
             return
         with self.store() as store, pipeline.remembering(store) as cached:
             yield cached
+
+    @property
+    def answers(self) -> Path:
+        """The folder with the answers of other systems, next to the cache."""
+        return self.artifacts.folder.with_suffix(".answers")
 
     @property
     def artifacts(self) -> ArtifactCache:

@@ -22,7 +22,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.writing import expected_scores, write_winner
 from ragsmith.gateway.budget import Spent
-from ragsmith.pipelines.genes import N_FAMILIES
+from ragsmith.pipelines.genes import N_FAMILIES, label
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import build_report, iterate_answers
 from ragsmith.reporting.decision import Decision, decide
@@ -145,6 +145,8 @@ class Result:
         winner, fitness = self._outcome.winner, run_data.fitness
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
+        if self.setup.system:
+            raise UsageError(f"the winner is another system, {label(winner.candidate)}, which its own program runs")
         home, test = self.setup, run_data.on_test(winner.key)
         if chosen_on_all := run_data.record.settings.verdict == CROSSFIT:
             home = replace(home, fixed_split=search_only_split(home.dataset))

@@ -41,6 +41,7 @@ from ragsmith.runs.run import Allowance, Execution, Run
 from ragsmith.runs.run_context import Callbacks, Start, Step
 from ragsmith.strategies import STRATEGIES
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
+from ragsmith.systems.searched import ParameterSearch
 from ragsmith.text.writing import make_folder
 from ragsmith.types import Dataset
 
@@ -209,7 +210,9 @@ def search(
     memory_bytes = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     resources, found, chosen, setup, known = _prepare(dataset, arguments)
-    if limits and limits.by_name and not setup.served:
+    if cluster and found.system:
+        raise WrongOption("engine", f"is {engine}, and another system is asked from this process: leave it out")
+    if limits and limits.by_name and not setup.served and not found.system:
         warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
     if limits and limits.cost is not None:
         known.require_prices(setup.served)
@@ -238,7 +241,10 @@ def search(
                 cluster=cluster,
             ),
             allowance=Allowance(
-                limits, known, accepted, plan_rest if known.known or (limits and limits.by_name) else None
+                limits,
+                known,
+                accepted,
+                plan_rest if not found.system and (known.known or (limits and limits.by_name)) else None,
             ),
             callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress, stop=stop),
         )
@@ -298,6 +304,14 @@ def plan(
             raise WrongOption(name, f"is {value}: give a number above 0")
     with without_requests(), ExitStack() as stack:
         resources, found, chosen, setup, known = _prepare(dataset, arguments)
+        if found.system:
+            systems = min(found.feasible_size, chosen.max_evaluations or chosen.genetic.evaluations)
+            systems += sum(size - 1 for size in found.sizes) + 1 if chosen.probes else 0
+            most = systems * len(setup.split.search) + len(setup.split.test)
+            raise UsageError(
+                f"the space {found.name!r} is of another system, whose costs ragsmith does not know: a search asks it "
+                f"{most:,} questions at most, or as many as --max-calls allows"
+            )
         store = stack.enter_context(resources.store())
         return estimate_costs(
             setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample
@@ -310,7 +324,10 @@ _Prepared = tuple[Resources, Space, RunSettings, Experiment, Prices]
 def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
     """Return the inputs of a search or its plan, loaded and checked."""
     resources, found, chosen, known, chunk_size, faithfulness = _read_arguments(arguments)
-    setup = resources.setup(dataset, chunk_size, faithfulness).with_searched_settings(found.settings)
+    setup = resources.setup(dataset, chunk_size, faithfulness)
+    if found.system:
+        setup = replace(setup, system=ParameterSearch(found.system, resources.answers))
+    setup = setup.with_searched_settings(found.settings)
     warn_unsupported_languages(setup)
     if found.own_prompts and not any(variant.loaded_models.reads_prompts for variant in setup.variants):
         raise UsageError("the embedded model reads no prompts: name a chat model with --llm")

@@ -295,7 +295,10 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
         print_stderr(f"no winner: {redacted(result.no_winner)}.")
     where = f" --base-url {shlex.quote(base_url)}" if base_url else ""
     for winner in filter(_is_winner, result.files):
-        print_lines(f"winner  {winner}", f'ask it  ragsmith ask {winner} "your question"{where}')
+        then = f'ask it  ragsmith ask {winner} "your question"{where}'
+        if result.setup.system:
+            then = f"compare it  ragsmith compare {winner} recommended bm25{where}"
+        print_lines(f"winner  {winner}", then)
 
 
 @app.command(cls=listing("Strategies", "ragsmith.strategies", "STRATEGIES"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Candidate, Gene, make_gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, SYSTEM, Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 
@@ -54,7 +54,7 @@ class OptionActivity:
         both = [q for q in alone.questions if q in alone.records and q in without.records]
         if not both:
             return cls(0, None, {})
-        stage = OBSERVED_STAGES.get(family, family)
+        stage = OBSERVED_STAGES.get(family, "generation" if family.startswith(SYSTEM) else family)
         if stage not in alone.records[both[0]]["stages"]:  # a ranking has no stages after the filter
             stage = "passage_filter"
         pairs = [(alone.records[q], without.records[q]) for q in both]
@@ -74,9 +74,11 @@ def baseline(name: str) -> Candidate:
 def list_probes(space: Space) -> list[Probe]:
     """Return a probe for every option of ``space``, added to naive RAG with the options that it requires.
 
-    Options of naive RAG itself, and those that the constraints of the space forbid there, are left out.
+    Options of naive RAG itself, and those that the constraints of the space forbid there, are left out. Of another
+    system, the options are probed in the system with its default parameters.
     """
-    plain = space.with_default_settings(baseline("naive"))
+    first = tuple(genes[0] for genes in space.options)
+    plain = first if space.system else space.with_default_settings(baseline("naive"))
     found = []
     for place, options in enumerate(space.options):
         for gene in options:

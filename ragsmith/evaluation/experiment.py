@@ -6,12 +6,12 @@ and are called from threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
@@ -70,7 +70,8 @@ class Experiment:
     experiment, as a candidate must not choose its own judge. ``fixed_split`` replaces the given or drawn split. With
     ``requires_evidence``, questions without evidence are left out, as their rankings have no score. ``weights`` are
     the general weights of signals; by default those shipped for the class of the embedder. ``traces`` is where
-    engines send spans of what they do, if anywhere.
+    engines send spans of what they do, if anywhere. ``system`` makes the experiments of candidates that are other
+    systems, if their parameters are searched.
     """
 
     dataset: Dataset
@@ -86,6 +87,7 @@ class Experiment:
     fixed_split: Split | None = field(default=None, kw_only=True)
     weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
     traces: Traces | None = field(default=None, kw_only=True)
+    system: SearchedSystem | None = field(default=None, kw_only=True, hash=False)
 
     counts_looks = True  # a comparison on test questions is a use of them
 
@@ -101,8 +103,8 @@ class Experiment:
         Raises:
             UsageError: an overlap is not smaller than every chunk size.
         """
-        if settings == self.searched:
-            return self
+        if settings == self.searched or self.system:
+            return replace(self, searched=settings)
         first = self._with_settings([genes[0] for genes in settings])
         found = replace(first, searched=settings)
         sizes, overlaps = (set(values) for values in zip(*found.chunkings, strict=True))
@@ -118,6 +120,8 @@ class Experiment:
         return self._at(candidate[N_FAMILIES:])
 
     def _at(self, settings: tuple[Gene, ...]) -> Experiment:
+        if settings not in self._variants and self.system:
+            self._variants[settings] = self.system.experiment(self, settings)
         if settings not in self._variants:  # the genes of a stored pipeline have no addresses of models
             searched = {gene: gene for genes in self.searched for gene in genes}
             variant = self._with_settings([searched.get(gene, gene) for gene in settings])
@@ -183,8 +187,8 @@ class Experiment:
 
     @property
     def variants(self) -> list[Experiment]:
-        """The experiments of all combinations of searched settings."""
-        return [self._at(chosen) for chosen in product(*self.searched)]
+        """The experiments of all combinations of searched settings; parameters of a system change none of ours."""
+        return [self] if self.system else [self._at(chosen) for chosen in product(*self.searched)]
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -193,13 +197,13 @@ class Experiment:
 
     @property
     def workers(self) -> int:
-        """The default number of workers for the models; see `ModelNames.workers`."""
-        return max(variant.models.workers() for variant in self.variants)
+        """The default number of workers for the models; see `ModelNames.workers`. A system is asked one by one."""
+        return 1 if self.system else max(variant.models.workers() for variant in self.variants)
 
     @property
     def prefers_threads(self) -> bool:
-        """Whether a model is remote or was passed as an object, so that threads suit it."""
-        return bool(self.given) or any(variant.loaded_models.prefers_threads for variant in self.variants)
+        """Whether a model is remote or was passed as an object, or a system is searched, so that threads suit it."""
+        return bool(self.given or self.system) or any(one.loaded_models.prefers_threads for one in self.variants)
 
     @cached_property
     def split(self) -> Split:
@@ -275,16 +279,18 @@ class Experiment:
         room: EvictionPolicy | None = None,
     ) -> Engine:
         """Return a new engine, with a new gateway whose cache has the eviction policy ``room``, unless one is given."""
-        models = self.loaded_models
-        make_gateway: Callable[..., Gateway] = Gateway
-        make_engine = Engine
-        if self.traces:
-            from ragsmith.pipelines.telemetry import TracedEngine, TracedGateway  # noqa: PLC0415  rarely needed
+        if not self.traces:
+            return self._make_engine(gateway or Gateway(store, budget, failures, room))
+        from ragsmith.pipelines.telemetry import TracedEngine, TracedGateway  # noqa: PLC0415  rarely needed
 
-            make_gateway, make_engine = partial(TracedGateway, self.traces), TracedEngine
-        gateway = gateway or make_gateway(store, budget, failures, room)
+        return self._make_engine(gateway or TracedGateway(self.traces, store, budget, failures, room), TracedEngine)
+
+    @not_fingerprinted
+    def _make_engine(self, gateway: Gateway, kind: type[Engine] = Engine) -> Engine:
+        """Return a new engine of a ``kind`` that asks models through ``gateway``."""
+        models = self.loaded_models
         open_store = partial(open_vector_store, resolve_address(models.vector_store_address, Path.cwd()))
-        return make_engine(self.corpus, models, gateway, open_store)
+        return kind(self.corpus, models, gateway, open_store)
 
     @cached_property
     def tested(self) -> frozenset[str]:
@@ -337,6 +343,17 @@ class Experiment:
             if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MEASURES_EMBEDDER] = marking.embedder.id
         return ids
+
+
+class SearchedSystem(Protocol):
+    """Another system whose parameters are searched (`ragsmith.systems.searched`)."""
+
+    @property
+    def place(self) -> str:
+        """``FILE.py:FUNCTION``, the function that builds it."""
+
+    def experiment(self, setup: Experiment, settings: tuple[Gene, ...]) -> Experiment:
+        """Return the experiment whose engine asks the system with these ``settings``, scored by ``setup``."""
 
 
 class Engines:

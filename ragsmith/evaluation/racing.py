@@ -43,7 +43,7 @@ from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
 from ragsmith.models.calls import is_costly
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, system_parameters
 from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
 from ragsmith.types import Example
@@ -265,9 +265,9 @@ def calls_models_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool
     """Return whether ranking a question with ``candidate`` calls tools of a ``costly`` kind.
 
     Requests made once for a collection do not count, nor those before a fitted gene, which learns from the rankings of
-    all questions. Retrieval is fitted before any request.
+    all questions. Retrieval is fitted before any request. Another system is asked for its contexts.
     """
-    asks = False
+    asks = bool(system_parameters(candidate))
     for family, gene in zip(FAMILIES[: FILTER_INDEX + 1], candidate, strict=False):
         asked = family.tier != "collection" and not costly.isdisjoint(gene.technique.tools.values())
         asks = asked or (asks and not (gene.learns and family.tier == "question"))

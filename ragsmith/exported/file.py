@@ -24,7 +24,7 @@ from ragsmith.exported.reference import Reference
 from ragsmith.models.file import parse_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
-from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.genes import SYSTEM, Candidate, read_configuration
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.user_code import import_recorded_files
 from ragsmith.text.strict_yaml import read_yaml
@@ -35,7 +35,7 @@ FORMAT = 1
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
-    *("marked_by", "fitness", "pipeline", "run", "expected", "reference"),
+    *("marked_by", "fitness", "pipeline", "run", "expected", "reference", SYSTEM, "version", "parameters"),
 )
 
 
@@ -46,6 +46,11 @@ class ExportedFile:
         self._path = path
         self._tree = read_yaml(path, SpaceError)
         form = "this is not a pipeline: it must be 'name: value' pairs"
+        keys = self._tree.data if isinstance(self._tree.data, dict) else {}
+        if "dataset" not in keys and ("families" in keys or SYSTEM in keys):
+            raise self._tree.error(
+                (), "this is a search space, and no pipeline: search it with  ragsmith search --space"
+            )
         self._data = self._tree.mapping(known=KEYS, form=form)
         if (given := self._data.get("format", FORMAT)) != FORMAT:
             reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
@@ -75,6 +80,12 @@ class ExportedFile:
                     ("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'"
                 )
         return read_configuration(pipeline, self._tree.where("pipeline"))
+
+    def system(self) -> tuple[str, str, Mapping[str, Any]]:
+        """Return the place of the function that builds another system, its version, and its parameters."""
+        program, _, function = str(self._data.get(SYSTEM)).rpartition(":")
+        parameters = self._tree.mapping(("parameters",))
+        return f"{(self._path.parent / program).resolve()}:{function}", str(self._data.get("version", "")), parameters
 
     def models(self) -> ModelNames:
         """Return the models by name, with the vector store and the options that shape results, without addresses."""

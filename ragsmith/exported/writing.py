@@ -25,7 +25,7 @@ from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
-from ragsmith.pipelines.genes import N_FAMILIES, configuration, label
+from ragsmith.pipelines.genes import N_FAMILIES, SYSTEM, Candidate, configuration, label, system_parameters
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import load_latencies
 from ragsmith.records.record import CROSSFIT, RiskCalibration, RunRecord, list_searches, load_record
@@ -69,20 +69,34 @@ def export_yaml(
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
         **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.scored_by) else {}),
         "fitness": fitness.to_dict(folder),
-        "pipeline": configuration(evaluation.candidate[:N_FAMILIES]),
+        **_describe(evaluation.candidate, setup, folder),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
         **({"reference": reference.to_dict()} if reference else {}),
     }
     origin = "found" if evaluation.records else "recommended"
-    head = (
-        f'# A pipeline {origin} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
-    )
+    what, then = "pipeline", 'Ask it:  ragsmith ask THIS_FILE "your question"'
+    if setup.system:
+        what, then = "system", "Compare it:  ragsmith compare THIS_FILE recommended bm25"
+    head = f"# A {what} {origin} by ragsmith {version('ragsmith')}.  {then}\n"
     if fitness.ranking_only:
         head += (
             "# Only retrieval was tuned: the stages after passage_filter were not searched, and no answer was scored.\n"
         )
     return head + dump_yaml(content)
+
+
+def _describe(candidate: Candidate, setup: Experiment, folder: Path) -> dict[str, Any]:
+    """Return the entries of the file that say what answers: a pipeline, or another system with its parameters."""
+    if not setup.system:
+        return {"pipeline": configuration(candidate[:N_FAMILIES])}
+    program, _, function = setup.system.place.rpartition(":")
+    named = next(gene for gene in candidate if gene.technique.family == SYSTEM)
+    return {
+        SYSTEM: f"{Path(os.path.relpath(program, folder.resolve())).as_posix()}:{function}",
+        "version": named.parameters["version"],
+        "parameters": system_parameters(candidate),
+    }
 
 
 def dump_yaml(content: Mapping[str, Any]) -> str:

@@ -242,6 +242,15 @@ class Gateway:
             self._context.store.write_pending()
             self._context.store.release_all()
 
+    def before_request(self) -> None:
+        """Reserve in the budget a request to what is no model.
+
+        Raises:
+            BudgetExhausted: the budget is spent, and it must not be sent.
+            ModelUnavailable: the run is being stopped.
+        """
+        self._context.before_attempt()
+
     def _connect(self, model: Any) -> None:
         """Register callbacks for the attempts of the model's provider, and for learnt capabilities of the model.
 

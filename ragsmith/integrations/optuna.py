@@ -36,12 +36,11 @@ from sqlalchemy.orm import Session
 from ragsmith.errors import StoreError, UsageError
 from ragsmith.evaluation.evaluation import build_evaluation
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
-from ragsmith.pipelines.genes import SETTINGS
+from ragsmith.pipelines.genes import sort_names
 from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.store.engine import file_engine, server_engine, translate_errors
 from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
 from ragsmith.strategies.tpe import suppress_optuna_logs
-from ragsmith.techniques.families import FAMILIES
 
 STUDY_PREFIX = "ragsmith "
 """First part of the names of studies."""
@@ -164,7 +163,7 @@ def _trials(
     """Return a trial for every proposal; the scores of ``existing`` trials are not read again."""
     record = RunRecord.from_dict(run.value)
     labels = record.space.options
-    names = [name for name in (*(family.name for family in FAMILIES), *SETTINGS) if name in labels]
+    names = sort_names(labels)
     distributions = {name: CategoricalDistribution(labels[name]) for name in names}
     began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
     trials = []

@@ -30,11 +30,19 @@ ROLES = ("embedder", "cross_encoder", "language_model")
 SETTINGS = (*CHUNK_SETTINGS, *ROLES)
 """Settings that a space may search over, in the order of their genes."""
 
+SYSTEM = "system"
+"""The setting that names another system (`ragsmith.systems`); its parameters are settings ``system.NAME``."""
+
 N_FAMILIES = len(FAMILIES)
 """Number of families; the genes of hyperparameters follow those of the families."""
 
-Value = int | str | Mapping[str, Any]
-"""A number of characters, or a model as a name or as a name with options."""
+Value = Parameter | Mapping[str, Any]
+"""A number of characters, a model as a name or as a name with options, or the value of a parameter of a system."""
+
+
+def is_setting(name: str) -> bool:
+    """Whether genes called ``name`` are hyperparameters rather than techniques of a family."""
+    return name in SETTINGS or name.partition(".")[0] == SYSTEM
 
 
 def _no_operation() -> None:
@@ -45,10 +53,12 @@ def _no_operation() -> None:
 class HyperparameterGene(Technique):
     """A value of a hyperparameter, as a technique whose only parameter is ``value``.
 
-    The parameter has no address, limit or other option of how a model is called; ``value`` has them.
+    The parameter has no address, limit or other option of how a model is called; ``value`` has them. ``version`` is a
+    digest of the program behind the value, if there is one.
     """
 
     value: Value = 0
+    version: str = ""
 
     @property
     def name(self) -> str:
@@ -61,9 +71,10 @@ class HyperparameterGene(Technique):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The fixed value."""
+        """The fixed value, and its version if it has one."""
         named = model_name_from(self.value) if isinstance(self.value, Mapping) else None
-        return {"value": named.to_record() if isinstance(named, ModelName) else self.value}
+        version = {"version": self.version} if self.version else {}
+        return {"value": named.to_record() if isinstance(named, ModelName) else self.value, **version}
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ class Gene:
     @cached_property
     def _pickled(self) -> bytes:
         setting = self.technique if isinstance(self.technique, HyperparameterGene) else None
-        parameters = {"value": setting.value} if setting else dict(self.parameters)
+        parameters = {**self.parameters, "value": setting.value} if setting else dict(self.parameters)
         options = parameters, "", self.fit, dict(self.prompts)
         return pickle.dumps((self.technique.family, self.technique.name, *options))
 
@@ -205,6 +216,12 @@ def out_of_fold(candidate: Candidate, question: str) -> Candidate:
     return tuple(gene.out_of_fold(question) for gene in candidate)
 
 
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Sort names of genes in the order of genomes: families, settings, then the parameters of a system by name."""
+    order = {name: place for place, name in enumerate((*(family.name for family in FAMILIES), *SETTINGS))}
+    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
+
+
 def configuration(candidate: Candidate) -> dict[str, Any]:
     """Return a candidate as a dict: technique, parameters, fitted numbers and one's own prompts by family."""
     return {
@@ -222,8 +239,12 @@ def label(candidate: Candidate) -> str:
     """Return a label of a candidate, which names its differences from plain vector search.
 
     Names of techniques of several families are qualified: ``retrieval hybrid``, ``reranking hybrid``. Settings
-    are always included.
+    are always included. Another system is named with its parameters: ``my_rag.py:build(k=5)``.
     """
+    if parameters := system_parameters(candidate):
+        names = {gene.technique.family: str(gene) for gene in candidate[N_FAMILIES:]}
+        listed = ", ".join(f"{name}={names[f'{SYSTEM}.{name}']}" for name in parameters)
+        return f"{names[SYSTEM]}({listed})"
     plain = {"none", "top_k", "listing"}
     parts = []
     for gene in candidate:
@@ -235,6 +256,12 @@ def label(candidate: Candidate) -> str:
         shared = sum(gene.technique.name in family.techniques for family in FAMILIES) > 1
         parts.append(f"{gene.technique.family} {gene}" if shared else str(gene))
     return " + ".join(parts)
+
+
+def system_parameters(candidate: Candidate) -> dict[str, Parameter]:
+    """Return the parameters of the system that ``candidate`` is; {} for a pipeline."""
+    chosen = {gene.technique.family.partition(".")[2]: gene for gene in candidate if is_setting(gene.technique.family)}
+    return {name: gene.parameters["value"] for name, gene in chosen.items() if name}
 
 
 def make_gene(
@@ -250,8 +277,8 @@ def make_gene(
     Raises:
         SpaceError: the technique, a parameter, or the role or a placeholder of a prompt is unknown, or one is missing.
     """
-    if family_name in SETTINGS:
-        setting = HyperparameterGene(family_name, _no_operation, "", value=(parameters or {})["value"])
+    if is_setting(family_name):
+        setting = HyperparameterGene(family_name, _no_operation, "", **(parameters or {}))
         return Gene(setting, setting.defaults)
     family = get_family(family_name, where)
     try:
@@ -322,12 +349,12 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
         SpaceError: a family is missing, or a family, technique or parameter is unknown.
     """
     for name in pipeline:
-        if name not in SETTINGS:
+        if not is_setting(name):
             get_family(name, where)
     missing = [family.name for family in FAMILIES if family.name not in pipeline]
     if missing:
         raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
-    names = [*(family.name for family in FAMILIES), *(name for name in SETTINGS if name in pipeline)]
+    names = [*(family.name for family in FAMILIES), *filter(is_setting, sort_names(pipeline))]
     genes = ((name, pipeline[name]) for name in names)
     return tuple(_read_gene(name, gene, where) for name, gene in genes)
 

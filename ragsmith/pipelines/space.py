@@ -18,6 +18,11 @@ and models, whose genes follow those of the families:
     corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
     models: {embedder: [wordllama, "openai:text-embedding-3-small"]}
 
+A space of another system names the function that builds it, and values of its parameters, in place of ``families``:
+
+    system: my_rag.py:build
+    parameters: {k: [5, 3, 8], chunk_size: [700, 400]}   # the default first
+
 One's own prompts of tasks, by role, are files relative to that of the space; several are options, ``default`` is ours:
 
     prompts: {answer: [default, brief.txt], rewrite_query: terse.txt}
@@ -51,7 +56,8 @@ MAX_ENUMERATED = 2_000_000
 class Space:
     """A search space: the options of every family and of hyperparameters, and constraints.
 
-    Options ``for_unanswerable`` are added if some search questions have no answer in the documents.
+    Options ``for_unanswerable`` are added if some search questions have no answer in the documents. If the space is of
+    another system, ``system`` is the function that builds it, ``FILE.py:FUNCTION`` with a whole path.
     """
 
     name: str
@@ -59,6 +65,7 @@ class Space:
     options: tuple[tuple[Gene, ...], ...]
     forbidden: tuple[Constraint, ...] = ()
     for_unanswerable: tuple[Gene, ...] = ()
+    system: str = ""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -76,7 +83,9 @@ class Space:
         return self.options[N_FAMILIES:]
 
     def with_default_settings(self, candidate: Candidate) -> Candidate:
-        """Return ``candidate`` with the first option of each setting that it lacks."""
+        """Return ``candidate`` with the first option of each setting that it lacks; a pipeline has none of a system."""
+        if self.system:
+            return candidate
         present = {gene.technique.family for gene in candidate}
         return (*candidate, *(genes[0] for genes in self.settings if genes[0].technique.family not in present))
 

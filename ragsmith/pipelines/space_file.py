@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.bundled import bundled_path
+from ragsmith.digest import digest
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import parse_model
 from ragsmith.models.names import NONE
 from ragsmith.models.own_prompts import read_prompts
 from ragsmith.models.registry import OBJECT_KIND, option_names
-from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, SYSTEM, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
-from ragsmith.plugins import is_instance_of
+from ragsmith.plugins import KINDS, is_instance_of, load_file, parts_of
 from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
@@ -44,6 +46,11 @@ MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
 """Minimum values in characters; a shorter chunk would hardly hold a sentence."""
 
 
+def _first_option(known: Collection[str]) -> str:
+    """Return the technique of naive RAG among the ``known`` ones of a family."""
+    return next(name for name in (NONE, "vector", "top_k", "listing") if name in known)
+
+
 class _SpaceReader:
     """Converts a YAML tree to a space; every error has file and line."""
 
@@ -58,11 +65,13 @@ class _SpaceReader:
 
     def space(self) -> Space:
         keys = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "prompts", "constraints")
-        root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
+        root = self._tree.mapping(known=(*keys, SYSTEM, "parameters"), form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):
             self._refuse_if(not isinstance(value, str), (key,), f"{key} must be text, not {value!r}")
+        if SYSTEM in root or "parameters" in root:
+            return self._system(name, description)
         self._import(root.get("imports", []))
         names = [family.name for family in FAMILIES]
         families = self._tree.mapping(("families",), known=names)
@@ -80,6 +89,49 @@ class _SpaceReader:
             return space.with_prompts(read_prompts(self._tree.mapping(("prompts",), optional=True), self._path.parent))
         except UsageError as error:
             raise self._tree.error(("prompts",), str(error)) from None
+
+    def _system(self, name: str, description: str) -> Space:
+        """Return the space of another system, whose parameters are its genes."""
+        root = self._tree.mapping(known=("name", "description", SYSTEM, "parameters"))
+        source = root.get(SYSTEM)
+        form = "name the function that takes the parameters and returns the system:  system: my_rag.py:build"
+        self._refuse_if(not isinstance(source, str), (SYSTEM,) if SYSTEM in root else (), form)
+        file, _, function = str(source).rpartition(":")
+        program = self._path.parent / file
+        self._refuse_if(not file or not program.is_file(), (SYSTEM,), f"there is no file {file!r}: {form}")
+        try:
+            build: Any = getattr(load_file(program), function, None)
+        except UsageError as error:
+            raise self._tree.error((SYSTEM,), str(error)) from None
+        self._refuse_if(not callable(build), (SYSTEM,), f"{file} has no function {function!r}: {form}")
+        listed = self._tree.mapping(("parameters",))
+        self._refuse_if(not listed, ("parameters",), "list values for at least one parameter, the default first")
+        settings = [tuple(self._parameter(one, listed[one])) for one in sorted(listed)]
+        try:
+            signature(build).bind(**{one: listed[one][0] for one in listed})
+        except TypeError as error:
+            raise self._tree.error(("parameters",), f"{function} cannot be called with them: {error}") from None
+        code = digest([part.read_text(encoding="utf-8") for part in parts_of(program)])
+        named = make_gene(SYSTEM, "", {"value": f"{program.name}:{function}", "version": code})
+        # the families of a system are those of naive RAG, whose options nothing reads
+        families = [(make_gene(family.name, _first_option(family.techniques)),) for family in FAMILIES]
+        place = f"{program.resolve()}:{function}"
+        return Space(name, description, (*families, (named,), *settings), system=place)
+
+    def _parameter(self, name: str, values: Any) -> Iterator[Gene]:
+        """Yield the options of a parameter of a system."""
+        path = ("parameters", name)
+        self._refuse_if(
+            not isinstance(values, list) or not values, path, f"{name} must be a list of values, the default first"
+        )
+        seen: list[Any] = []
+        for i, value in enumerate(values):
+            self._refuse_if(
+                type(value) not in KINDS, (*path, i), f"{name} must be text, a number, true or false, not {value!r}"
+            )
+            self._refuse_if([type(value), value] in seen, (*path, i), f"{name} lists {value!r} twice")
+            seen.append([type(value), value])
+            yield make_gene(f"{SYSTEM}.{name}", "", {"value": value})
 
     def _conditional(self, names: Sequence[str], options: Sequence[tuple[Gene, ...]]) -> tuple[Gene, ...]:
         """Return the options that are added if some search questions have no answer."""

@@ -69,13 +69,14 @@ def pareto_front(items: Iterable[Item], objectives: Callable[[Item], tuple[float
 
 
 def single_option_evaluations(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluation]:
-    """Return the evaluations that differ in one option from ``naive``, the run's naive RAG."""
+    """Return the evaluations that differ in one option from ``naive``, the run's naive RAG; another system never."""
 
     def changed(evaluation: Evaluation) -> int:
         pairs = zip(evaluation.candidate, naive.candidate, strict=True)
         return sum(gene.technique.name != plain.technique.name for gene, plain in pairs)
 
-    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
+    pipelines = [one for one in evaluations if len(one.candidate) == len(naive.candidate)]
+    return [evaluation for evaluation in pipelines if changed(evaluation) == 1]
 
 
 def quality_and_calls(point: Point) -> tuple[float, float]:

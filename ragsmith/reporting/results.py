@@ -22,7 +22,7 @@ from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluation
 from ragsmith.evaluation.selective import find_wrong
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.grouping import group_values
-from ragsmith.pipelines.genes import SETTINGS, label
+from ragsmith.pipelines.genes import label, sort_names
 from ragsmith.pipelines.stages import COLD, STAGES, TOTAL, WARM, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
@@ -48,7 +48,6 @@ from ragsmith.reporting.values import (
     SpaceOption,
 )
 from ragsmith.store.store import ProposalRow
-from ragsmith.techniques.families import FAMILIES
 from ragsmith.text.restoring import stored_by_other_code
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
@@ -250,8 +249,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _in_genome_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
     """Sort options in the order of genomes: families, then settings. The store returns mappings sorted by key."""
-    names = (*(family.name for family in FAMILIES), *SETTINGS)
-    return [(name, listed[name]) for name in names if name in listed]
+    return [(name, listed[name]) for name in sort_names(listed)]
 
 
 ALL_QUESTIONS = "all"

@@ -43,11 +43,11 @@ def resolve_rankings_first(settings: RunSettings, setup: Experiment) -> RunSetti
     """Return ``settings`` with ``rankings_first`` decided: by default, if answers are written by a costly chat model.
 
     Presets without races, several objectives, a fitness that is no sum of R and G, and strategies other than the
-    default one search whole pipelines.
+    default one search whole pipelines, and so does a search of the parameters of another system.
     """
     model, fitness = setup.loaded_models.language_model, settings.fitness
     whole = settings.racing is None or settings.is_multiobjective or settings.strategy_name != "genetic"
-    if settings.rankings_first is not None or whole or fitness.ranking_only or not fitness.is_additive:
+    if settings.rankings_first is not None or whole or fitness.ranking_only or not fitness.is_additive or setup.system:
         return settings
     costs = is_chat_model(getattr(model, "real", model))  # a plan has a stub in its place
     return replace(settings, rankings_first=True) if costs else settings

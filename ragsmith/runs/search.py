@@ -11,6 +11,7 @@ from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import compute_evaluation_costs
 from ragsmith.records.record import load_record
 from ragsmith.runs.rankings import build_answer_search
@@ -25,7 +26,7 @@ from ragsmith.strategies.strategy import Genome, Pruned, SteppedSearch
 def _make_prior(context: RunContext) -> Prior | None:
     """Return the prior over pipelines; None if the settings use none, or too few data sets are known."""
     settings = context.settings
-    if not settings.warm_start and settings.choose == "mean":
+    if context.space.system or (not settings.warm_start and settings.choose == "mean"):
         return None
     return prior_for_search(context.setup, context.space, settings.fitness, learned=settings.warm_start)
 
@@ -88,14 +89,18 @@ def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
 
 
 def _find_recommended(context: RunContext) -> Candidate | None:
-    """Return the pipeline recommended for these documents; None if the space has no such pipeline."""
+    """Return the pipeline recommended for these documents; None if the space has no such pipeline.
+
+    A system is compared with what is recommended of all pipelines.
+    """
     if not context.settings.warm_start:
         return None
     earlier = load_record(context.store, context.key)
     if earlier and earlier.recommended and (stored := context.store.evaluation(earlier.recommended)):
         candidate = read_configuration(stored.configuration["pipeline"])  # a new recommendation takes seconds
         return tuple(replace(gene, fit=None) for gene in candidate)  # the options of a space are not fitted
-    return recommend_candidate(context.setup, context.space, context.settings.fitness)
+    space = load_space("default") if context.space.system else context.space
+    return recommend_candidate(context.setup, space, context.settings.fitness)
 
 
 def _build_strategy(

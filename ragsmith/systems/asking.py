@@ -133,7 +133,7 @@ def collect_answers(
         ModelUnavailable: the system is down, see `MAX_FAILURES`.
         UsageError: the file cannot be used.
     """
-    found = _read_kept(keep, dataset)
+    found = read_kept(keep, dataset)
     if keep is not None:
         make_folder(keep.parent)
     asked: dict[str, list[str]] = {}
@@ -143,7 +143,7 @@ def collect_answers(
     failures = silent = 0
     pool = ThreadPoolExecutor(max(1, workers), thread_name_prefix="ragsmith-system")
     try:
-        pending = {pool.submit(_ask_one, ask, question, keep): ids for question, ids in asked.items()}
+        pending = {pool.submit(ask_one, ask, question, keep): ids for question, ids in asked.items()}
         for future in as_completed(pending):
             given, had_reply = future.result()
             found |= dict.fromkeys(pending[future], given)
@@ -160,7 +160,7 @@ def collect_answers(
     return found
 
 
-def _ask_one(ask: SystemFunction, question: str, keep: Path | None) -> tuple[GivenAnswer, bool]:
+def ask_one(ask: SystemFunction, question: str, keep: Path | None) -> tuple[GivenAnswer, bool]:
     """Return an answer, which is appended to ``keep``, and whether the system replied."""
     began = perf_counter()
     try:
@@ -186,7 +186,7 @@ def as_row(value: object) -> Mapping[str, object]:
     return {"answer": answer, "contexts": list(contexts) if several else contexts}
 
 
-def _read_kept(keep: Path | None, dataset: Dataset) -> dict[str, GivenAnswer]:
+def read_kept(keep: Path | None, dataset: Dataset) -> dict[str, GivenAnswer]:
     """Return the kept answers to questions of ``dataset``, the first of each; an incomplete last line is removed."""
     if keep is None or not keep.exists():
         return {}
@@ -200,5 +200,5 @@ def _read_kept(keep: Path | None, dataset: Dataset) -> dict[str, GivenAnswer]:
 
 def file_name(source: str, dataset: Dataset, version: str) -> str:
     """Return the name of the file with the answers of ``source``: its last word, the data set, and a digest of all."""
-    words = re.findall(r"[\w.]+", source.partition("?")[0].rpartition("@")[2])
+    words = re.findall(r"[\w.]+", re.split(r"[?(]", source)[0].rpartition("@")[2])
     return f"{'-'.join(words[-2:])[-80:]}-{dataset.name}-{digest(source, dataset.digest, version)[:8]}.jsonl"

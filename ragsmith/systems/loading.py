@@ -14,9 +14,12 @@ from ragsmith.digest import digest
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.exported.file import ExportedFile
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.plugins import load_file, parts_of
 from ragsmith.systems.answers import GivenAnswer, match_rows, read_rows
 from ragsmith.systems.contexts import ContextLocator
+from ragsmith.systems.searched import BuiltSystem
 from ragsmith.systems.system import System
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Dataset
@@ -31,8 +34,16 @@ def is_system(source: object) -> bool:
     """Whether ``source`` names a system rather than a pipeline, or is a function."""
     if isinstance(source, str | Path):
         name = str(source)
-        return bool(URL.match(name)) or name.endswith((*ROW_SUFFIXES, ".py")) or ".py:" in name
+        is_named = bool(URL.match(name)) or name.endswith((*ROW_SUFFIXES, ".py")) or ".py:" in name
+        return is_named or is_system_file(source)
     return callable(source)
+
+
+def is_system_file(source: object) -> bool:
+    """Whether ``source`` is a YAML file of another system with its parameters, which a search of them wrote."""
+    if not isinstance(source, str | Path) or Path(source).suffix not in (".yaml", ".yml") or not Path(source).is_file():
+        return False
+    return bool(re.search(rf"^{SYSTEM}:", Path(source).read_text(encoding="utf-8", errors="replace"), re.MULTILINE))
 
 
 def load_system(
@@ -76,6 +87,13 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
         if not (rows := read_rows(Path(name))):
             raise UsageError(f"{name} has no rows: write a line of JSON for each question")
         return match_rows(rows, data)
+    if is_system_file(source):
+        place, version, parameters = ExportedFile(Path(source)).system()
+        system = BuiltSystem.at(place, parameters)
+        if system.version != version:
+            said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
+            warnings.warn(said, Notice, stacklevel=5)
+        return _collect(system, system.name, folder / file_name(system.name, data, system.version), data, workers)
     if name.endswith(".py"):
         raise UsageError(f"{name} is a program: name a function in it that answers a question, {name}:FUNCTION")
     with redirect_stdout(sys.stderr):  # what other people's code prints is no result

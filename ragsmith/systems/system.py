@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ragsmith.datasets.relevance import ChunkMap, Relevance, count_overlap
 from ragsmith.digest import digest
@@ -24,11 +24,7 @@ from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.threads import ANSWER, RANKING, FinishedQuestion, Part, Runner, ThreadRunner, TraceObserver
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.gateway.budget import Budget
-from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus, Index
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import NO_USAGE
@@ -48,11 +44,18 @@ READ = ("passage_augment", "passage_compress")
 
 
 class SystemEngine(Engine):
-    """Returns the given answers by the text of their questions."""
+    """Returns ``answers``, by question id; ``ids`` maps the text of a question to its id."""
 
-    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway, answers: Mapping[str, LocatedAnswer]) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        models: Models,
+        gateway: Gateway,
+        answers: Mapping[str, LocatedAnswer],
+        ids: Mapping[str, str],
+    ) -> None:
         super().__init__(corpus, models, gateway)
-        self._answers = answers
+        self._answers, self._ids = answers, ids
         self._searched: Index | None = None
 
     def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
@@ -62,7 +65,7 @@ class SystemEngine(Engine):
             StageFailed: the system has no answer to the question, or failed on it.
         """
         trace = self.rank(candidate, question, gold)
-        found = self._answers[question.text]
+        found = self._answers[self._ids[question.text]]  # as it was ranked
         passages = tuple(
             Passage(hit.chunk.text, hit.chunk.spans if hit.chunk.doc else (), hit.score) for hit in trace.hits
         )
@@ -86,7 +89,7 @@ class SystemEngine(Engine):
 
     def rank(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
         """Return the contexts for ``question`` as a trace up to the filter; see `answer`."""
-        found = self._answers.get(question.text)
+        found = self._find(self._ids.get(question.text, ""))
         if found is None or found.given.error:
             why = found.given.error if found else "it has no answer to this question"
             raise StageFailed("system", "answer", ModelError(why))
@@ -94,54 +97,58 @@ class SystemEngine(Engine):
         ranking = self._intern(hits)
         return Trace(dict.fromkeys(RANKED, ranking), dict.fromkeys(RANKED, NO_USAGE))
 
+    def _find(self, id_: str) -> LocatedAnswer | None:
+        """Return the answer to the question ``id_``; None if there is none."""
+        return self._answers.get(id_)
+
+
+class _Relevance(dict[str, Relevance]):
+    """The relevance of the contexts of ``answers`` by question id, computed when it is first read after the answer."""
+
+    def __init__(self, setup: Experiment, answers: Mapping[str, LocatedAnswer]) -> None:
+        self._examples, self._answers = setup.examples, answers
+        self._chunk_map = ChunkMap(setup.corpus.chunks)
+
+    def __missing__(self, id_: str) -> Relevance:
+        found = self._answers.get(id_)
+        relevance = relevance_of_contexts(found.chunks if found else (), self._examples[id_].evidence, self._chunk_map)
+        if found is not None:  # a system whose parameters are searched may not have been asked yet
+            self[id_] = relevance
+        return relevance
+
 
 @dataclass(frozen=True)
 class SystemExperiment(Experiment):
-    """An experiment whose engine returns ``answers``, by the id of their question."""
+    """An experiment whose engine returns ``answers``, by the id of their question, which ``identity`` identifies."""
 
     answers: Mapping[str, LocatedAnswer] = field(default_factory=dict, kw_only=True, hash=False)
+    identity: str = field(default="", kw_only=True)
 
     @classmethod
-    def of(cls, setup: Experiment, answers: Mapping[str, LocatedAnswer]) -> SystemExperiment:
+    def of(cls, setup: Experiment, answers: Mapping[str, LocatedAnswer], identity: str, **further: Any) -> Self:
         """Return the experiment of a system, scored by the models of ``setup``."""
         given = {one.name: getattr(setup, one.name) for one in fields(Experiment)}
-        return cls(**{**given, "searched": (), "answers": answers})
+        return cls(**{**given, "searched": (), "answers": answers, "identity": identity, **further})
 
     @property
     def chunking_key(self) -> int | list[Any]:
         """The identity of the answers, as there is no chunking, and of the chunks by which missed gold counts."""
-        given = [[id_, one.given.answer, one.given.contexts, one.given.error] for id_, one in self.answers.items()]
-        return ["answers", digest(sorted(given)), super().chunking_key]
+        return ["answers", self.identity, super().chunking_key]
 
     @cached_property
     def relevance(self) -> dict[str, Relevance]:
         """The relevant contexts by question id, and the chunks with the gold that no context reaches."""
-        chunk_map = ChunkMap(self.corpus.chunks)
-        contexts = {question: one.chunks for question, one in self.answers.items()}
-        longest = max((chunk.end - chunk.start for each in contexts.values() for chunk in each if chunk.doc), default=0)
-        return {
-            example.id: relevance_of_contexts(contexts.get(example.id, ()), example.evidence, chunk_map, longest)
-            for example in self.dataset.examples
-        }
+        return _Relevance(self, self.answers)
 
     def modality(self, example: Example) -> str:
         """Return the modality of the documents with the gold of a question, ``mixed``, or ``none`` without evidence."""
         kinds = {self.corpus.documents[gold.doc].modality.value for gold in example.evidence} or {"none"}
         return kinds.pop() if len(kinds) == 1 else "mixed"
 
-    def engine(
-        self,
-        store: CallStore | None = None,
-        budget: Budget | None = None,
-        failures: Failures | None = None,
-        *,
-        gateway: Gateway | None = None,
-        room: EvictionPolicy | None = None,
-    ) -> Engine:
-        """Return a new engine, see `Experiment.engine`."""
-        by_text = {self.examples[question].question: one for question, one in self.answers.items()}
-        gateway = gateway or Gateway(store, budget, failures, room)
-        return SystemEngine(self.corpus, self.loaded_models, gateway, by_text)
+    def _make_engine(self, gateway: Gateway, kind: type[Engine] = Engine) -> Engine:
+        """Return a new engine with the answers; see `Experiment.engine`."""
+        ids = {example.question: example.id for example in self.dataset.examples if example.id in self.answers}
+        return SystemEngine(self.corpus, self.loaded_models, gateway, self.answers, ids)
 
 
 @dataclass(frozen=True)
@@ -160,16 +167,16 @@ class ContextRelevance(Relevance):
         return {chunk: grade for chunk, grade in self.grades.items() if self.unit(chunk) == chunk}
 
 
-def relevance_of_contexts(contexts: Chunks, evidence: Sequence[Span], chunk_map: ChunkMap, longest: int) -> Relevance:
+def relevance_of_contexts(contexts: Chunks, evidence: Sequence[Span], chunk_map: ChunkMap) -> Relevance:
     """Return the relevance of ``contexts``, best first, to a question; ``chunk_map`` has the chunks of the experiment.
 
-    ``longest`` is the length of the longest context of the system, in characters: gold more than twice as long cannot
-    be half covered, so that a context within it reaches it.
+    Gold more than twice as long as the longest context cannot be half covered: a context within it reaches it.
 
     Gold counts once, as the first context that reaches it: further contexts with the same gold count as that one, so
     that retrieving a passage several times gains nothing. Coarse gold is one unit, as for chunks.
     """
     own = chunk_map.relevance(evidence)
+    longest = max((context.end - context.start for context in contexts if context.doc), default=0)
     coarse = set(own.coarse.values())
     golds = dict(enumerate(dict.fromkeys(evidence)))
     grades: dict[str, float] = {}
@@ -208,7 +215,8 @@ class System(Pipeline):
 
     def __init__(self, base: Experiment, answers: Mapping[str, LocatedAnswer], fitness: Fitness | None = None) -> None:
         """Create a system with ``answers`` to questions of ``base``, whose models score them."""
-        super().__init__((), SystemExperiment.of(base, answers), fitness=fitness)
+        rows = [[id_, one.given.answer, one.given.contexts, one.given.error] for id_, one in answers.items()]
+        super().__init__((), SystemExperiment.of(base, answers, digest(sorted(rows))), fitness=fitness)
         self.base = base
 
     @property

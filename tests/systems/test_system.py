@@ -128,8 +128,7 @@ def relevance_of(setup: Experiment, contexts: Sequence[tuple[int, int]], gold: t
         Chunk(f"{start}-{end}", document.id, place, start, end, document.text[start:end])
         for place, (start, end) in enumerate(contexts)
     )
-    longest = max((end - start for start, end in contexts), default=0)
-    return relevance_of_contexts(chunks, [Span(document.id, *gold)], ChunkMap(setup.corpus.chunks), longest)
+    return relevance_of_contexts(chunks, [Span(document.id, *gold)], ChunkMap(setup.corpus.chunks))
 
 
 @given(size=st.integers(40, 400), seed=st.integers(0, 10_000))
@@ -140,7 +139,7 @@ def test_chunks_of_any_size_given_as_contexts_are_relevant_as_in_their_own_chunk
     example = other.dataset.examples[seed % len(other.dataset.examples)]
     expected = other.relevance[example.id]
     whole = tuple(chunk for chunk in other.corpus.chunks if chunk.doc == example.evidence[0].doc)
-    setup = SystemExperiment.of(other, {example.id: LocatedAnswer(GivenAnswer("x"), whole)})
+    setup = SystemExperiment.of(other, {example.id: LocatedAnswer(GivenAnswer("x"), whole)}, "x")
     found = setup.relevance[example.id]
     for chunk in whole:
         assert (found.unit(chunk.id) in found.units) == (expected.unit(chunk.id) in expected.units)
@@ -191,6 +190,6 @@ def test_a_context_below_the_others_never_raises_their_ranks(
 
 
 def test_gold_that_no_context_reaches_counts_by_the_chunks(tiny_setup: Experiment) -> None:
-    setup, own = SystemExperiment.of(tiny_setup, {}), ChunkMap(tiny_setup.corpus.chunks)
+    setup, own = SystemExperiment.of(tiny_setup, {}, ""), ChunkMap(tiny_setup.corpus.chunks)
     for example in tiny_setup.dataset.examples:
         assert setup.relevance[example.id].units == own.relevance(example.evidence).units

@@ -1,0 +1,179 @@
+"""Another system whose parameters are searched: a function of a program builds it from a combination of them.
+
+Each combination is a candidate. Its answers are kept in a file of their own, so that no question is asked twice, and
+are scored like those of any other system (`ragsmith.systems.system`).
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragsmith.digest import digest, fingerprint
+from ragsmith.errors import Notice
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Gene, system_parameters
+from ragsmith.plugins import load_file, parts_of
+from ragsmith.systems.answers import GivenAnswer
+from ragsmith.systems.contexts import ContextLocator, LocatedAnswer
+from ragsmith.systems.system import SystemEngine, SystemExperiment
+from ragsmith.text.writing import make_folder
+
+CODE = (
+    ("ragsmith.systems.answers", "parse_answer"),
+    ("ragsmith.systems.contexts", "ContextLocator"),
+    ("ragsmith.systems.system", "SystemEngine"),
+    ("ragsmith.systems.system", "relevance_of_contexts"),
+)
+"""Module and name of the code that makes records of what a system returns."""
+
+
+@dataclass(frozen=True)
+class BuiltSystem:
+    """A system that the ``function`` of a ``program`` returns for ``parameters``; a function of a question itself."""
+
+    program: Path
+    function: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def at(cls, place: str, parameters: Mapping[str, Any]) -> BuiltSystem:
+        """Return the system of ``FILE.py:FUNCTION``."""
+        program, _, function = place.rpartition(":")
+        return cls(Path(program), function, parameters)
+
+    @property
+    def name(self) -> str:
+        """The name for people, as in ``my_rag.py:build(k=5)``."""
+        listed = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"{self.program.name}:{self.function}({listed})"
+
+    @cached_property
+    def version(self) -> str:
+        """The digest of the program with the modules beside it that it imports.
+
+        Raises:
+            UsageError: the program cannot be executed.
+        """
+        load_file(self.program)
+        return digest([part.read_text(encoding="utf-8") for part in parts_of(self.program)])
+
+    def __call__(self, question: str) -> object:
+        """Return what the system returns; it is built at the first question."""
+        return self._function(question)
+
+    @cached_property
+    def _function(self) -> Callable[[str], object]:
+        with _building:
+            function: Callable[[str], object] = getattr(load_file(self.program), self.function)(**self.parameters)
+        return function
+
+
+_building = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ParameterSearch:
+    """Another system whose parameters are searched: a `SearchedSystem`; ``place`` is ``FILE.py:FUNCTION``.
+
+    The answers of each combination are kept in a file in ``folder``.
+    """
+
+    place: str
+    folder: Path
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+    _locators: dict[int, ContextLocator] = field(default_factory=dict, compare=False)
+
+    def experiment(self, setup: Experiment, settings: tuple[Gene, ...]) -> Experiment:
+        """See `SearchedSystem.experiment`."""
+        system = BuiltSystem.at(self.place, system_parameters(settings))
+        code = [fingerprint(*one) for one in CODE]
+        identity = digest("system", system.version, dict(system.parameters), code)
+        found: dict[str, LocatedAnswer] = {}
+        asking = Asking(system, setup, self, found)
+        return AskedExperiment.of(setup, found, identity, asking=asking)
+
+    def locate(self, setup: Experiment, question: str, given: GivenAnswer) -> LocatedAnswer:
+        """Return an answer with its contexts located; a `Notice` names the first that is not in the documents."""
+        with self.lock:
+            locator = self._locators.setdefault(0, ContextLocator(setup.corpus, dict(setup.dataset.merged)))
+            known = len(locator.not_found)
+            found = locator.locate(question, given)
+            if locator.not_found and not known:
+                warnings.warn(
+                    f"contexts at no single place of the documents count as irrelevant, as {locator.not_found[0]}",
+                    Notice,
+                    stacklevel=2,
+                )
+        return found
+
+
+class Asking:
+    """Asks a system the questions of ``setup``, each text once, and adds the answers to ``found``; thread-safe."""
+
+    def __init__(
+        self, system: BuiltSystem, setup: Experiment, search: ParameterSearch, found: dict[str, LocatedAnswer]
+    ) -> None:
+        self._system, self._setup, self._search, self._found = system, setup, search, found
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def answer(self, id_: str, before: Callable[[], None]) -> LocatedAnswer:
+        """Return the answer to a question; ``before`` is called before the system is asked, and may raise."""
+        text = self._setup.examples[id_].question
+        with self._locks[text]:
+            if id_ not in self._found:
+                given = self._kept.get(text) or self._ask(text, before)
+                self._kept[text] = given
+                self._found[id_] = self._search.locate(self._setup, id_, given)
+        return self._found[id_]
+
+    def _ask(self, text: str, before: Callable[[], None]) -> GivenAnswer:
+        from ragsmith.systems.asking import ask_one  # noqa: PLC0415  an HTTP client is slow to import
+
+        before()
+        return ask_one(self._system, text, self._file)[0]
+
+    @cached_property
+    def _file(self) -> Path:
+        from ragsmith.systems.asking import file_name  # noqa: PLC0415  as above
+
+        make_folder(self._search.folder)
+        return self._search.folder / file_name(self._system.name, self._setup.dataset, self._system.version)
+
+    @cached_property
+    def _kept(self) -> dict[str, GivenAnswer]:
+        from ragsmith.systems.asking import read_kept  # noqa: PLC0415  as above
+
+        with self._search.lock:
+            kept = read_kept(self._file, self._setup.dataset)
+        return {self._setup.examples[id_].question: given for id_, given in kept.items()}
+
+
+@dataclass(frozen=True)
+class AskedExperiment(SystemExperiment):
+    """An experiment whose engine asks a system when it needs an answer, which is then in ``answers``."""
+
+    asking: Asking = field(kw_only=True)
+
+    def _make_engine(self, gateway: Gateway, kind: type[Engine] = Engine) -> Engine:
+        return AskingEngine(self, gateway)
+
+
+class AskingEngine(SystemEngine):
+    """Asks a system for the answers to questions, within the budget of ``gateway``."""
+
+    def __init__(self, setup: AskedExperiment, gateway: Gateway) -> None:
+        ids = {example.question: example.id for example in setup.dataset.examples}
+        super().__init__(setup.corpus, setup.loaded_models, gateway, setup.answers, ids)
+        self._asking = setup.asking
+
+    def _find(self, id_: str) -> LocatedAnswer | None:
+        return self._asking.answer(id_, self.gateway.before_request)

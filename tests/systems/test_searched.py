@@ -1,0 +1,232 @@
+"""The parameters of another system are searched like genes: raced, resumed, within limits, and compared."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import ragsmith as package
+from ragsmith.cli.interrupts import EXIT_INTERRUPTED
+from ragsmith.errors import SpaceError, UsageError
+from ragsmith.pipelines.space_file import load_space
+
+Command = Callable[..., Any]
+
+PROGRAM = '''
+"""Overlap of words, with as many passages of as many characters as its parameters say; it notes what it is asked."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from ragsmith.datasets.dataset import load_dataset
+
+HERE = Path("@HOME@")
+documents = load_dataset(HERE / "island").documents
+
+
+def words(text):
+    return set(re.findall(r"\\w+", text.lower()))
+
+
+def build(k=2, size=200, stop=0):
+    if size == 13:
+        raise ValueError("13 brings bad luck")
+    passages = [(one, at, min(at + size, len(one.text))) for one in documents for at in range(0, len(one.text), size)]
+
+    def answer(question):
+        with (HERE / "asked.txt").open("a") as file:
+            print(f"{k} {size} {question}", file=file)
+        if stop and (HERE / "kill").exists() and len((HERE / "asked.txt").read_text().splitlines()) >= stop:
+            (HERE / "kill").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        best = sorted(passages, key=lambda one: -len(words(question) & words(one[0].text[one[1] : one[2]])))[:k]
+        found = [{"doc": one.id, "start": at, "end": end} for one, at, end in best]
+        return best[0][0].text[best[0][1] : best[0][2]], found
+
+    return answer
+'''
+
+SPACE: dict[str, Any] = {"name": "mine", "system": "mine.py:build", "parameters": {"k": [2, 1, 3], "size": [200, 100]}}
+SEARCH = (
+    "search",
+    "--dataset",
+    "island",
+    "--space",
+    "mine.yaml",
+    "--seed",
+    "1",
+    "--workers",
+    "1",
+    "--reports",
+    "reports",
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "island").symlink_to(tiny_folder)
+    (tmp_path / "mine.py").write_text(PROGRAM.replace("@HOME@", str(tmp_path)))
+    write_space(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_space(home: Path, **changes: Any) -> None:
+    (home / "mine.yaml").write_text(yaml.safe_dump({**SPACE, **changes}))
+
+
+def asked(home: Path) -> Counter[str]:
+    return Counter((home / "asked.txt").read_text().splitlines())
+
+
+def test_a_search_chooses_among_all_combinations_and_asks_each_of_them_a_question_once(
+    home: Path, ragsmith: Command
+) -> None:
+    ended = ragsmith(*SEARCH)
+    assert ended.code == 0, ended.err
+    assert "winner" in ended.out
+    assert "compare it  ragsmith compare reports/island/winner.yaml recommended bm25" in ended.out
+    assert set(asked(home).values()) == {1}
+    assert {tuple(line.split()[:2]) for line in asked(home)} == {(k, s) for k in "123" for s in ("200", "100")}
+    before = asked(home)
+    assert ragsmith(*SEARCH).code == 0
+    assert asked(home) == before, "the same command reads what is there"
+
+
+def test_the_winner_is_a_file_that_scores_what_the_search_scored_and_asks_nothing_again(
+    home: Path, ragsmith: Command
+) -> None:
+    ragsmith(*SEARCH)
+    winner = yaml.safe_load((home / "reports/island/winner.yaml").read_text())
+    assert winner["system"] == "../../mine.py:build"
+    before = asked(home)
+    scores = json.loads(ragsmith("evaluate", "reports/island/winner.yaml", "--json").out)
+    expected = winner["expected"]["search"]
+    for name in ("fitness", "retrieval", "recall", "ndcg_10", "token_f1"):
+        assert scores["search"]["metrics"][name]["mean"] == pytest.approx(expected[name], abs=1e-12)
+    new = asked(home) - before
+    assert not [line for line in new if line in before]
+    compared = ragsmith("compare", "reports/island/winner.yaml", "bm25")
+    assert compared.code == 0, compared.err
+
+
+@pytest.mark.filterwarnings("ignore::ragsmith.errors.Notice")
+def test_the_same_program_by_hand_has_the_scores_of_the_winner(home: Path, ragsmith: Command) -> None:
+    """The function with the parameters of the winner is a system of its own, scored without any of the search."""
+    ragsmith(*SEARCH)
+    winner = yaml.safe_load((home / "reports/island/winner.yaml").read_text())
+    alone = (home / "mine.py").read_text() + f"\n\nanswer = build(**{winner['parameters']!r})\n"
+    (home / "alone.py").write_text(alone)
+    found = package.compare("alone.py:answer", "reports/island/winner.yaml", dataset="island", split="all")
+    assert found.fitness.difference.mean_difference == 0
+    assert found.fitness.difference.n > 20
+
+
+def test_a_killed_search_is_resumed_and_asks_only_the_question_in_flight_again(home: Path, ragsmith: Command) -> None:
+    write_space(home, parameters={**SPACE["parameters"], "stop": [15]})
+    (home / "kill").touch()
+    command = [sys.executable, "-m", "ragsmith", *SEARCH]
+    killed = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    begun = asked(home)
+    assert sum(begun.values()) == 15
+    ended = ragsmith(*SEARCH)
+    assert ended.code == 0, ended.err
+    assert sum(asked(home).values()) == len(asked(home)) + 1
+    whole = (home / "reports/island/winner.yaml").read_text()
+    for left in ("cache.sqlite", "reports"):
+        assert (home / left).exists()
+    again = ragsmith(*SEARCH[:-2], "--reports", "again", "--cache", "other.sqlite")
+    assert again.code == 0
+    assert (home / "again/island/winner.yaml").read_text() == whole, "the winner is that of a search without a kill"
+
+
+def test_limits_hold_and_the_same_command_goes_on(home: Path, ragsmith: Command) -> None:
+    paused = ragsmith(*SEARCH, "--max-calls", "20")
+    assert paused.code == EXIT_INTERRUPTED, paused.err
+    assert "--max-calls 20" in paused.err
+    assert sum(asked(home).values()) == 20
+    assert ragsmith(*SEARCH).code == 0
+    assert set(asked(home).values()) == {1}
+
+
+def test_an_edited_program_is_another_system(home: Path) -> None:
+    before = load_space("mine.yaml").digest
+    (home / "other").mkdir()
+    program = (home / "mine.py").read_text()
+    (home / "other/mine.py").write_text(program)
+    (home / "other/mine.yaml").write_text((home / "mine.yaml").read_text())
+    assert load_space("other/mine.yaml").digest == before, "the folder does not matter"
+    (home / "other/mine.py").write_text(program.replace("HERE =", "HERE  ="))
+    code = "from ragsmith.pipelines.space_file import load_space; print(load_space('other/mine.yaml').digest)"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=home, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() != before
+
+
+def test_a_combination_that_cannot_be_built_fails_and_others_win(home: Path, ragsmith: Command) -> None:
+    write_space(home, parameters={"k": [2, 1], "size": [200, 13]})
+    ended = ragsmith(*SEARCH)
+    assert ended.code == 0, ended.err
+    assert yaml.safe_load((home / "reports/island/winner.yaml").read_text())["parameters"]["size"] == 200
+    assert "13 brings bad luck" in (home / "reports/island/report.md").read_text()
+
+
+MISTAKES = {
+    "no function": ({"system": "mine.py"}, "there is no file ''"),
+    "a file that is not there": ({"system": "nope.py:build"}, "there is no file 'nope.py'"),
+    "a function that is not there": ({"system": "mine.py:bild"}, "mine.py has no function 'bild'"),
+    "an unknown parameter": ({"parameters": {"j": [1]}}, "build cannot be called with them"),
+    "no list": ({"parameters": {"k": 3}}, "k must be a list of values, the default first"),
+    "no parameter": ({"parameters": {}}, "list values for at least one parameter"),
+    "a value twice": ({"parameters": {"k": [3, 3]}}, "k lists 3 twice"),
+    "a value that is a list": ({"parameters": {"k": [[3]]}}, "k must be text, a number, true or false"),
+    "families as well": ({"families": {}}, "unknown key 'families'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_file_is_named_with_its_line(mistake: str, home: Path) -> None:
+    changes, said = MISTAKES[mistake]
+    write_space(home, **changes)
+    with pytest.raises(SpaceError, match=r"mine.yaml:\d+: ") as caught:
+        load_space("mine.yaml")
+    assert said in str(caught.value)
+
+
+def test_what_a_system_cannot_do_is_refused_in_a_sentence(home: Path, ragsmith: Command) -> None:
+    planned = ragsmith("plan", "--dataset", "island", "--space", "mine.yaml")
+    assert planned.code == 2
+    assert "whose costs ragsmith does not know" in planned.err
+    ragsmith(*SEARCH)
+    for command in (("ask", "reports/island/winner.yaml", "Why?"), ("verify", "reports/island/winner.yaml")):
+        ended = ragsmith(*command)
+        assert ended.code == 2
+        assert "is another system, and this runs a pipeline" in ended.err
+    assert "this is a search space, and no pipeline" in ragsmith("evaluate", "mine.yaml", "--dataset", "island").err
+    found = package.search("island", space="mine.yaml", seed=1)
+    with pytest.raises(UsageError, match=r"the winner is another system, mine.py:build\(k="):
+        assert found.winner
+
+
+def test_a_cluster_does_not_ask_another_system(home: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    with pytest.raises(UsageError, match="another system is asked from this process"):
+        package.search("island", space="mine.yaml", engine="ray")
+
+
+def test_several_workers_find_the_same(home: Path) -> None:
+    alone, several = (
+        package.search("island", space="mine.yaml", seed=1, workers=n, cache=f"{n}.sqlite") for n in (1, 3)
+    )
+    assert [(row.label, row.scores) for row in alone.ranking] == [(row.label, row.scores) for row in several.ranking]
