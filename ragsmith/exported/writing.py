@@ -76,7 +76,7 @@ def export_yaml(
     }
     origin = "found" if evaluation.records else "recommended"
     what, then = "pipeline", 'Ask it:  ragsmith ask THIS_FILE "your question"'
-    if setup.system:
+    if system_parameters(evaluation.candidate):
         what, then = "system", "Compare it:  ragsmith compare THIS_FILE recommended bm25"
     head = f"# A {what} {origin} by ragsmith {version('ragsmith')}.  {then}\n"
     if fitness.ranking_only:
@@ -87,15 +87,22 @@ def export_yaml(
 
 
 def _describe(candidate: Candidate, setup: Experiment, folder: Path) -> dict[str, Any]:
-    """Return the entries of the file that say what answers: a pipeline, or another system with its parameters."""
-    if not setup.system:
+    """Return the entries of the file that say what answers: a pipeline, or another system with its parameters.
+
+    Raises:
+        UsageError: it is another system, and ``setup`` is not that of its search, so that its program is unknown.
+    """
+    if not (parameters := system_parameters(candidate)):
         return {"pipeline": configuration(candidate[:N_FAMILIES])}
+    if setup.system is None:
+        advice = "run its search once more, which computes nothing and writes the file"
+        raise UsageError(f"{label(candidate)} is another system, whose program the cache does not have: {advice}")
     program, _, function = setup.system.place.rpartition(":")
     named = next(gene for gene in candidate if gene.technique.family == SYSTEM)
     return {
         SYSTEM: f"{Path(os.path.relpath(program, folder.resolve())).as_posix()}:{function}",
         "version": named.parameters["version"],
-        "parameters": system_parameters(candidate),
+        "parameters": parameters,
     }
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.measures.registry import measures
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.reporting.charts import Chart
 from ragsmith.reporting.values import (
     TITLES,
@@ -107,8 +108,8 @@ class PipelineDiagram:
 
 
 def pipeline_diagram(report: RunReport) -> PipelineDiagram | None:
-    """Return the diagram of the winner; None if there is no winner."""
-    if report.winner is None:
+    """Return the diagram of the winner; None if there is no winner, or it is another system."""
+    if report.winner is None or SYSTEM in report.winner.genes:
         return None
     naive = report.baselines["naive"].genes if "naive" in report.baselines else BASELINES["naive"]
     genes = report.winner.genes

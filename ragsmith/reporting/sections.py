@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.reporting import plots, run_tables, wording
 from ragsmith.reporting.blocks import (
     Block,
@@ -109,7 +110,9 @@ def people(report: RunReport) -> Iterator[Block]:
 
 @section("The winner", "Winner")
 def winner(report: RunReport) -> Iterator[Block]:
-    """Yield the diagram of the winner and its fitted numbers."""
+    """Yield the diagram of the winner and its fitted numbers; of another system, its parameters."""
+    if report.winner and SYSTEM in report.winner.genes:
+        yield f"The winner is another system, which its own program builds: {report.winner.label}."
     if found := pipeline_diagram(report):
         yield wording.describe_winner(len(found.changed), len(found.stages))
         yield found

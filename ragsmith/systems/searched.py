@@ -19,6 +19,7 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import Notice
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.usage import ONE_CALL
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Gene, system_parameters
 from ragsmith.plugins import load_file, parts_of
@@ -168,7 +169,9 @@ class AskedExperiment(SystemExperiment):
 
 
 class AskingEngine(SystemEngine):
-    """Asks a system for the answers to questions, within the budget of ``gateway``."""
+    """Asks a system for the answers to questions, within the budget of ``gateway``; each is one request."""
+
+    usage = ONE_CALL
 
     def __init__(self, setup: AskedExperiment, gateway: Gateway) -> None:
         ids = {example.question: example.id for example in setup.dataset.examples}

@@ -46,6 +46,8 @@ READ = ("passage_augment", "passage_compress")
 class SystemEngine(Engine):
     """Returns ``answers``, by question id; ``ids`` maps the text of a question to its id."""
 
+    usage = NO_USAGE  # of given answers nothing is known
+
     def __init__(
         self,
         corpus: Corpus,
@@ -95,7 +97,7 @@ class SystemEngine(Engine):
             raise StageFailed("system", "answer", ModelError(why))
         hits = tuple(Hit(chunk, 1.0 / rank, Scale.RRF) for rank, chunk in enumerate(found.chunks, 1))
         ranking = self._intern(hits)
-        return Trace(dict.fromkeys(RANKED, ranking), dict.fromkeys(RANKED, NO_USAGE))
+        return Trace(dict.fromkeys(RANKED, ranking), {**dict.fromkeys(RANKED, NO_USAGE), RANKED[0]: self.usage})
 
     def _find(self, id_: str) -> LocatedAnswer | None:
         """Return the answer to the question ``id_``; None if there is none."""
