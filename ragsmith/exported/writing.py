@@ -87,16 +87,9 @@ def export_yaml(
 
 
 def _describe(candidate: Candidate, setup: Experiment, folder: Path) -> dict[str, Any]:
-    """Return the entries of the file that say what answers: a pipeline, or another system with its parameters.
-
-    Raises:
-        UsageError: it is another system, and ``setup`` is not that of its search, so that its program is unknown.
-    """
-    if not (parameters := system_parameters(candidate)):
+    """Return the entries of the file that say what answers: a pipeline, or another system with its parameters."""
+    if not (parameters := system_parameters(candidate)) or setup.system is None:
         return {"pipeline": configuration(candidate[:N_FAMILIES])}
-    if setup.system is None:
-        advice = "run its search once more, which computes nothing and writes the file"
-        raise UsageError(f"{label(candidate)} is another system, whose program the cache does not have: {advice}")
     program, _, function = setup.system.place.rpartition(":")
     named = next(gene for gene in candidate if gene.technique.family == SYSTEM)
     return {
@@ -238,7 +231,14 @@ def _read_finished(store: Store, run_key: str) -> RunRecord:
 def _pipeline_yaml(
     store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Experiment, folder: Path, pick: str
 ) -> str:
-    """Return the YAML of the pipeline ``winner`` of a run."""
+    """Return the YAML of the pipeline ``winner`` of a run.
+
+    Raises:
+        UsageError: it is another system, and ``setup`` is not that of its search, so that its program is unknown.
+    """
+    if system_parameters(winner.candidate) and setup.system is None:
+        advice = "run its search once more, which computes nothing and writes the file"
+        raise UsageError(f"{label(winner.candidate)} is another system, and no program is in the cache: {advice}")
     split, settings = record.split, record.settings
     # another search may have tested this pipeline
     key_on_test = record.key_on_test(winner.key) if split.test and record.untested is None else ""
