@@ -161,17 +161,14 @@ def test_limits_hold_and_the_same_command_goes_on(home: Path, ragsmith: Command)
     assert set(asked(home).values()) == {1}
 
 
-def test_an_edited_program_is_another_system(home: Path) -> None:
-    before = load_space("mine.yaml").digest
-    (home / "other").mkdir()
-    program = (home / "mine.py").read_text()
-    (home / "other/mine.py").write_text(program)
-    (home / "other/mine.yaml").write_text((home / "mine.yaml").read_text())
-    assert load_space("other/mine.yaml").digest == before, "the folder does not matter"
-    (home / "other/mine.py").write_text(program.replace("HERE =", "HERE  ="))
-    code = "from ragsmith.pipelines.space_file import load_space; print(load_space('other/mine.yaml').digest)"
-    ended = subprocess.run([sys.executable, "-c", code], cwd=home, capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() != before
+def test_an_edited_program_is_another_system_and_a_moved_one_is_not(home: Path) -> None:
+    before, program = load_space("mine.yaml").digest, (home / "mine.py").read_text()
+    for folder, text in (("moved", program), ("edited", program.replace("HERE =", "HERE  ="))):
+        (home / folder).mkdir()
+        (home / folder / "mine.py").write_text(text)
+        (home / folder / "mine.yaml").write_text((home / "mine.yaml").read_text())
+    assert load_space("moved/mine.yaml").digest == before
+    assert load_space("edited/mine.yaml").digest != before
 
 
 def test_a_combination_that_cannot_be_built_fails_and_others_win(home: Path, ragsmith: Command) -> None:
