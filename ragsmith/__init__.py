@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         index_status,
         remove_from_index,
         serve,
+        translate,
         verify,
     )
     from ragsmith.api.checking import audit, audits, check_models, recommend
@@ -95,6 +96,7 @@ __all__ = [
     "search_each",
     "serve",
     "transfer",
+    "translate",
     "verify",
 ]
 
@@ -149,6 +151,7 @@ _MODULES = {
     "asgi_app": "ragsmith.api.asking",
     "serve": "ragsmith.api.asking",
     "transfer": "ragsmith.api.diagnosing",
+    "translate": "ragsmith.api.asking",
 }
 
 

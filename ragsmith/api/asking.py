@@ -1,4 +1,4 @@
-"""Use exported pipelines: `ask`, `verify`, `serve`, `asgi_app`, `deploy`, and their indexes."""
+"""Use exported pipelines: `ask`, `verify`, `serve`, `asgi_app`, `deploy`, `translate`, and their indexes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.resources import CACHE, Resources, require_file
@@ -26,6 +26,7 @@ from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
     from ragsmith.deploying.kit import Kit
+    from ragsmith.deploying.program import Program
     from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.serving.answering import PipelineService
     from ragsmith.serving.app import ServingApp
@@ -449,3 +450,36 @@ def deploy(
     named = documents if dataset is None else dataset
     source = exported.folder() if named is None else bundled_path("datasets", named)
     return make_kit(loaded, exported.content(), source, Path(folder), bare=documents is not None, force=force)
+
+
+def translate(
+    pipeline: str | Path,
+    to: str,
+    output: str | Path,
+    *,
+    dataset: str | Path | None = None,
+    documents: str | Path | None = None,
+    models: Mapping[str, Any] | None = None,
+    imports: Sequence[str | Path] = (),
+    force: bool = False,
+) -> Program:
+    """Write an exported pipeline as a program of another framework: ``langchain``, ``haystack`` or ``llama-index``.
+
+    >>> ragsmith.translate("winner.yaml", "langchain", "my_rag.py").packages
+    ('langchain-core', 'langchain-openai', 'numpy', 'bm25s', 'PyStemmer')
+
+    The program is at ``output`` and does not need ragsmith; its documents and their chunks are in the file beside it
+    that ends with ``.json``. Its function ``answer`` makes it a system, as `ragsmith.compare` takes it. No model is
+    called. ``dataset``, ``documents``, ``models`` and ``imports`` are those of `ragsmith.Pipeline.load`; ``force``
+    replaces existing files.
+
+    Raises:
+        UsageError: the file cannot be used, the framework is unknown, an option of the pipeline has no equivalent
+            there (the message names all), or a file exists.
+        OSError: a file cannot be written.
+    """
+    from ragsmith.deploying.program import write_program  # noqa: PLC0415  not needed otherwise
+
+    file = require_file(pipeline)
+    loaded = Pipeline.load(file, dataset=dataset, documents=documents, models=models, imports=imports)
+    return write_program(loaded, file, to, Path(output), force=force)

@@ -52,6 +52,7 @@ COMMANDS = {
         "serve",
         "Write a self-contained starter kit: documents, server, container files, tests, a gate, a Python script.",
     ),
+    "translate": ("serve", "Write a pipeline as a program of LangChain, Haystack or LlamaIndex."),
     "explain": (
         "explain",
         "Trace a question through a pipeline: the output of each stage, where gold was lost, and the answer.",

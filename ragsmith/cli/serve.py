@@ -1,7 +1,8 @@
-"""``ragsmith serve | agent | deploy``: serve a pipeline over HTTP or MCP, tools for agents, and write a starter kit."""
+"""``ragsmith serve | agent | deploy | translate``: serve a pipeline, serve tools for agents, and write programs."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -192,3 +193,41 @@ def _print_kit(kit: Kit) -> None:
         f"can use      {', '.join(kit.services)}" if kit.services else None,
     )
     print_wrapped(*kit.notes)
+
+
+@app.command()
+def translate(
+    pipeline: PipelineArgument,
+    to: Annotated[str, typer.Option("--to", help="The framework: langchain, haystack or llama-index.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Program to write, such as my_rag.py.")],
+    dataset: OtherDataset = None,
+    documents: OtherDocuments = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", help="Chat model that answers, as openai:MODEL. [default: the pipeline's]")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    imports: ImportsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a pipeline as a program of LangChain, Haystack or LlamaIndex.
+
+    The program does not need ragsmith, and has the same contexts and answers. A pipeline with an option that has no
+    equivalent in the framework is refused. Documents and chunks are in a file beside the program.
+    """
+    written = ragsmith.translate(
+        pipeline,
+        to,
+        output,
+        dataset=dataset,
+        documents=documents,
+        models={"language_model": llm} if llm else None,
+        imports=imports or (),
+        force=force,
+    )
+    plain = {**asdict(written), "path": str(written.path), "data": str(written.data)}
+    lines = (
+        f"program    {written.path}, with its documents in {written.data}",
+        f"needs      pip install {shlex.join(written.packages)}",
+        f"score it   {shlex.join(['ragsmith', 'compare', f'{written.path}:answer', str(pipeline)])}",
+    )
+    show_result(as_json, plain, lambda: print_lines(*lines))

@@ -1,0 +1,236 @@
+"""Write a pipeline as a program of another framework: LangChain, Haystack or LlamaIndex.
+
+The program needs no ragsmith. Its documents are in a file beside it, as they were read and cut, because no framework
+cuts as ragsmith does; vectors, retriever, prompt, chat model and pipeline are those of the framework. Each option of
+`EQUIVALENTS` is a part of the templates in ``programs/``, and a pipeline with another one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ragsmith.deploying.kit import literal
+from ragsmith.errors import UsageError
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.models.names import ModelName
+from ragsmith.models.vector_stores import identify_store
+from ragsmith.pipelines.genes import N_FAMILIES, Gene
+from ragsmith.techniques.generation import answer_task
+from ragsmith.text.declining import NOT_FOUND
+from ragsmith.text.languages import ENGLISH
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.words import STOP_WORDS
+from ragsmith.text.writing import write_file
+
+PROGRAMS = Path(__file__).parent / "programs"
+FRAMEWORKS = {"langchain": "LangChain", "haystack": "Haystack", "llama-index": "LlamaIndex"}
+"""The label of each framework by its name, which is also that of the extra."""
+PACKAGES = {
+    "langchain": "langchain-core langchain-openai",
+    "haystack": "haystack-ai",
+    "llama-index": "llama-index-core openai",
+}
+"""The packages of each framework that every program needs."""
+
+Values = Mapping[str, tuple[Any, ...]]
+EQUIVALENTS: Mapping[str, Mapping[str, Values]] = {
+    "pre_embedding": {"none": {}, "contextual_chunk_headers": {"source": ("headings",)}, "parent_document": {}},
+    "query_expansion": {"none": {}},
+    "retrieval": {"vector": {}, "bm25": {}, "hybrid": {"fusion": ("convex", "rrf")}},
+    "reranking": {"none": {}, "cross_encoder": {}},
+    "passage_filter": {"top_k": {}, "similarity_threshold": {}},
+    "passage_augment": {"none": {}, "prev_next": {}},
+    "passage_compress": {"none": {}},
+    "prompt_maker": {"listing": {}, "long_context_reorder": {}},
+    "post_generation": {"none": {}},
+}
+"""The techniques that can be translated, by family, and of parameters that cannot have any value, those they can."""
+MODELS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "language_model": {"openai": frozenset({"answer_tokens", "structured_output"})},
+    "embedder": {
+        "wordllama": frozenset(),
+        "openai": frozenset({"dimensions", "document_prefix", "query_prefix"}),
+        "sentence-transformers": frozenset({"revision", "document_prefix", "query_prefix"}),
+    },
+    "cross_encoder": {"sentence-transformers": frozenset({"revision"})},
+}
+"""The providers whose models can be translated, by role, and the options that affect results which may be set."""
+
+SPACE = "translatable"
+"""The bundled space of options that can be translated."""
+_PLACEHOLDER = re.compile(r"\{(context|question)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A pipeline as a program of ``framework``: its file, that of its documents, and the packages that it needs."""
+
+    framework: str
+    path: Path
+    data: Path
+    packages: tuple[str, ...]
+
+
+def write_program(loaded: Pipeline, source: Path, framework: str, path: Path, *, force: bool = False) -> Program:
+    """Write the pipeline of the file ``source`` as a program to ``path``, and its documents to a file beside it.
+
+    ``force`` replaces existing files.
+
+    Raises:
+        UsageError: the framework is unknown, the pipeline has options without an equivalent there, ``path`` is no
+            Python file, or a file exists.
+        OSError: a file cannot be written.
+    """
+    name = framework.lower().replace("_", "-")
+    if name not in FRAMEWORKS:
+        raise UsageError(f"there is no framework {framework!r} to translate to: {did_you_mean(name, FRAMEWORKS)}")
+    if path.suffix != ".py":
+        raise UsageError(f"{path} is not the name of a Python program: name a file that ends with .py")
+    data = path.with_suffix(".json")
+    if (existing := [str(file) for file in (path, data) if file.exists()]) and not force:
+        raise UsageError(f"{' and '.join(existing)} would be overwritten: give --force, or name another file")
+    refuse_untranslatable(loaded, source, FRAMEWORKS[name])
+    context = _describe(loaded, name, path, source)
+    write_file(json.dumps(_documents(loaded), ensure_ascii=False) + "\n", data)
+    program = ENVIRONMENT.get_template(f"{name.replace('-', '_')}.py.j2").render(context)
+    write_file(re.sub(r"\n{4,}", "\n\n\n", program), path)
+    return Program(name, path, data, context["packages"])
+
+
+def refuse_untranslatable(loaded: Pipeline, source: Path, framework: str) -> None:
+    """Raise `UsageError`, with every option of a pipeline that has no equivalent in ``framework``."""
+    options, models = list(_untranslatable_options(loaded)), list(_untranslatable_models(loaded))
+    if options or models:
+        named = "; ".join(f"{part}: {name}" for part, name in (*options, *models))
+        techniques = f"search the space {SPACE!r}, whose techniques have one" if options else ""
+        served = "use a chat model (--llm openai:MODEL) and other models that have one" if models else ""
+        advice = " and ".join(filter(None, (techniques, served)))
+        raise UsageError(f"{source} has options without an equivalent in {framework} ({named}): {advice}")
+
+
+def _untranslatable_options(loaded: Pipeline) -> Iterator[tuple[str, str]]:
+    """Yield the family and the option of each gene without an equivalent."""
+    for gene in loaded.candidate[:N_FAMILIES]:
+        techniques = EQUIVALENTS.get(gene.technique.family, {"none": {}})
+        values = techniques.get(gene.technique.name)
+        if values is None or any(gene.parameters[name] not in each for name, each in values.items()):
+            yield gene.technique.family, str(gene)
+    languages = {document.language for document in loaded.setup.dataset.documents}
+    if languages - {ENGLISH} and _gene(loaded, "retrieval").technique.name in ("bm25", "hybrid"):
+        yield "retrieval", f"words of the language {', '.join(sorted(languages - {ENGLISH}))}"
+
+
+def _untranslatable_models(loaded: Pipeline) -> Iterator[tuple[str, str]]:
+    """Yield the role and the name of each model that the pipeline uses and that has no equivalent."""
+    for role in _used_roles(loaded):
+        name = loaded.setup.models.for_role(role)
+        options = MODELS[role].get(name.kind)
+        if options is None:
+            yield role, name.name
+        elif unknown := sorted(name.result_options.keys() - options):
+            yield role, f"{name.name} with {', '.join(unknown)}"
+    if search := identify_store(loaded.setup.models.vector_store_address):
+        yield "vector_store", search
+
+
+def _used_roles(loaded: Pipeline) -> tuple[str, ...]:
+    tools = {tool for gene in loaded.candidate[2:4] for tool in gene.technique.tools.values()}
+    return ("language_model", *(role for role in ("embedder", "cross_encoder") if role in tools))
+
+
+def _gene(loaded: Pipeline, family: str) -> Gene:
+    return next(gene for gene in loaded.candidate if gene.technique.family == family)
+
+
+def _documents(loaded: Pipeline) -> dict[str, Any]:
+    """Return the texts of the documents, and their chunks in the order of ids, with the texts by which they are found.
+
+    The texts of a chunk that is found by its own text are omitted.
+    """
+    gene = _gene(loaded, "pre_embedding")
+    arguments = {**dict.fromkeys(gene.technique.tools), **gene.parameters}  # the options of EQUIVALENTS call no model
+    chunks = []
+    for entry in sorted(gene.technique.fn(loaded.setup.corpus.chunks, **arguments), key=lambda entry: entry.chunk.id):
+        chunk = entry.chunk
+        keys = {} if entry.keys == (chunk.text,) else {"keys": entry.keys}
+        chunks.append({"id": chunk.id, "doc": chunk.doc, "start": chunk.start, "end": chunk.end, **keys})
+    return {"documents": {document.id: document.text for document in loaded.setup.dataset.documents}, "chunks": chunks}
+
+
+def _describe(loaded: Pipeline, framework: str, path: Path, source: Path) -> dict[str, Any]:
+    """Return the values of the templates."""
+    genes = {gene.technique.family: gene for gene in loaded.candidate[:N_FAMILIES]}
+    options = {family: {"technique": gene.technique.name, **gene.parameters} for family, gene in genes.items()}
+    models = {role: _describe_model(loaded.setup.models.for_role(role)) for role in _used_roles(loaded)}
+    embedder = models.get("embedder", {"kind": ""})
+    words = options["retrieval"]["technique"] != "vector"
+    own, task = genes["prompt_maker"].prompts.get("answer"), answer_task(1)
+    needs = {
+        "numpy bm25s PyStemmer": words,
+        "numpy wordllama safetensors tokenizers": embedder["kind"] == "wordllama",
+        "sentence-transformers": any(model["kind"] == "sentence-transformers" for model in models.values()),
+    }
+    packages = " ".join([PACKAGES[framework], *(names for names, needed in needs.items() if needed)]).split()
+    return {
+        **options,
+        **models,
+        "embedder": embedder,
+        "words": words,
+        "stop_words": textwrap.wrap(" ".join(sorted(STOP_WORDS)), 110),
+        "not_found": NOT_FOUND,
+        "prompt": (task.reword(own.text) if own else task).prompt,
+        "max_tokens": models["language_model"].get("answer_tokens", task.max_tokens),
+        "framework": FRAMEWORKS[framework],
+        "packages": tuple(dict.fromkeys(packages)),
+        "genes": [f"{family}: {gene}" for family, gene in genes.items() if gene.technique.name != "none"],
+        "name": loaded.setup.dataset.name,
+        "path": path,
+        "source": source,
+    }
+
+
+def _describe_model(name: ModelName) -> dict[str, Any]:
+    return {"kind": name.kind, "model": name.model, **name.options}
+
+
+def split_prompt(prompt: str) -> list[str]:
+    """Return the parts of a prompt: texts and, at odd places, the names of inputs."""
+    return _PLACEHOLDER.split(prompt.replace("{>context}", "<context>\n{context}\n</context>"))
+
+
+def to_format(prompt: str) -> str:
+    """Return a prompt as a template of `str.format`, in which all other braces are doubled."""
+    parts = enumerate(split_prompt(prompt))
+    return "".join(f"{{{part}}}" if at % 2 else part.replace("{", "{{").replace("}", "}}") for at, part in parts)
+
+
+def to_jinja(prompt: str) -> str:
+    """Return a prompt as a template of Jinja, which removes one line break at the end."""
+    parts = enumerate(split_prompt(prompt))
+    texts = ((at, f"{{% raw %}}{part}{{% endraw %}}" if "{" in part else part) for at, part in parts)
+    return "".join(f"{{{{ {part} }}}}" if at % 2 else part for at, part in texts) + "\n"
+
+
+def text_literal(value: str) -> str:
+    """Return a text as a Python literal, over several lines if it can be read so."""
+    readable = "\\" not in value and '"""' not in value and not value.endswith('"')
+    return f'"""{value}"""' if readable else literal(value)
+
+
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(PROGRAMS),
+    autoescape=False,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+ENVIRONMENT.filters |= {"literal": literal, "to_format": to_format, "to_jinja": to_jinja, "text": text_literal}
