@@ -124,7 +124,7 @@ def search_spaces() -> Iterator[str]:
     """The bundled search spaces and their sizes, within a page that is written by hand."""
     page = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
     lines = ["| space | pipelines | what it is |", "| --- | ---: | --- |"]
-    for name in ("paper", "default", "seeds", "quick"):
+    for name in ("paper", "default", "seeds", "quick", "translatable"):
         space = load_space(name)
         lines.append(f"| `{name}` | {space.feasible_size:,} | {space.description} |")
     marked = re.compile(r"(<!-- generated -->\n).*?(<!-- end -->)", re.DOTALL)

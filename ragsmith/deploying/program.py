@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import FileSystemLoader
 
+from ragsmith.deploying.kit import ENVIRONMENT as KIT_ENVIRONMENT
 from ragsmith.deploying.kit import literal
+from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.names import ModelName
@@ -47,7 +49,7 @@ EQUIVALENTS: Mapping[str, Mapping[str, Values]] = {
     "retrieval": {"vector": {}, "bm25": {}, "hybrid": {"fusion": ("convex", "rrf")}},
     "reranking": {"none": {}, "cross_encoder": {}},
     "passage_filter": {"top_k": {}, "similarity_threshold": {}},
-    "passage_augment": {"none": {}, "prev_next": {}},
+    "passage_augment": {"none": {}},
     "passage_compress": {"none": {}},
     "prompt_maker": {"listing": {}, "long_context_reorder": {}},
     "post_generation": {"none": {}},
@@ -98,8 +100,9 @@ def write_program(loaded: Pipeline, source: Path, framework: str, path: Path, *,
     if (existing := [str(file) for file in (path, data) if file.exists()]) and not force:
         raise UsageError(f"{' and '.join(existing)} would be overwritten: give --force, or name another file")
     refuse_untranslatable(loaded, source, FRAMEWORKS[name])
-    context = _describe(loaded, name, path, source)
-    write_file(json.dumps(_documents(loaded), ensure_ascii=False) + "\n", data)
+    documents = json.dumps(_documents(loaded), ensure_ascii=False) + "\n"
+    context = _describe(loaded, name) | {"path": path, "source": source, "digest": digest("documents", documents)[:12]}
+    write_file(documents, data)
     program = ENVIRONMENT.get_template(f"{name.replace('-', '_')}.py.j2").render(context)
     write_file(re.sub(r"\n{4,}", "\n\n\n", program), path)
     return Program(name, path, data, context["packages"])
@@ -111,8 +114,8 @@ def refuse_untranslatable(loaded: Pipeline, source: Path, framework: str) -> Non
     if options or models:
         named = "; ".join(f"{part}: {name}" for part, name in (*options, *models))
         techniques = f"search the space {SPACE!r}, whose techniques have one" if options else ""
-        served = "use a chat model (--llm openai:MODEL) and other models that have one" if models else ""
-        advice = " and ".join(filter(None, (techniques, served)))
+        served = "name models that have one, as --llm openai:MODEL" if models else ""
+        advice = ", and ".join(filter(None, (techniques, served)))
         raise UsageError(f"{source} has options without an equivalent in {framework} ({named}): {advice}")
 
 
@@ -123,9 +126,10 @@ def _untranslatable_options(loaded: Pipeline) -> Iterator[tuple[str, str]]:
         values = techniques.get(gene.technique.name)
         if values is None or any(gene.parameters[name] not in each for name, each in values.items()):
             yield gene.technique.family, str(gene)
-    languages = {document.language for document in loaded.setup.dataset.documents}
-    if languages - {ENGLISH} and _gene(loaded, "retrieval").technique.name in ("bm25", "hybrid"):
-        yield "retrieval", f"words of the language {', '.join(sorted(languages - {ENGLISH}))}"
+    languages = {document.language for document in loaded.setup.dataset.documents} - {ENGLISH}
+    retrieval = _gene(loaded, "retrieval")
+    if languages and retrieval.technique.name in ("bm25", "hybrid"):
+        yield "retrieval", f"{retrieval} of documents in {', '.join(sorted(languages))}"
 
 
 def _untranslatable_models(loaded: Pipeline) -> Iterator[tuple[str, str]]:
@@ -165,7 +169,7 @@ def _documents(loaded: Pipeline) -> dict[str, Any]:
     return {"documents": {document.id: document.text for document in loaded.setup.dataset.documents}, "chunks": chunks}
 
 
-def _describe(loaded: Pipeline, framework: str, path: Path, source: Path) -> dict[str, Any]:
+def _describe(loaded: Pipeline, framework: str) -> dict[str, Any]:
     """Return the values of the templates."""
     genes = {gene.technique.family: gene for gene in loaded.candidate[:N_FAMILIES]}
     options = {family: {"technique": gene.technique.name, **gene.parameters} for family, gene in genes.items()}
@@ -192,8 +196,6 @@ def _describe(loaded: Pipeline, framework: str, path: Path, source: Path) -> dic
         "packages": tuple(dict.fromkeys(packages)),
         "genes": [f"{family}: {gene}" for family, gene in genes.items() if gene.technique.name != "none"],
         "name": loaded.setup.dataset.name,
-        "path": path,
-        "source": source,
     }
 
 
@@ -225,12 +227,5 @@ def text_literal(value: str) -> str:
     return f'"""{value}"""' if readable else literal(value)
 
 
-ENVIRONMENT = Environment(
-    loader=FileSystemLoader(PROGRAMS),
-    autoescape=False,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-ENVIRONMENT.filters |= {"literal": literal, "to_format": to_format, "to_jinja": to_jinja, "text": text_literal}
+ENVIRONMENT = KIT_ENVIRONMENT.overlay(loader=FileSystemLoader(PROGRAMS))
+ENVIRONMENT.filters = {**ENVIRONMENT.filters, "to_format": to_format, "to_jinja": to_jinja, "text": text_literal}
