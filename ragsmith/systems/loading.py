@@ -81,7 +81,7 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
     if not isinstance(source, str | Path):
         _check_function(source, name)
         return collect_answers(source, data, name=getattr(source, "__name__", "the system"), workers=workers)
-    if name.endswith(ROW_SUFFIXES):
+    if name.endswith(ROW_SUFFIXES) and not URL.match(name):
         if not Path(name).is_file():
             raise UsageError(f"there is no file {name!r}: name the file with the answers of the system, a row for each")
         if not (rows := read_rows(Path(name))):

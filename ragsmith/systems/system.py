@@ -4,9 +4,9 @@ A system has no genes: its candidate is empty. Its contexts take the place of ra
 generator's, so that measures, groups, looks and verdicts are the same.
 
 A context is relevant if it covers at least half of a gold span, or has at least half of its own text in a span more
-than twice as long as any context, which is the rule of `ragsmith.datasets.relevance` for the chunks of a pipeline. As
-the contexts that were not retrieved are unknown, gold counts once, and by the chunks of the experiment if no context
-reaches it.
+than twice as long as any context of the question, which is the rule of `ragsmith.datasets.relevance` for the chunks of
+a pipeline. As the contexts that were not retrieved are unknown, gold counts once, and by the chunks of the experiment
+if no context reaches it.
 """
 
 from __future__ import annotations

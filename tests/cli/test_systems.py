@@ -58,7 +58,7 @@ def test_rows_an_address_and_a_function_are_scored_alike_to_the_last_digit(
     rows = {example.question: row(example) for example in load_dataset(tiny_folder).examples}
     (home / "mine.py").write_text(f"ROWS = {rows!r}\n\n\ndef answer(question):\n    return ROWS[question]\n")
     said = []
-    for system in ("answers.jsonl", f"{server.root}/ask", "mine.py:answer"):
+    for system in ("answers.jsonl", f"{server.root}/ask.json", "mine.py:answer"):
         ended = ragsmith("evaluate", system, "--dataset", tiny_folder, "--json")
         assert ended.code == 0, ended.err
         said.append(json.loads(ended.out))
