@@ -23,9 +23,11 @@ from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.names import ModelName
+from ragsmith.models.tasks import Task
 from ragsmith.models.vector_stores import identify_store
 from ragsmith.pipelines.genes import N_FAMILIES, Gene
 from ragsmith.techniques.generation import answer_task
+from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.suggest import did_you_mean
@@ -45,7 +47,7 @@ PACKAGES = {
 Values = Mapping[str, tuple[Any, ...]]
 EQUIVALENTS: Mapping[str, Mapping[str, Values]] = {
     "pre_embedding": {"none": {}, "contextual_chunk_headers": {"source": ("headings",)}, "parent_document": {}},
-    "query_expansion": {"none": {}},
+    "query_expansion": {"none": {}, "hyde": {"n": (1,), "keep_question": (False,)}, "query_rewriting": {}},
     "retrieval": {"vector": {}, "bm25": {}, "hybrid": {"fusion": ("convex", "rrf")}},
     "reranking": {"none": {}, "cross_encoder": {}},
     "passage_filter": {"top_k": {}, "similarity_threshold": {}},
@@ -57,6 +59,7 @@ EQUIVALENTS: Mapping[str, Mapping[str, Values]] = {
 """The techniques that can be translated, by family, and of parameters that cannot have any value, those they can."""
 MODELS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "language_model": {"openai": frozenset({"answer_tokens", "structured_output"})},
+    "controller": {"openai": frozenset({"structured_output"})},
     "embedder": {
         "wordllama": frozenset(),
         "openai": frozenset({"dimensions", "document_prefix", "query_prefix"}),
@@ -146,8 +149,11 @@ def _untranslatable_models(loaded: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _used_roles(loaded: Pipeline) -> tuple[str, ...]:
-    tools = {tool for gene in loaded.candidate[2:4] for tool in gene.technique.tools.values()}
-    return ("language_model", *(role for role in ("embedder", "cross_encoder") if role in tools))
+    """Return the roles of the models that are used: the controller only if it is another model than the answers'."""
+    genes = [_gene(loaded, family) for family in ("query_expansion", "retrieval", "reranking")]
+    tools = {tool for gene in genes for tool in gene.technique.tools.values()}
+    controller = ["controller"] if "language_model" in tools and loaded.setup.models.controller else []
+    return ("language_model", *controller, *(role for role in ("embedder", "cross_encoder") if role in tools))
 
 
 def _gene(loaded: Pipeline, family: str) -> Gene:
@@ -176,7 +182,8 @@ def _describe(loaded: Pipeline, framework: str) -> dict[str, Any]:
     models = {role: _describe_model(loaded.setup.models.for_role(role)) for role in _used_roles(loaded)}
     embedder = models.get("embedder", {"kind": ""})
     words = options["retrieval"]["technique"] != "vector"
-    own, task = genes["prompt_maker"].prompts.get("answer"), answer_task(1)
+    task, query_tasks = answer_task(1), find_tasks(genes["query_expansion"].technique)
+    convert = to_jinja if framework == "haystack" else to_format
     needs = {
         "numpy bm25s PyStemmer": words,
         "numpy wordllama safetensors tokenizers": embedder["kind"] == "wordllama",
@@ -190,8 +197,11 @@ def _describe(loaded: Pipeline, framework: str) -> dict[str, Any]:
         "words": words,
         "stop_words": textwrap.wrap(" ".join(sorted(STOP_WORDS)), 110),
         "not_found": NOT_FOUND,
-        "prompt": (task.reword(own.text) if own else task).prompt,
+        "controller": models.get("controller", models["language_model"]),
+        "prompt": convert(_prompt(genes["prompt_maker"], task)),
         "max_tokens": models["language_model"].get("answer_tokens", task.max_tokens),
+        "query_prompt": "".join(convert(_prompt(genes["query_expansion"], one)) for one in query_tasks),
+        "query_tokens": sum(one.max_tokens for one in query_tasks),
         "framework": FRAMEWORKS[framework],
         "packages": tuple(dict.fromkeys(packages)),
         "genes": [f"{family}: {gene}" for family, gene in genes.items() if gene.technique.name != "none"],
@@ -201,6 +211,12 @@ def _describe(loaded: Pipeline, framework: str) -> dict[str, Any]:
 
 def _describe_model(name: ModelName) -> dict[str, Any]:
     return {"kind": name.kind, "model": name.model, **name.options}
+
+
+def _prompt(gene: Gene, task: Task[Any]) -> str:
+    """Return the prompt of a task of an option: one's own, or the built-in one."""
+    own = gene.prompts.get(task.name)
+    return (task.reword(own.text) if own else task).prompt
 
 
 def split_prompt(prompt: str) -> list[str]:
@@ -217,8 +233,7 @@ def to_format(prompt: str) -> str:
 def to_jinja(prompt: str) -> str:
     """Return a prompt as a template of Jinja, which removes one line break at the end."""
     parts = enumerate(split_prompt(prompt))
-    texts = ((at, f"{{% raw %}}{part}{{% endraw %}}" if "{" in part else part) for at, part in parts)
-    return "".join(f"{{{{ {part} }}}}" if at % 2 else part for at, part in texts) + "\n"
+    return "".join(f"{{{{ {part} }}}}" if at % 2 else part.replace("{", '{{ "{" }}') for at, part in parts) + "\n"
 
 
 def text_literal(value: str) -> str:
@@ -228,4 +243,4 @@ def text_literal(value: str) -> str:
 
 
 ENVIRONMENT = KIT_ENVIRONMENT.overlay(loader=FileSystemLoader(PROGRAMS))
-ENVIRONMENT.filters = {**ENVIRONMENT.filters, "to_format": to_format, "to_jinja": to_jinja, "text": text_literal}
+ENVIRONMENT.filters = {**ENVIRONMENT.filters, "text": text_literal}

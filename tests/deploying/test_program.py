@@ -22,6 +22,7 @@ from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.generation import answer_task
+from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 
 Command = Callable[..., Any]
 Build = Callable[..., Candidate]
@@ -119,6 +120,7 @@ def test_all_options_without_an_equivalent_are_named_at_once(
 ) -> None:
     file = winner(
         retrieval=("hybrid", {"fusion": "borda"}),
+        query_expansion=("hyde", {"n": 3}),
         reranking="cross_encoder",
         passage_augment="prev_next",
         post_generation="reflection_revising",
@@ -127,10 +129,10 @@ def test_all_options_without_an_equivalent_are_named_at_once(
     ended = ragsmith("translate", file, "--to", "haystack", "-o", "mine.py")
     assert ended.code == 2
     assert ended.err == (
-        f"error: {file} has options without an equivalent in Haystack (retrieval: hybrid(fusion=borda); "
-        "passage_augment: prev_next; post_generation: reflection_revising; language_model: extractive; "
-        "cross_encoder: late_interaction): search the space 'translatable', whose techniques have one, and name "
-        "models that have one, as --llm openai:MODEL\n"
+        f"error: {file} has options without an equivalent in Haystack (query_expansion: hyde(n=3); retrieval: "
+        "hybrid(fusion=borda); passage_augment: prev_next; post_generation: reflection_revising; language_model: "
+        "extractive; cross_encoder: late_interaction): search the space 'translatable', whose techniques have one, and "
+        "name models that have one, as --llm openai:MODEL\n"
     )
     assert not (home / "mine.py").exists()
     assert not (home / "mine.json").exists()
@@ -141,6 +143,7 @@ def test_all_options_without_an_equivalent_are_named_at_once(
     [
         ({"language_model": "extractive"}, "language_model: extractive"),
         ({"language_model": {"model": CHAT, "context_window": 4096}}, f"language_model: {CHAT} with context_window"),
+        ({"language_model": CHAT, "controller": "extractive"}, "controller: extractive"),
         ({"language_model": CHAT, "embedder": "cohere:embed-v4"}, "embedder: cohere:embed-v4"),
     ],
 )
@@ -148,9 +151,9 @@ def test_a_model_without_an_equivalent_is_refused_if_it_is_used(
     models: dict[str, Any], named: str, winner: Callable[..., Path], home: Path
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        library.translate(winner(models=models), "langchain", home / "mine.py")
+        library.translate(winner(models=models, query_expansion="hyde"), "langchain", home / "mine.py")
     assert f"({named}):" in str(refused.value)
-    if "embedder" in models:
+    if models["language_model"] == CHAT:
         library.translate(winner(models=models, retrieval="bm25"), "langchain", home / "mine.py")
 
 
@@ -215,14 +218,19 @@ Say {"answer": "..."} in {{ one }} {% set line %} of "text" \\ and \\n nothing {
 
 def test_an_own_prompt_is_rendered_as_by_ragsmith_whatever_is_in_it(winner: Callable[..., Path], home: Path) -> None:
     inputs: dict[str, Any] = {"context": "[1] {question} {{ context }}", "question": "Which {context}?"}
-    for task in (answer_task(1), answer_task(1).reword(PROMPT)):
+    for task in (answer_task(1), answer_task(1).reword(PROMPT), REWRITE):
         rendered = task.render(inputs)
         assert to_format(task.prompt).format(**inputs) == rendered
         assert jinja2.Environment().from_string(to_jinja(task.prompt)).render(inputs) == rendered
     file = yaml.safe_load(winner().read_text())
     file["pipeline"]["prompt_maker"]["prompts"] = {"answer": {"name": "mine", "text": PROMPT}}
+    file["pipeline"]["query_expansion"] = {
+        "technique": "query_rewriting",
+        "prompts": {"rewrite_query": {"name": "short", "text": 'Shorten {question} as {"query"}'}},
+    }
     (home / "winner.yaml").write_text(yaml.safe_dump(file))
     written = library.translate(home / "winner.yaml", "langchain", home / "mine.py")
+    assert 'Shorten {question} as {{"query"}}' in constants(written.path)
     assert to_format(answer_task(1).reword(PROMPT).prompt) in constants(written.path)
     assert OwnPrompt("mine", PROMPT) in Pipeline.load(home / "winner.yaml").candidate[7].prompts.values()
 

@@ -44,6 +44,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "pieces": ({"pre_embedding": "parent_document", "passage_filter": "similarity_threshold"}, {}),
     "words": ({"retrieval": "bm25", "passage_filter": ("top_k", {"k": 3})}, {}),
+    "imagined passage": ({"query_expansion": "hyde", "retrieval": ("hybrid", {"k": 30})}, {}),
+    "rewritten query": ({"query_expansion": "query_rewriting"}, {"controller": "openai:gpt-4.1-nano"}),
     "served vectors": ({}, {"embedder": EMBEDDINGS}),
 }
 N_QUESTIONS = 30
@@ -88,18 +90,18 @@ def written(pipeline: Build, tmp_path: Path, techniques: None) -> Callable[..., 
     return write
 
 
-def prompts(server: FaultServer) -> Counter[str]:
-    """The distinct prompts that the chat model was sent since the last call."""
-    sent = {request.body["messages"][0]["content"] for request in server.log if request.path.endswith("completions")}
+def prompts(server: FaultServer) -> set[tuple[str, str]]:
+    """The distinct prompts that chat models were sent since the last call, with the model."""
+    bodies = [request.body for request in server.log if request.path.endswith("/chat/completions")]
     server.log.clear()
-    return Counter(sent)
+    return {(body["model"], body["messages"][0]["content"]) for body in bodies}
 
 
-def assert_equal_on_finance(file: Path, framework: str, server: FaultServer) -> None:
-    """Contexts and their order, prompts, answers and citations are those of the pipeline, on 30 questions."""
+def assert_equal(file: Path, framework: str, server: FaultServer) -> None:
+    """Contexts and their order, prompts, answers and citations are those of the pipeline, on its first 30 questions."""
     program = load_file(library.translate(file, framework, file.with_name("mine.py")).path)
     pipeline = Pipeline.load(file)
-    questions = [example.question for example in load_dataset("finance").examples[:N_QUESTIONS]]
+    questions = [example.question for example in pipeline.setup.dataset.examples[:N_QUESTIONS]]
     traces = [pipeline.run(question) for question in questions]
     asked = prompts(server)
     for question, trace in zip(questions, traces, strict=True):
@@ -118,7 +120,16 @@ def test_a_program_has_the_contexts_and_answers_of_its_pipeline(
     case: str, framework: str, written: Callable[..., Path], server: FaultServer
 ) -> None:
     options, models = CASES[case]
-    assert_equal_on_finance(written(options, **models), framework, server)
+    assert_equal(written(options, **models), framework, server)
+
+
+@pytest.mark.parametrize("options", [{"retrieval": "hybrid"}, {"pre_embedding": "parent_document"}])
+def test_documents_may_have_fewer_chunks_than_are_searched(
+    options: dict[str, Any], framework: str, pipeline: Build, tiny_folder: Path, server: FaultServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "winner.yaml"
+    write_pipeline(file, {"name": "island", "path": str(tiny_folder)}, pipeline(**options), chunk_size=100)
+    assert_equal(file, framework, server)
 
 
 def test_encoders_of_sentence_transformers_are_those_of_the_pipeline(
@@ -132,7 +143,7 @@ def test_encoders_of_sentence_transformers_are_those_of_the_pipeline(
     embedder = f"sentence-transformers:{save_bi_encoder(tmp_path / 'tiny', vocabulary)}"
     cross_encoder = f"sentence-transformers:{save_ranker(tmp_path / 'ranker', vocabulary)}"
     options = {"retrieval": "hybrid", "reranking": "cross_encoder"}
-    assert_equal_on_finance(written(options, embedder=embedder, cross_encoder=cross_encoder), framework, server)
+    assert_equal(written(options, embedder=embedder, cross_encoder=cross_encoder), framework, server)
 
 
 def test_compare_finds_every_measure_equal(

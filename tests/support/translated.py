@@ -23,9 +23,13 @@ def write_pipeline(path: Path, dataset: Mapping[str, str], candidate: Candidate,
 
 
 def answer_from_passages(path: str, body: Any) -> Any:
-    """Quote the second passage, or the first if there is no other, and cite it in two ways."""
+    """Quote the second passage, or the only one, and cite it in two ways; without passages, reply with a query."""
     if not path.endswith("/chat/completions"):
         return reply_to("POST", path, body)
-    passages = re.findall(r"^\[(\d+)\] (.{5,60})", body["messages"][0]["content"], re.MULTILINE)
+    prompt = body["messages"][0]["content"]
+    if "<context>" not in prompt:
+        words = re.findall(r"\w+", prompt.partition("\n")[0])
+        return completion(" ".join(sorted(words[1:], key=len)[-4:]))
+    passages = re.findall(r"^\[(\d+)\] (.{5,60})", prompt, re.MULTILINE)
     number, quoted = passages[:2][-1]
     return completion(f"{quoted} [{number}]. So it is [1, {number}].")
