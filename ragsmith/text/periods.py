@@ -47,9 +47,11 @@ _IN_WORDS = (
 )
 """Forms in digits and ellipses, and the order in which `_EXPRESSION` reads their parts."""
 _BOUNDS = {
-    **dict.fromkeys(("before the end of", "until", "till", "up to", "through", "by", "no later than"), "until"),
+    **dict.fromkeys(("before the end of", "until", "till", "up to", "through", "by"), "until"),
+    **dict.fromkeys(("not after", "no later than", "not later than"), "until"),
     **dict.fromkeys(("before", "prior to", "earlier than"), "before"),
-    **dict.fromkeys(("after the start of", "after the beginning of", "since", "no earlier than"), "since"),
+    **dict.fromkeys(("after the start of", "after the beginning of", "since"), "since"),
+    **dict.fromkeys(("not before", "no earlier than", "not earlier than"), "since"),
     **dict.fromkeys(("after", "later than"), "after"),
 }
 _EXPRESSION = re.compile(

@@ -49,6 +49,8 @@ def iso(text: str) -> date | None:
         ("before the end of 2020", "", "2020-12-31"),
         ("until May 2020", "", "2020-05-31"),
         ("by the year 2020", "", "2020-12-31"),
+        ("not before 2020", "2020-01-01", ""),
+        ("no later than 2020", "", "2020-12-31"),
         ("after 2020", "2021-01-01", ""),
         ("after the start of 2020", "2020-01-01", ""),
         ("since June 2020", "2020-06-01", ""),
