@@ -19,7 +19,9 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,19 +30,26 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
+from dated_reports import make_reports
 from tenants import TENANTS, TYPES, filter_of, make_corpus, make_models, make_questions
 
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.fitness import composite
 from ragsmith.evaluation.fitting import fit_gene
 from ragsmith.evaluation.general_weights import load_shipped_weights
+from ragsmith.evaluation.statistics import bootstrap_interval
+from ragsmith.evaluation.threads import RANKING, evaluate_job
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.index.fields import FieldSearch
 from ragsmith.index.filtering import Admission
 from ragsmith.index.stores import open_vector_store
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, make_gene
+from ragsmith.techniques.query_expansion.self_query import propose_filter_offline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.filters import parse_filter
-from ragsmith.types import Question
+from ragsmith.types import Example, Question
 
 RETRIEVERS = ("bm25", "vector", "hybrid", "listnet", "nest", "graph", "complete_hybrid", "graph_ppr")
 BY_VECTORS = ("vector", "hybrid", "listnet", "complete_hybrid", "graph_ppr")
@@ -79,21 +88,14 @@ def timed(engine: Engine, candidate: Candidate, question: Question) -> float:
     return 1000 * (time.process_time() - started)
 
 
-def main() -> int:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=int, default=10_000)
-    parser.add_argument("--questions", type=int, default=20_000)
-    parser.add_argument("--timed", type=int, default=150)
-    parser.add_argument("--stores", nargs="*", default=["exact", "approximate", "qdrant"])
-    given = parser.parse_args()
-    load_techniques()
+def run_access(given: argparse.Namespace) -> int:
+    """Count hits of other tenants and time filters, in this process; return the hits."""
     corpus = make_corpus(given.documents)
     models = make_models(corpus)
     chosen = [(each, RETRIEVERS if each == "exact" else BY_VECTORS) for each in given.stores]
     runs = [(retriever, store) for store, retrievers in chosen for retriever in retrievers]
     engines: dict[str, Engine] = {}
-    questions, failed, each = make_questions(given.questions), False, -(-given.questions // len(runs))
+    questions, leaked, each = make_questions(given.questions), 0, -(-given.questions // len(runs))
     print(f"{'retriever':18}{'store':14}{'questions':>10}{'foreign hits':>14}{'no hits':>9}{'seconds':>9}")
     with tempfile.TemporaryDirectory() as folder:
         locations = {"exact": "exact", "approximate": f"approximate:{folder}", "qdrant": "qdrant::memory:"}
@@ -103,7 +105,7 @@ def main() -> int:
                 engines[store] = Engine(corpus, models, Gateway(), opened)
             own, started = questions[number * each : (number + 1) * each], time.perf_counter()
             foreign, empty = leaks(engines[store], retriever, own, itertools.cycle(TENANTS))
-            failed |= foreign > 0
+            leaked += foreign
             seconds = time.perf_counter() - started
             print(f"{retriever:18}{store:14}{len(own):10,}{foreign:14,}{empty:9,}{seconds:9.1f}", flush=True)
         print(f"\n{'pipeline':34}{'store':14}{'without':>9}{'with':>9}{'ratio':>8}{'95 % interval':>18}")
@@ -134,7 +136,87 @@ def main() -> int:
         Admission(corpus, parse_filter(f"year<{year}", TYPES)).restrict(index)
         new.append(1000 * (time.process_time() - started))
     print(f"\na filter that was never used before: {statistics.median(new):.1f} ms")
-    return int(failed)
+    return leaked
+
+
+PROPOSING = ("bm25", "vector", "hybrid")
+WEIGHTS = (1.0, 0.5)
+"""Shares of the filtered search in the score."""
+
+
+def run_dated(_: argparse.Namespace) -> int:
+    """Print R of questions with and without a filter that the embedded model proposes."""
+    print(
+        f"{'texts':9}{'retriever':11}{'questions':>16}{'R none':>9}{'weight':>8}{'R':>7}{'difference':>12}{'95 %':>18}"
+    )
+    for dated_text in (False, True):
+        setup = Experiment(make_reports(dated_text=dated_text))
+        engine, types = setup.engine(), np.array([example.type for example in setup.examples.values()])
+        for retriever in PROPOSING:
+            before, _, *after = pipeline(retriever)
+            plain = score_all(engine, setup, (before, make_gene("query_expansion", "none"), *after))
+            for weight in WEIGHTS:
+                gene = make_gene("query_expansion", "self_query", {"weight": weight})
+                proposing = score_all(engine, setup, (before, gene, *after))
+                for kind in dict.fromkeys(types):
+                    own, other = proposing[types == kind], plain[types == kind]
+                    low, high = bootstrap_interval(own - other)
+                    print(
+                        f"{'dated' if dated_text else 'undated':9}{retriever:11}{f'{len(own)} {kind}':>16}"
+                        f"{other.mean():9.3f}{weight:8}{own.mean():7.3f}{(own - other).mean():+12.3f}"
+                        f"{low:+9.3f} to {high:+.3f}",
+                        flush=True,
+                    )
+    admission, counts = Admission(setup.corpus, None), Counter()
+    for example in setup.examples.values():
+        counts[example.type, judge_proposal(admission, setup, example)] += 1
+    print("\n" + "\n".join(f"{kind:12}{what:42}{count:5}" for (kind, what), count in sorted(counts.items())))
+    return 0
+
+
+def score_all(engine: Engine, setup: Experiment, candidate: Candidate) -> np.ndarray:
+    """Return R of each question."""
+    return np.array([score(engine, setup, candidate, question) for question in setup.examples])
+
+
+def score(engine: Engine, setup: Experiment, candidate: Candidate, question: str) -> float:
+    """Return R of a question."""
+    done = evaluate_job(engine, setup, candidate, (0, question), RANKING)
+    assert done.ok, done.value
+    measured = composite("retrieval", done.value["measures"])
+    assert measured is not None
+    return measured
+
+
+def judge_proposal(admission: Admission, setup: Experiment, example: Example) -> str:
+    """Say whether the filter that the embedded model proposes for a question admits its evidence."""
+    fields = FieldSearch(admission.fields, lambda _: lambda _: ((),)).describe(example.question)
+    model = setup.loaded_models.technique_model
+    proposed = propose_filter_offline(model, sample=0, question=example.question, fields=fields)
+    if not proposed:
+        return "no filter"
+    filter_ = parse_filter(proposed, {"office": str, "issued": date})
+    documents = {document.id: document for document in setup.dataset.documents}
+    named = {condition.field for condition in filter_.conditions}
+    admitted = {filter_.admits(documents[span.doc].fields) for span in example.evidence}
+    share = "all" if admitted == {True} else "none" if admitted == {False} else "some"
+    return f"by {' and '.join(sorted(named))}: admits {share} of the evidence"
+
+
+PARTS = {"access": run_access, "dated": run_dated}
+
+
+def main() -> int:
+    """Run the given parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["access"], help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--questions", type=int, default=20_000)
+    parser.add_argument("--timed", type=int, default=150)
+    parser.add_argument("--stores", nargs="*", default=["exact", "approximate", "qdrant"])
+    given = parser.parse_args()
+    load_techniques()
+    return int(sum(PARTS[part](given) for part in given.parts) > 0)
 
 
 if __name__ == "__main__":

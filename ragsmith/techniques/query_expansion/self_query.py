@@ -5,8 +5,9 @@ import re
 from ragsmith.index.fields import Field, FieldSearch, read_fields
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, ReplyForm, Task, parse_lines
-from ragsmith.plugins import Count
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import convex_combination
 from ragsmith.text.filters import OPERATORS, format_filter
 from ragsmith.text.periods import find_period
 from ragsmith.text.words import words
@@ -94,7 +95,7 @@ PROPOSE_FILTER = Task(
 )
 
 
-@query_expansion(paper="https://arxiv.org/abs/2406.13213", choices={"min_hits": (1, 5)})
+@query_expansion(paper="https://arxiv.org/abs/2406.13213", choices={"min_hits": (1, 5), "weight": (0.5, 1.0)})
 def self_query(
     question: Question,
     search: Search,
@@ -102,15 +103,23 @@ def self_query(
     language_model: LanguageModel,
     field_search: FieldSearch,
     min_hits: Count = 1,
+    weight: Share = 1.0,
 ) -> Hits:
     """Search the documents whose fields fulfil the conditions that the question states, such as a period or a name.
 
     Helps when documents differ in fields, such as the reports of several years, and questions name them. Costs one
-    call. As a filter is a guess, the question is searched as by ``none`` if it admits fewer than ``min_hits`` chunks,
-    and it only narrows the filter that the question has. Without fields it is ``none``, and costs no call. In the paper
-    a language model extracts the values of one schema; the embedded model reads periods and names.
+    call. As a filter is a guess, the question is searched as by ``none`` if it admits fewer than ``min_hits`` chunks.
+    Below 1, ``weight`` is the share of the filtered search in the score, and the rest that of a search without the
+    filter, which finds the evidence of a question that names a year of something else. A proposed filter only narrows
+    the filter that the question has. Without fields this is ``none``, and costs no call. In the paper a language model
+    extracts the values of one schema, and there is no other search; the embedded model reads periods and names.
     """
     fields = field_search.describe(question.text)
-    proposed = language_model.run(PROPOSE_FILTER, question=question.text, fields=fields) if fields else ""
-    hits = field_search(proposed, question.text)
-    return hits if len(hits) >= min_hits else search((question.text,))[0]
+    hits = (
+        field_search(language_model.run(PROPOSE_FILTER, question=question.text, fields=fields), question.text)
+        if fields
+        else ()
+    )
+    if len(hits) < min_hits:
+        return search((question.text,))[0]
+    return hits if weight == 1 else convex_combination((hits, search((question.text,))[0]), (weight, 1 - weight))

@@ -21,7 +21,7 @@ from ragsmith.techniques.query_expansion.self_query import propose_filter_offlin
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.testing import ScriptedModel, fake_search, hits_of
 from ragsmith.text.filters import parse_filter
-from ragsmith.types import Chunk, Document, Filter, Hits, Question, Search
+from ragsmith.types import Chunk, Document, Filter, Hits, Question, Scale, Search
 
 load_techniques()
 
@@ -114,6 +114,16 @@ def test_a_filter_that_admits_too_little_was_a_wrong_guess() -> None:
     assert run("tenant=Acme", found=()) == (PLAIN, 1)
     assert run("tenant=Acme", min_hits=3) == (PLAIN, 1)
     assert run("tenant=Acme", min_hits=2) == (FILTERED, 1)
+
+
+def test_below_a_weight_of_1_the_search_without_the_filter_has_the_rest() -> None:
+    plain = hits_of(CHUNKS[1:4], [0.9, 0.7, 0.5])
+    model = ScriptedModel({"propose_filter": ["tenant=Acme"]})
+    search = FieldSearch(list_fields(DEEDS), lambda _: fake_search(hits_of(CHUNKS, [0.5, 0.4, 0.1])))
+    hits = self_query(QUESTION, fake_search(plain), language_model=model, field_search=search, weight=0.75)
+    scores = {hit.chunk.id: hit.score for hit in hits}
+    assert scores == pytest.approx({"a:0": 0.75, "a:1": 0.75 * 0.75 + 0.25, "a:2": 0.125, "a:3": 0})
+    assert {hit.scale for hit in hits} == {Scale.CONVEX}
 
 
 def test_without_fields_no_model_is_asked() -> None:
