@@ -1,38 +1,47 @@
-"""What a filter costs a question, and whether it lets anything through: five tenants, each with its own documents.
+"""Whether a filter lets anything through and what it costs, and what questions gain that propose one themselves.
 
-    python benchmarks/bench_filters.py [--documents N] [--questions N] [--stores NAME ...]
+    python benchmarks/bench_filters.py [access] [dated] [serve] [--documents N] [--questions N] [--stores NAME ...]
 
-Every retriever, over every vector store that it searches, answers its share of the questions, each for a tenant in
-turn: hits of others are counted, and so are questions with fewer hits than without the others. Exit code 1 if there is
-a hit of another tenant.
+access  Five tenants, each with its own documents. Every retriever, over every vector store that it searches, answers
+        its share of the questions, each for a tenant in turn: hits of others are counted, and so are questions without.
+        Then the same questions are answered with and without a filter, by turns, in engines that share the index:
+        milliseconds of CPU for a question, medians, with the 95 % interval of the median of ratios (bootstrap); and
+        what a filter costs that was never used before.
+dated   R of questions about monthly reports (`dated_reports`) with and without `self_query`, over three retrievers, and
+        whether the proposed filters admit the evidence.
+serve   `ragsmith serve` in a process of its own, asked by --clients at once with tokens of all tenants for --seconds:
+        replies with anything of another tenant are counted.
 
-Then the same questions are answered with and without a filter, by turns, in engines that share the index: milliseconds
-of CPU for a question, medians, with the 95 % interval of the median of ratios (bootstrap); and what a filter costs that
-was never used before.
+Exit code 1 if there is a hit of another tenant.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
+from bench_serve import started
 from dated_reports import make_reports
 from tenants import TENANTS, TYPES, filter_of, make_corpus, make_models, make_questions
 
+from ragsmith.datasets.dataset import load_documents
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import composite
@@ -43,9 +52,10 @@ from ragsmith.evaluation.threads import RANKING, evaluate_job
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.fields import FieldSearch
 from ragsmith.index.filtering import Admission
+from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vector_store
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit, make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, configuration, make_gene
 from ragsmith.techniques.query_expansion.self_query import propose_filter_offline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.filters import parse_filter
@@ -147,7 +157,7 @@ WEIGHTS = (1.0, 0.5)
 def run_dated(_: argparse.Namespace) -> int:
     """Print R of questions with and without a filter that the embedded model proposes."""
     print(
-        f"{'texts':9}{'retriever':11}{'questions':>16}{'R none':>9}{'weight':>8}{'R':>7}{'difference':>12}{'95 %':>18}"
+        f"{'texts':15}{'retriever':11}{'questions':>16}{'R none':>9}{'weight':>8}{'R':>7}{'difference':>12}{'95 %':>18}"
     )
     for dated_text in (False, True):
         setup = Experiment(make_reports(dated_text=dated_text))
@@ -162,7 +172,7 @@ def run_dated(_: argparse.Namespace) -> int:
                     own, other = proposing[types == kind], plain[types == kind]
                     low, high = bootstrap_interval(own - other)
                     print(
-                        f"{'dated' if dated_text else 'undated':9}{retriever:11}{f'{len(own)} {kind}':>16}"
+                        f"{'with month' if dated_text else 'without month':15}{retriever:11}{f'{len(own)} {kind}':>16}"
                         f"{other.mean():9.3f}{weight:8}{own.mean():7.3f}{(own - other).mean():+12.3f}"
                         f"{low:+9.3f} to {high:+.3f}",
                         flush=True,
@@ -203,7 +213,80 @@ def judge_proposal(admission: Admission, setup: Experiment, example: Example) ->
     return f"by {' and '.join(sorted(named))}: admits {share} of the evidence"
 
 
-PARTS = {"access": run_access, "dated": run_dated}
+TOKENS = {tenant: f"token-of-{tenant.lower()}-0123" for tenant in TENANTS}
+PATHS = ("/retrieve", "/ask")
+
+
+def run_serve(given: argparse.Namespace) -> int:
+    """Ask `ragsmith serve` with tokens of all tenants at once; print and return what replies have of other tenants."""
+    print(f"{'pipeline':30}{'requests':>10}{'no hits':>9}{'foreign':>9}{'refused':>9}{'seconds':>9}")
+    total = 0
+    with tempfile.TemporaryDirectory() as folder:
+        data = write_deeds(Path(folder) / "deeds", make_corpus(given.documents))
+        for number, expansion in enumerate(("none", "self_query")):
+            genes = configuration(pipeline("hybrid", query_expansion=expansion))
+            dataset = {"name": "deeds", "documents": str(data), "digest": load_documents(data).digest}
+            winner = Path(folder) / f"{expansion}.yaml"
+            winner.write_text(json.dumps({"dataset": dataset, "chunk_size": 900, "pipeline": genes}))
+            tokens = Path(folder) / "tokens"
+            tokens.write_text("".join(f"{token}: tenant={tenant}\n" for tenant, token in TOKENS.items()))
+            with started(winner, "--token-file", str(tokens)) as (_, url):
+                until = time.monotonic() + given.seconds / 2
+                ask = partial(ask_until, url, until)
+                seeds = range(given.clients * number, given.clients * (number + 1))
+                with ThreadPoolExecutor(given.clients) as pool:
+                    began = time.monotonic()
+                    counts = sum(pool.map(ask, seeds), Counter())
+            total += counts["foreign"]
+            print(
+                f"{f'hybrid, {expansion}':30}{counts['requests']:10,}{counts['no hits']:9,}{counts['foreign']:9,}"
+                f"{counts['refused']:9,}{time.monotonic() - began:9.1f}",
+                flush=True,
+            )
+    return total
+
+
+def write_deeds(folder: Path, corpus: Corpus) -> Path:
+    """Write the documents of ``corpus`` with their fields as front matter; return the folder."""
+    folder.mkdir(parents=True)
+    (folder / "dataset.yaml").write_text("name: deeds\nfields: {year: number, signed: date}\n")
+    for document in corpus.documents.values():
+        path = folder / "documents" / f"{document.id}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        front = "".join(f"{name}: {value}\n" for name, value in document.fields.items())
+        path.write_text(f"---\n{front}---\n# {document.title}\n\n{document.text}\n")
+    return folder
+
+
+def ask_until(url: str, until: float, seed: int) -> Counter[str]:
+    """Ask as one tenant after the other, with a filter of the request's own in every third request; count replies.
+
+    A reply is foreign if a source or passage is of another tenant, or if its text names another one outside of a
+    repetition of the question.
+    """
+    counts: Counter[str] = Counter(foreign=0)
+    asked = zip(make_questions(100_000, 100 + seed), itertools.cycle(TENANTS), itertools.count(seed), strict=False)
+    with httpx.Client(base_url=url, timeout=60) as client:
+        for question, tenant, number in asked:
+            if time.monotonic() > until:
+                break
+            others = [other for other in TENANTS if other != tenant]
+            filters = (None, f"tenant={others[number % 4]}", None, f"year>={2015 + number % 10}", None, "")
+            body = {"question": question, **({"filter": filters[number % 6]} if filters[number % 6] else {})}
+            headers = {"authorization": f"Bearer {TOKENS[tenant]}"}
+            reply = client.post(PATHS[number // 7 % 2], json=body, headers=headers)
+            counts["requests"] += 1
+            counts["refused"] += reply.status_code != 200
+            if reply.status_code == 200:
+                found = [each["doc"] for part in ("passages", "sources") for each in reply.json().get(part, ())]
+                text = reply.text.replace(json.dumps(question, ensure_ascii=False)[1:-1], "").lower()
+                has_other = any(other.lower() in text for other in others)
+                counts["no hits"] += not found
+                counts["foreign"] += has_other or any(not doc.startswith(f"{tenant.lower()}/") for doc in found)
+    return counts
+
+
+PARTS = {"access": run_access, "dated": run_dated, "serve": run_serve}
 
 
 def main() -> int:
@@ -213,6 +296,8 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=10_000)
     parser.add_argument("--questions", type=int, default=20_000)
     parser.add_argument("--timed", type=int, default=150)
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--stores", nargs="*", default=["exact", "approximate", "qdrant"])
     given = parser.parse_args()
     load_techniques()

@@ -46,7 +46,15 @@ class Admission:
             return value
         if value and isinstance(value[0], Sequence):
             return tuple(map(self.select, value))
-        selected = [each for each in value if self._admits(each.chunk.spans if isinstance(each, Hit) else each.sources)]
+        selected = [
+            each
+            for each in value
+            if (
+                each.chunk.doc in self.documents
+                if isinstance(each, Hit) and not each.chunk.level
+                else self._admits(each.chunk.sources if isinstance(each, Hit) else each.sources)
+            )
+        ]
         return value if len(selected) == len(value) else tuple(selected)
 
     @cached_property

@@ -299,7 +299,7 @@ class Engine:
         search = plan.search
         if question.filter:
             search = _bind(self._narrow(search.value, question.filter))
-        asked = StageOutput(question, question if question.filter else question.text)
+        asked = StageOutput(question, (question.text, repr(question.filter)) if question.filter else question.text)
         outputs = {"question": asked, "corpus": self._corpus, "search": search}
         trace = Trace()
         for family, gene in plan.stages:
