@@ -90,6 +90,21 @@ class Extension:
                 raise UsageError(f"{self.name} of {place} cannot import what it needs ({error}): {how}") from error
             raise UsageError(f"{self.name} of {place} failed: {type(error).__name__}: {error}") from error
 
+    def check_package(self) -> None:
+        """Raise UsageError unless the required package is installed."""
+        if self.package:
+            self.package.check()
+
+    def call(self, *arguments: Any, **more: Any) -> Any:
+        """Call the function with ``arguments``, the chosen options and ``more``.
+
+        Raises:
+            UsageError: the required package is not installed, or user code raised an exception.
+        """
+        self.check_package()
+        with self.named_errors():
+            return self.fn(*arguments, **self.chosen, **more)
+
     @cached_property
     def options(self) -> dict[str, Any]:
         """The keyword-only arguments and their defaults."""

@@ -200,8 +200,7 @@ def draft_questions(
         raise UsageError(NEEDS_MODEL.format(folder=shlex.quote(str(folder))))
     used = [METHODS.parse(method) for method in methods] or list(METHODS)
     for method in used:
-        if method.package:
-            method.package.check()
+        method.check_package()
     model = Loader({"language_model": chosen}, (), objects).model("language_model")
     if not is_chat_model(model):
         raise UsageError(f"{chosen.name} is not a chat model, which drafting needs: name one (--llm openai:NAME)")

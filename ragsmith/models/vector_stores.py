@@ -129,10 +129,7 @@ class RegisteredVectorStore(Extension):
         Raises:
             UsageError: its package is not installed, or it cannot be opened.
         """
-        if self.package:
-            self.package.check()
-        with self.named_errors():
-            return self.fn(address, *index, **self.chosen)
+        return self.call(address, *index)
 
 
 VECTOR_STORES: Registry[RegisteredVectorStore] = Registry("vector store", "ragsmith.index.vector_stores")

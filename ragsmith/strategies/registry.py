@@ -73,8 +73,7 @@ class RegisteredStrategy(Extension):
         Raises:
             UsageError: the package is not installed.
         """
-        if self.package:
-            self.package.check()
+        self.check_package()
         code = fingerprint(self.fn.__module__, self.fn.__name__)
         return f"{code} {version(self.package.name)}" if self.package else code
 
@@ -84,10 +83,7 @@ class RegisteredStrategy(Extension):
         Raises:
             UsageError: the package is not installed, or the function does not return a `SteppedSearch`.
         """
-        if self.package:
-            self.package.check()
-        with self.named_errors():
-            search = self.fn(problem, **self.chosen)
+        search = self.call(problem)
         if not isinstance(search, SteppedSearch):
             raise UsageError(f"the strategy {self.name} returned {search!r}: return a SteppedSearch")
         search.name = self.name

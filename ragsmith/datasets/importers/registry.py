@@ -247,16 +247,13 @@ class Importer(Extension):
             UsageError: ``documents`` are given and the format has its own, or a package is not installed.
             DatasetError: a file is not in this layout.
         """
-        if self.package:
-            self.package.check()
         if documents is not None and not self.takes_documents:
             raise UsageError(f"the format {self.name!r} has its own documents; omit --documents")
         parameter = inspect.signature(self.fn).parameters.get("documents")
         has_default = parameter is not None and parameter.default is not parameter.empty
         arguments = {} if parameter is None or (documents is None and has_default) else {"documents": documents}
         try:
-            with self.named_errors():
-                imported: Imported = self.fn(source, **arguments, **self.chosen)
+            imported: Imported = self.call(source, **arguments)
         except TextError as error:
             raise DatasetError([str(error)]) from None
         if not isinstance(imported, Imported):

@@ -122,8 +122,7 @@ def select_gates(
     if not selected:
         raise WrongOption("without", "excludes all gates: remove one of its names")
     for gate in selected.values():
-        if gate.package:
-            gate.package.check()
+        gate.check_package()
     for name, values in (options or {}).items():
         if name not in selected:
             raise WrongOption("set", f"names a gate that does not run: {name!r}; {did_you_mean(name, selected)}")

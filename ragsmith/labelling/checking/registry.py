@@ -39,8 +39,7 @@ class Gate(Extension):
             UsageError: an option is invalid, or the function returns no `GateFinding`.
         """
         self.check_options(options or {})
-        with self.named_errors():
-            found = self.fn(view, **(options or {}))
+        found = self.call(view, **(options or {}))
         if not isinstance(found, GateFinding):
             raise UsageError(f"the gate {self.name} returned {found!r}: return a GateFinding")
         return replace(found, gate=self.name)

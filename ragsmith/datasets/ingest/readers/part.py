@@ -71,8 +71,7 @@ class Reader(Extension):
 
     def read(self, data: bytes, name: str) -> tuple[FilePart, ...]:
         """Return the parts of a file with these bytes; raises ``TextError``."""
-        with self.named_errors():
-            parts: tuple[FilePart, ...] = self.fn(data, name)
+        parts: tuple[FilePart, ...] = self.call(data, name)
         return parts
 
     @cached_property
