@@ -13,30 +13,11 @@ from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.drafting.material import DraftingCorpus
+from ragsmith.labelling.reviewing.decisions import Quote
 from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.words import normalise_answer
 from ragsmith.text.writing import write_file
 from ragsmith.types import Chunk, Span
-
-
-@dataclass(frozen=True, slots=True)
-class DraftQuote:
-    """Exact quotation of document ``doc``; ``start`` is its position, or None if it is not located."""
-
-    doc: str
-    text: str
-    start: int | None = None
-
-    @property
-    def span(self) -> Span:
-        """Span of the quotation.
-
-        Raises:
-            ValueError: the quotation is not located, see `ragsmith.labelling.drafting.draft.located`.
-        """
-        if self.start is None:
-            raise ValueError(f"the quotation {self.text!r} has not been located in {self.doc!r}")
-        return Span(self.doc, self.start, self.start + len(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +29,7 @@ class Draft:
 
     question: str
     answer: str
-    quotes: tuple[DraftQuote, ...]
+    quotes: tuple[Quote, ...]
     type: str
     method: str
     passage: Span
@@ -104,7 +85,7 @@ def locate_quotes(draft: Draft, corpus: DraftingCorpus) -> Draft | str:
 
     A quotation must occur exactly once in the passage of the draft, or else exactly once in its document.
     """
-    quotes: list[DraftQuote] = []
+    quotes: list[Quote] = []
     for quote in draft.quotes:
         found = _locate_quote(quote, draft, corpus)
         if isinstance(found, str):
@@ -119,7 +100,7 @@ def locate_quotes(draft: Draft, corpus: DraftingCorpus) -> Draft | str:
     return replace(draft, quotes=tuple(quotes))
 
 
-def _locate_quote(quote: DraftQuote, draft: Draft, corpus: DraftingCorpus) -> DraftQuote | str:
+def _locate_quote(quote: Quote, draft: Draft, corpus: DraftingCorpus) -> Quote | str:
     document = corpus.documents.get(quote.doc)
     if document is None:
         return f"it quotes {quote.doc!r}, which is not a document"
@@ -153,16 +134,16 @@ def locate_in_passage(passage: Chunk, quote: str) -> tuple[int, int] | None:
     return (passage.start + found[0].start(), passage.start + found[0].end()) if len(found) == 1 else None
 
 
-def make_quote(passage: Chunk, quote: str) -> DraftQuote:
+def make_quote(passage: Chunk, quote: str) -> Quote:
     """Return the located quotation in the wording of the document.
 
     If it does not occur exactly once in ``passage``, return it as the model wrote it, without a position.
     """
     place = locate_in_passage(passage, quote)
     if place is None:
-        return DraftQuote(passage.doc, quote)
+        return Quote(passage.doc, quote)
     start, end = place
-    return DraftQuote(passage.doc, passage.text[start - passage.start : end - passage.start], start)
+    return Quote(passage.doc, passage.text[start - passage.start : end - passage.start], start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +226,7 @@ def make_rejected_row(rejected: RejectedDraft) -> dict[str, object]:
     return {**make_row(rejected.draft, ()), "filter": rejected.filter, "reason": rejected.reason}
 
 
-def _evidence_entry(quote: DraftQuote) -> dict[str, object]:
+def _evidence_entry(quote: Quote) -> dict[str, object]:
     if quote.start is None:  # the draft was rejected because the quotation was not found
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}

@@ -44,12 +44,23 @@ class DecisionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionQuote:
-    """Quotation of document ``doc`` as new evidence; ``start`` is its position, or None if that is unknown."""
+class Quote:
+    """Quotation of document ``doc``; ``start`` is its position, or None if it is not located."""
 
     doc: str
     text: str
     start: int | None = None
+
+    @property
+    def span(self) -> Span:
+        """Span of the quotation.
+
+        Raises:
+            ValueError: the quotation is not located.
+        """
+        if self.start is None:
+            raise ValueError(f"the quotation {self.text!r} has not been located in {self.doc!r}")
+        return Span(self.doc, self.start, self.start + len(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class Edit:
 
     question: str | None = None
     answer: str | None = None
-    evidence: tuple[int | DecisionQuote, ...] | None = None
+    evidence: tuple[int | Quote, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,7 @@ def apply_decision(
             return {**plain, "filter": REVIEW, "reason": reason, "reviewer": reviewer}
 
 
-def locate_quote(quote: DecisionQuote, document: Document) -> Span | str:
+def locate_quote(quote: Quote, document: Document) -> Span | str:
     """Return the span of a quote in its document, or the reason why it cannot be located.
 
     A quote with a ``start`` must occur at that position, others exactly once. White space may differ, as line breaks
@@ -220,7 +231,7 @@ def _apply_edit(row: Row, edit: Edit, checker: EvidenceChecker, *, answered: boo
 
 
 def _edit_evidence(
-    row: Row, wanted: Sequence[int | DecisionQuote], checker: EvidenceChecker
+    row: Row, wanted: Sequence[int | Quote], checker: EvidenceChecker
 ) -> tuple[list[Mapping[str, object]], list[str]]:
     """Return the entries of the evidence of an edited row, and the problems of the new ones."""
     before = evidence_of(row)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.labelling.drafting.asking import ModelDrafting
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
 from ragsmith.labelling.drafting.material import DraftingCorpus
+from ragsmith.labelling.reviewing.decisions import Quote
 from ragsmith.types import Chunk, Document, Modality, Span
 
 HARBOUR = """# Harbour rules
@@ -75,7 +76,7 @@ def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = 
     text = next(document.text for document in documents() if document.id == doc)
     start = text.index(quote)
     made_of = {"type": "factual", "method": "tests", "passage": Span(doc, start, start + len(quote)), **changes}
-    return Draft(question, answer, (DraftQuote(doc, quote, start),), **made_of)  # type: ignore[arg-type]
+    return Draft(question, answer, (Quote(doc, quote, start),), **made_of)  # type: ignore[arg-type]
 
 
 class Scripted(ModelDrafting):

@@ -12,9 +12,9 @@ import pytest
 from made import Scripted
 
 from ragsmith.errors import DatasetError, WrongOption
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote
+from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.drafting import draft_dataset
-from ragsmith.labelling.reviewing.decisions import Edit, Reject
+from ragsmith.labelling.reviewing.decisions import Edit, Quote, Reject
 from ragsmith.labelling.reviewing.review import Review
 from ragsmith.types import Chunk, Span
 
@@ -42,7 +42,7 @@ def scripted(*drafts: tuple[str, str, str], meanwhile: Callable[[], object] = la
 
     def made(passages: list[Chunk]) -> list[Draft]:
         meanwhile()
-        return [Draft(q, a, (DraftQuote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
+        return [Draft(q, a, (Quote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
 
     return Scripted(made)
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import Scripted
 
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote, make_quote
+from ragsmith.labelling.drafting.draft import Draft, make_quote
 from ragsmith.labelling.drafting.drafting import draft_dataset, select_balanced
 from ragsmith.labelling.drafting.material import DraftingCorpus
+from ragsmith.labelling.reviewing.decisions import Quote
 from ragsmith.types import Chunk, Document
 
 paragraph = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=200)
@@ -74,7 +75,7 @@ def test_selection_takes_as_many_as_there_are_and_none_twice(wanted: int, made: 
     material = DraftingCorpus([Document("doc", "Doc", whole)])
     drafts = []
     for number, (method, place) in enumerate(made):
-        quote = DraftQuote("doc", told := f"Boat number {place}", whole.index(told))
+        quote = Quote("doc", told := f"Boat number {place}", whole.index(told))
         question = f"What does boat {place} of {number} carry?"
         drafts.append(Draft(question, f"{number}", (quote,), "t", method, material.passages[0].span))
     taken = select_balanced(drafts, wanted, material)

@@ -13,9 +13,9 @@ from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.labelling.reviewing.decisions import (
     NO_REASON,
     Accept,
-    DecisionQuote,
     DecisionState,
     Edit,
+    Quote,
     Reject,
     UneditableDraft,
     apply_decision,
@@ -39,9 +39,7 @@ def test_accepting_adds_who_did_so_and_nothing_else() -> None:
 
 def test_mending_changes_what_is_given_and_keeps_the_order_of_keys() -> None:
     row = drafted_row(1)
-    after = apply_decision(
-        row, Edit(question=" When? ", evidence=(0, DecisionQuote("mill", "carry fire"))), "ada", CHECKER
-    )
+    after = apply_decision(row, Edit(question=" When? ", evidence=(0, Quote("mill", "carry fire"))), "ada", CHECKER)
     start = text_of("mill").index("carry fire")
     new = {"doc": "mill", "start": start, "end": start + 10, "text": "carry fire"}
     assert (after["question"], after["answer"]) == ("When?", row["answer"])
@@ -77,11 +75,11 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
         " ",
         "",
         (
-            DecisionQuote("mill", "The bell is rung."),
-            DecisionQuote("mil", "fire"),
-            DecisionQuote("mill", "no such words"),
+            Quote("mill", "The bell is rung."),
+            Quote("mil", "fire"),
+            Quote("mill", "no such words"),
             7,
-            DecisionQuote("mill", "fire", 3),
+            Quote("mill", "fire", 3),
         ),
     )
     with pytest.raises(UneditableDraft) as raised:
@@ -102,9 +100,9 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
 def test_a_quote_of_a_heading_alone_and_a_repeated_one_are_refused() -> None:
     start = text_of("mill").index("The mill")
     with pytest.raises(UneditableDraft, match="mostly a heading"):
-        apply_decision(drafted_row(1), Edit(evidence=(DecisionQuote("mill", "The mill", start),)), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit(evidence=(Quote("mill", "The mill", start),)), "ada", CHECKER)
     with pytest.raises(UneditableDraft, match="quoted twice"):
-        apply_decision(drafted_row(1), Edit(evidence=(0, DecisionQuote("mill", FACTS[1]))), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit(evidence=(0, Quote("mill", FACTS[1]))), "ada", CHECKER)
 
 
 def test_without_evidence_a_question_cannot_stay_answerable() -> None:
@@ -116,8 +114,8 @@ def test_a_question_said_to_be_unanswerable_becomes_answerable_by_a_quote_and_an
     row = drafted_row(1, answer=None, answerable=False, evidence=[])
     assert "answer" not in apply_decision(row, Edit("Is there a moat?", ""), "ada", CHECKER)
     with pytest.raises(UneditableDraft, match="the answer is blank"):
-        apply_decision(row, Edit(evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
-    after = apply_decision(row, Edit(answer="No.", evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
+        apply_decision(row, Edit(evidence=(Quote("mill", FACTS[3]),)), "ada", CHECKER)
+    after = apply_decision(row, Edit(answer="No.", evidence=(Quote("mill", FACTS[3]),)), "ada", CHECKER)
     assert "answerable" not in after
     assert after["answer"] == "No."
 
@@ -141,16 +139,16 @@ def test_what_is_seen_changes_with_the_row_and_with_its_state() -> None:
 
 def test_a_quote_may_have_other_white_space_than_its_document() -> None:
     document = Document("d", "d", "one two\r\nthree  four; one two")
-    assert locate_quote(DecisionQuote("d", "two three\nfour"), document) == Span("d", 4, 20)
+    assert locate_quote(Quote("d", "two three\nfour"), document) == Span("d", 4, 20)
 
 
 @given(st.text("ab \n😀", max_size=40), st.integers(0, 40), st.integers(0, 40))
 def test_what_is_located_stands_there_and_nowhere_else(text: str, start: int, end: int) -> None:
     document = Document("d", "d", text)
     quote = text[start:end]
-    exact = locate_quote(DecisionQuote("d", quote, start), document)
+    exact = locate_quote(Quote("d", quote, start), document)
     assert (exact == Span("d", start, start + len(quote))) if quote else isinstance(exact, str)
-    found = locate_quote(DecisionQuote("d", quote), document)
+    found = locate_quote(Quote("d", quote), document)
     if isinstance(found, Span):
         assert text[found.start : found.end].split() == quote.split()
         assert text.count(quote.strip()) == 1
@@ -164,7 +162,7 @@ def test_a_mended_data_set_is_valid(tmp_path: Path) -> None:
 
     folder = drafted_dataset(tmp_path / "yard")
     review = Review.open(folder)
-    review.decide("draft-001", Edit("When?", evidence=(DecisionQuote("mill", "carry fire"),)), reviewer="ada")
+    review.decide("draft-001", Edit("When?", evidence=(Quote("mill", "carry fire"),)), reviewer="ada")
     review.decide("draft-002", Accept(), reviewer="ada")
     review.decide("draft-003", Reject(), reviewer="ada")
     assert validate_dataset(folder) == ()

@@ -30,8 +30,8 @@ from ragsmith.labelling.reviewing.decisions import (
     REASONS,
     Accept,
     Decision,
-    DecisionQuote,
     Edit,
+    Quote,
     Reject,
     UneditableDraft,
     origin_of,
@@ -301,13 +301,13 @@ def _parse_edit(body: Body) -> Edit:
     return Edit(question, answer, None if evidence is None else tuple(map(_parse_evidence, evidence)))
 
 
-def _parse_evidence(item: object) -> int | DecisionQuote:
+def _parse_evidence(item: object) -> int | Quote:
     if type(item) is int:
         return item
     doc, text, start = (item.get(key) for key in ("doc", "text", "start")) if isinstance(item, dict) else (0, 0, 0)
     if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
         raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
-    return DecisionQuote(doc, text, start)
+    return Quote(doc, text, start)
 
 
 def summarise_draft(draft: ReviewedDraft) -> Values:
