@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.evaluation.baselines import BASELINES
+from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
 from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.reporting.charts import Chart
@@ -260,11 +261,8 @@ def pair_answers(
 def list_examples(report: RunReport) -> list[Examples]:
     """Return the example questions: the largest gains, the largest losses, and the lowest scores of the winner."""
     asked = {one.question: one for one in report.questions.asked}
-    found = []
-    for why, title in EXAMPLE_TITLES.items():
-        if chosen := tuple((asked[one.question], one) for one in report.questions.shown if one.why == why):
-            found.append(Examples(title, chosen))
-    return found
+    chosen = group_values((one.why, (asked[one.question], one)) for one in report.questions.shown)
+    return [Examples(title, tuple(chosen[why])) for why, title in EXAMPLE_TITLES.items() if why in chosen]
 
 
 def question_list(report: RunReport) -> QuestionList | None:

@@ -105,12 +105,11 @@ def _pool_effects(reports: Sequence[RunReport]) -> tuple[PooledEffect, ...]:
     for report in reports:
         for one in report.effects:
             by_option.setdefault((one.family, one.option, one.instead), {})[report.about.dataset] = one
-    found = []
-    for name, each in by_option.items():
-        if len(each) > 1:
-            found.append(
-                PooledEffect(*name, each, _pool_estimates({dataset: one.gain for dataset, one in each.items()}))
-            )
+    found = [
+        PooledEffect(*name, each, _pool_estimates({dataset: one.gain for dataset, one in each.items()}))
+        for name, each in by_option.items()
+        if len(each) > 1
+    ]
     return tuple(sorted(found, key=lambda one: -one.pooled.mean if one.pooled else 0.0))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.caches import empty_caches
 from ragsmith.datasets.relevance import count_overlap
+from ragsmith.diagnosis.diagnosed import merge_ranges
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import release_free_memory
@@ -55,18 +56,8 @@ def find_quotes(answer: str, passage: str) -> tuple[QuotedSpan, ...]:
     words = [word for word, _, _ in tokens]
     first_words = {ngram[0] for ngram in ngrams}  # a fast test, which excludes most words
     starts = [i for i in range(len(words) - n + 1) if words[i] in first_words and tuple(words[i : i + n]) in ngrams]
-    return tuple(QuotedSpan(tokens[first][1], tokens[last][2]) for first, last in _merge_ngrams(starts, n))
-
-
-def _merge_ngrams(starts: Sequence[int], n: int) -> list[tuple[int, int]]:
-    """Merge adjacent n-grams that begin at ``starts``; return the positions of their first and last words."""
-    merged: list[tuple[int, int]] = []
-    for start in starts:
-        if merged and start <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], start + n - 1)
-        else:
-            merged.append((start, start + n - 1))
-    return merged
+    stretches = merge_ranges((start, start + n) for start in starts)  # of words
+    return tuple(QuotedSpan(tokens[first][1], tokens[end - 1][2]) for first, end in stretches)
 
 
 if TYPE_CHECKING:
