@@ -11,8 +11,9 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -142,11 +143,17 @@ def collect_answers(
             asked.setdefault(example.question, []).append(example.id)
     failures = silent = 0
     pool = ThreadPoolExecutor(max(1, workers), thread_name_prefix="ragsmith-system")
+    waiting = iter(asked.items())
+    pending: dict[Future[tuple[GivenAnswer, bool]], list[str]] = {}
     try:
-        pending = {pool.submit(ask_one, ask, question, keep): ids for question, ids in asked.items()}
-        for future in as_completed(pending):
+        while True:  # no more are asked than are known to be worth it
+            for question, ids in islice(waiting, max(1, workers) - len(pending)):
+                pending[pool.submit(ask_one, ask, question, keep)] = ids
+            if not pending:
+                break
+            future = next(as_completed(pending))
             given, had_reply = future.result()
-            found |= dict.fromkeys(pending[future], given)
+            found |= dict.fromkeys(pending.pop(future), given)
             failures, silent = (failures + 1, 0 if had_reply else silent + 1) if given.error else (0, 0)
             answered = sum(not one.error for one in found.values())
             if silent >= MAX_FAILURES or (failures >= min(MAX_FAILURES, len(asked)) and not answered):
