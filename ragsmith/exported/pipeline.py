@@ -27,6 +27,7 @@ from ragsmith.evaluation.fitting import add_general_weights, drop_general_weight
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference, ScoreDifference, find_unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
+from ragsmith.gateway.failures import Failures
 from ragsmith.models.names import ModelNames, check_objects, model_name_from, partition_models
 from ragsmith.models.own_prompts import PromptFiles, read_prompts
 from ragsmith.models.vector_stores import serves_one_process
@@ -229,12 +230,13 @@ class Pipeline:
     def remembering(self, store: Store) -> Iterator[Pipeline]:
         """Provide a copy of the pipeline that reads paid model replies from ``store`` and writes them to it.
 
-        Both pipelines share the index and the entity graph.
+        Replies that cannot be used are stored as failures, with what they cost, and are asked for again by the next
+        command. Both pipelines share the index and the entity graph.
 
         Raises:
             StoreError: at the end, replies could not be stored; the message says how many.
         """
-        engine = self.setup.engine(store)
+        engine = self.setup.engine(store, failures=Failures(store, retry_failed=True))
         engine.share_collection(self.engine)
         cached = copy(self)
         cached._engine = engine
