@@ -49,14 +49,15 @@ def spent(cache: Path) -> int:
     return sum(filter(None, counts))
 
 
-def test_every_reply_that_was_paid_is_in_the_account(pipeline: Pipeline, server: FaultServer, tmp_path: Path) -> None:
+def test_unusable_replies_are_in_the_account_and_asked_for_again(
+    pipeline: Pipeline, server: FaultServer, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache.sqlite"
     server.answer = lambda path, body: reply("The ferry is steered by a pilot who is sworn in by the harbour master.")
     for command in (1, 2):
-        with open_store(tmp_path / "cache.sqlite") as store:
-            with pipeline.remembering(store) as cached, pytest.raises(StageFailed):
-                cached.ask(QUESTION)
-        assert spent(tmp_path / "cache.sqlite") == len(server.log) == 2 * command
+        with open_store(cache) as store, pipeline.remembering(store) as cached, pytest.raises(StageFailed):
+            cached.ask(QUESTION)
+        assert spent(cache) == len(server.log) == 2 * command
     server.answer = lambda path, body: reply("1. Who is at the helm of the ferry?\n2. Who pilots the ferry?")
-    with open_store(tmp_path / "cache.sqlite") as store, pipeline.remembering(store) as cached:
+    with open_store(cache) as store, pipeline.remembering(store) as cached:
         assert cached.ask(QUESTION).answer
-    assert spent(tmp_path / "cache.sqlite") == len(server.log)
