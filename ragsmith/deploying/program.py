@@ -105,9 +105,9 @@ def write_program(loaded: Pipeline, source: Path, framework: str, path: Path, *,
     refuse_untranslatable(loaded, source, FRAMEWORKS[name])
     documents = json.dumps(_documents(loaded), ensure_ascii=False) + "\n"
     context = _describe(loaded, name) | {"path": path, "source": source, "digest": digest("documents", documents)[:12]}
-    write_file(documents, data)
     program = ENVIRONMENT.get_template(f"{name.replace('-', '_')}.py.j2").render(context)
-    write_file(re.sub(r"\n{4,}", "\n\n\n", program), path)
+    write_file(re.sub(r"\n{4,}", "\n\n\n", program), path)  # parts that are left out leave blank lines
+    write_file(documents, data)
     return Program(name, path, data, context["packages"])
 
 
@@ -238,7 +238,7 @@ def to_jinja(prompt: str) -> str:
 
 def text_literal(value: str) -> str:
     """Return a text as a Python literal, over several lines if it can be read so."""
-    readable = "\\" not in value and '"""' not in value and not value.endswith('"')
+    readable = not value.endswith('"') and not any(part in value for part in ("\\", '"""', "\n\n\n"))
     return f'"""{value}"""' if readable else literal(value)
 
 

@@ -17,7 +17,6 @@ import ragsmith as library
 from ragsmith.deploying.program import FRAMEWORKS, to_format, to_jinja
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.models.own_prompts import OwnPrompt
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -211,6 +210,8 @@ def test_with_force_an_earlier_program_is_replaced(winner: Callable[..., Path], 
 
 PROMPT = """{context}
 
+
+
 Say {"answer": "..."} in {{ one }} {% set line %} of "text" \\ and \\n nothing {# else #}.
 {question}
 """
@@ -223,7 +224,7 @@ def test_an_own_prompt_is_rendered_as_by_ragsmith_whatever_is_in_it(winner: Call
         assert to_format(task.prompt).format(**inputs) == rendered
         assert jinja2.Environment().from_string(to_jinja(task.prompt)).render(inputs) == rendered
     file = yaml.safe_load(winner().read_text())
-    file["pipeline"]["prompt_maker"]["prompts"] = {"answer": {"name": "mine", "text": PROMPT}}
+    file["pipeline"]["prompt_maker"]["prompts"] = {"answer": {"name": 'my """new\\n"', "text": PROMPT}}
     file["pipeline"]["query_expansion"] = {
         "technique": "query_rewriting",
         "prompts": {"rewrite_query": {"name": "short", "text": 'Shorten {question} as {"query"}'}},
@@ -232,7 +233,6 @@ def test_an_own_prompt_is_rendered_as_by_ragsmith_whatever_is_in_it(winner: Call
     written = library.translate(home / "winner.yaml", "langchain", home / "mine.py")
     assert 'Shorten {question} as {{"query"}}' in constants(written.path)
     assert to_format(answer_task(1).reword(PROMPT).prompt) in constants(written.path)
-    assert OwnPrompt("mine", PROMPT) in Pipeline.load(home / "winner.yaml").candidate[7].prompts.values()
 
 
 def constants(path: Path) -> list[object]:
