@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.building import LOGGER
@@ -13,9 +14,6 @@ from ragsmith.cli import START_TIME
 from ragsmith.cli.output import print_stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from logging import LogRecord
-
     from rich.live import Live
     from rich.table import Table
 
@@ -154,7 +152,7 @@ class Progress:
             self._last_output = now
             self._live.refresh()
 
-    def task_progress(self, record: LogRecord) -> None:
+    def task_progress(self, record: logging.LogRecord) -> None:
         """Report the progress of a long task, such as building an index; see `ragsmith.building`."""
         if self._mode == "json":
             self._print_event("building", **vars(record)["fields"])
