@@ -38,6 +38,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, sign_flip_test
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import QuestionScores, rounded_scores
+from ragsmith.grouping import group_values
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
@@ -280,12 +281,11 @@ def _adjust_together(
 def _by_type(
     asked: Sequence[Example], before: Mapping[str, float], now: Mapping[str, float]
 ) -> tuple[GroupChange, ...]:
-    found = []
-    for type_ in sorted({example.type for example in asked}):
-        questions = [example.id for example in asked if example.type == type_]
-        means = (fmean(its[question] for question in questions) for its in (before, now))
-        found.append(GroupChange(type_, len(questions), *means))
-    return tuple(found)
+    by_type = group_values((example.type, example.id) for example in asked)
+    return tuple(
+        GroupChange(type_, len(questions), *(fmean(its[question] for question in questions) for its in (before, now)))
+        for type_, questions in sorted(by_type.items())
+    )
 
 
 def _verdict(found: Difference, p: float, family: int, least: float | None) -> Verdict:

@@ -25,6 +25,7 @@ from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.grouping import group_values
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.reporting.facts import describe_earlier_looks
 from ragsmith.reporting.wording import NAIVE, describe_cost
@@ -300,11 +301,12 @@ def _measure_differences(
     """Return all measures defined for both on some question, with p adjusted except for the fitness."""
     shown = [one.restrict(both) for one in found]
     names = dict.fromkeys([*HEADLINE, *shown[0].measures])
-    listed = []
-    for name in names:
-        columns = [one.column(name, fitness) if name in {*HEADLINE, *one.measures} else [] for one in shown]
-        if measured := _measure_difference(name, both, columns, clusters):
-            listed.append(measured)
+    columns = {
+        name: [one.column(name, fitness) if name in {*HEADLINE, *one.measures} else [] for one in shown]
+        for name in names
+    }
+    measured = (_measure_difference(name, both, each, clusters) for name, each in columns.items())
+    listed = [one for one in measured if one]
     return [listed[0], *_adjust_p(listed[1:])]
 
 
@@ -329,13 +331,12 @@ def _type_differences(
 ) -> tuple[MeasureDifference, ...]:
     """Return the differences in fitness by question type."""
     scores = [one.by_question(fitness) for one in found]
-    listed = []
-    for type_ in sorted({example.type for example in asked}):
-        questions = [example.id for example in asked if example.type == type_]
-        columns = [[its[question] for question in questions] for its in scores]
-        if measured := _measure_difference(type_, questions, columns, clusters):
-            listed.append(measured)
-    return tuple(_adjust_p(listed))
+    by_type = group_values((example.type, example.id) for example in asked)
+    measured = (
+        _measure_difference(type_, questions, [[its[question] for question in questions] for its in scores], clusters)
+        for type_, questions in sorted(by_type.items())
+    )
+    return tuple(_adjust_p([one for one in measured if one]))
 
 
 def _adjust_p(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
