@@ -22,6 +22,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import student_quantile
+from ragsmith.grouping import group_values
 from ragsmith.pipelines.genes import label
 from ragsmith.text.restoring import restore, stored_by_other_code
 
@@ -215,21 +216,25 @@ def estimate_option_effects(
     evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters
 ) -> list[OptionEffect]:
     """Estimate the effects of options by family, from pairs of ``evaluations`` that differ in one option only."""
-    found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
+    found: list[OptionEffect] = []
+    whole = [(identify_unfitted(one.candidate), one) for one in evaluations]
     for place, plain in enumerate(baseline("naive")):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
         for genes, one in whole:
             alike[(*genes[:place], *genes[place + 1 :])].setdefault(str(one.candidate[place]), one)
-        pairs: defaultdict[str, list[tuple[Evaluation, Evaluation]]] = defaultdict(list)
-        for its in alike.values():
-            if (without := its.get(str(plain))) is not None:
-                for option, one in its.items():
-                    if one is not without:
-                        pairs[option].append((one, without))
-        for option in sorted(pairs):
-            gain = _estimate_gain(pairs[option], fitness, clusters)
-            if gain is not None:
-                found.append(OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option])))
+        without = str(plain)
+        pairs = group_values(
+            (option, (one, its[without]))
+            for its in alike.values()
+            if without in its
+            for option, one in its.items()
+            if option != without
+        )
+        found += [
+            OptionEffect(plain.technique.family, option, without, gain, len(each))
+            for option, each in sorted(pairs.items())
+            if (gain := _estimate_gain(each, fitness, clusters)) is not None
+        ]
     return found
 
 

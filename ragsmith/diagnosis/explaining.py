@@ -262,11 +262,11 @@ def _signal_contributions(
     if not gene.technique.signals or gene.fit is None:
         return {}
     weights: Mapping[str, float] = gene.fit.numbers["weights"]
-    found = {}
-    for chunk, values in engine.signals(candidate, family, question).items():
-        added = [(name, weights.get(name, 0.0) * value) for name, value in values.items()]
-        found[chunk] = tuple(sorted(added, key=lambda one: -abs(one[1])))
-    return found
+    added = {
+        chunk: [(name, weights.get(name, 0.0) * value) for name, value in values.items()]
+        for chunk, values in engine.signals(candidate, family, question).items()
+    }
+    return {chunk: tuple(sorted(parts, key=lambda part: -abs(part[1]))) for chunk, parts in added.items()}
 
 
 def _ranked_chunk(
