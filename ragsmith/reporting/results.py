@@ -84,10 +84,11 @@ def pipeline_row(
     ranked_by = terms.score(evaluation)
     compared = evaluation.restrict(on) if on is not None else evaluation
     if ranked_by is not None and compared.records:
-        for name in (*HEADLINE, *evaluation.measures):
-            values = compared.values(name, terms.fitness)
-            if values:
-                scores[name] = mean_score(values, coverage.questions, interval=name in intervals)
+        scores = {
+            name: mean_score(values, coverage.questions, interval=name in intervals)
+            for name in (*HEADLINE, *evaluation.measures)
+            if (values := compared.values(name, terms.fitness))
+        }
         first = next(iter(compared.records.values()))
         usage = {name: fsum(compared.values(name)) / len(compared.records) for name in sorted(first["usage"])}
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}

@@ -205,11 +205,8 @@ class _ExistingDataset:
         paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
         documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
         docs = {row.doc: row for row in known if row.doc}
-        texts = {}
-        for row in docs.values():
-            data = documents.get(row.file or "")
-            if data is not None and _digest(data) == row.text_sha256:
-                texts[row.text_sha256] = data.decode()
+        written = ((row.text_sha256, documents.get(row.file or "")) for row in docs.values())
+        texts = {sha256: data.decode() for sha256, data in written if data is not None and _digest(data) == sha256}
         rows = group_values((row.source, row) for row in known)
         return cls(folder, not known and not documents, rows, docs, documents, texts)
 
