@@ -296,19 +296,20 @@ def compute_ablation(
     """
     known = {identify_unfitted(one.candidate): one for one in others} | {identify_unfitted(winner.candidate): winner}
     plain = make_naive_candidate(winner.candidate, space)
-    parts = []
-    for change in list_changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit):
-        other = known.get(identify_unfitted(change.candidate))
-        if change.kind != "out" and other is None:
-            continue
-        parts.append(_compare_option(change, winner, other, plain, terms, clusters, seconds_of))
+    changes = list_changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit)
+    paired = ((change, known.get(identify_unfitted(change.candidate))) for change in changes)
+    parts = tuple(
+        _compare_option(change, winner, other, plain, terms, clusters, seconds_of)
+        for change, other in paired
+        if other is not None or change.kind == "out"
+    )
     return Ablation(
         winner.key,
         label(winner.candidate),
         dataset,
         part,
         len(winner.questions),
-        tuple(parts),
+        parts,
         tuple(
             estimate_interactions(
                 winner.candidate, space, lambda one: known.get(identify_unfitted(one)), terms, clusters

@@ -64,12 +64,13 @@ def list_removals(winner: Candidate, space: Space, *, refit: bool = True) -> lis
 def list_swaps(winner: Candidate, space: Space, *, refit: bool = True) -> list[PipelineChange]:
     """Return ``winner`` with each other allowed option of ``space`` in turn, except the options of naive RAG."""
     naive = make_naive_candidate(winner, space)
-    found = []
-    for place, options in enumerate(space.options[: len(winner)]):
-        known = {str(winner[place]), str(naive[place])}
-        others = [option for option in options if str(option) not in known]
-        found += [_make_change("swap", winner, place, option, space, refit=refit) for option in others]
-    return [change for change in found if change.allowed]
+    swaps = (
+        _make_change("swap", winner, place, option, space, refit=refit)
+        for place, options in enumerate(space.options[: len(winner)])
+        for option in options
+        if str(option) not in (str(winner[place]), str(naive[place]))
+    )
+    return [change for change in swaps if change.allowed]
 
 
 def list_signal_removals(winner: Candidate, space: Space, *, refit: bool = True) -> list[PipelineChange]:
@@ -77,14 +78,13 @@ def list_signal_removals(winner: Candidate, space: Space, *, refit: bool = True)
 
     Without ``refit``, rankings that have to be fitted are skipped.
     """
-    found = []
-    for place, gene in enumerate(winner):
-        if gene.parameters.get("without") != "" or (gene.learns and not refit):
-            continue
-        for signal in gene.technique.signals:
-            reduced = replace(gene, parameters={**gene.parameters, "without": signal}, fit=None)
-            found.append(_make_change("signal", winner, place, reduced, space, refit=refit))
-    return found
+    reduced = (
+        (place, replace(gene, parameters={**gene.parameters, "without": signal}, fit=None))
+        for place, gene in enumerate(winner)
+        if gene.parameters.get("without") == "" and (refit or not gene.learns)
+        for signal in gene.technique.signals
+    )
+    return [_make_change("signal", winner, place, gene, space, refit=refit) for place, gene in reduced]
 
 
 def keep_only(places: tuple[int, ...], winner: Candidate, naive: Candidate) -> Candidate:
