@@ -77,14 +77,11 @@ def _merge(ordered: Sequence[Span]) -> list[Span]:
 
 
 def _make_passage(shown: Span, spans: Sequence[Span], document: Document) -> ReviewPassage:
-    cuts = {shown.start, shown.end}
-    for span in spans:
-        if span.doc == shown.doc:
-            cuts |= {place for place in (span.start, span.end) if shown.start < place < shown.end}
-    places = sorted(cuts)
-    pieces = []
-    for start, end in pairwise(places):
-        marks = [at for at, s in enumerate(spans) if s.doc == shown.doc and s.start < end and start < s.end]
-        pieces.append(MarkedText(start, document.text[start:end], tuple(marks)))
+    marked = [(at, span) for at, span in enumerate(spans) if span.doc == shown.doc]
+    ends = {place for _, span in marked for place in (span.start, span.end) if shown.start < place < shown.end}
+    pieces = [
+        MarkedText(start, document.text[start:end], tuple(at for at, s in marked if s.start < end and start < s.end))
+        for start, end in pairwise(sorted({shown.start, shown.end} | ends))
+    ]
     whole = shown.start == 0 and shown.end == len(document.text)
     return ReviewPassage(document.id, document.title, shown.start, shown.end, whole, tuple(pieces))
