@@ -353,11 +353,14 @@ def _format_signs(found: PooledEstimate | None) -> str:
 def effects_table(caption: str, found: Sequence[PooledEffect], reports: Sequence[RunReport]) -> Table:
     """Return the gains by option, by data set and pooled."""
     names = [report.about.dataset for report in reports]
-    rows = []
-    for one in found:
-        gains = (one.each[name].gain.mean if name in one.each else None for name in names)
-        between = one.pooled.between_sd if one.pooled else None
-        rows.append((one.family, one.option, one.pooled, _format_signs(one.pooled), between, *gains))
+    rows = [
+        (
+            *(one.family, one.option, one.pooled, _format_signs(one.pooled)),
+            one.pooled.between_sd if one.pooled else None,
+            *(one.each[name].gain.mean if name in one.each else None for name in names),
+        )
+        for one in found
+    ]
     columns = (
         *(*texts("Family", "Option"), *figures(numbers.estimate, "Pooled"), *counts("Same sign")),
         *(*figures(numbers.plain, "Between sets, sd"), *figures(numbers.signed, *names)),

@@ -161,9 +161,11 @@ def index_markdown(reports: Sequence[RunReport], found: CombinedReport | None = 
         *(f"> {_escape_prose(note)}" for note in overview.list_notes(reports)),
         "## Is it real?",
     ]
-    for report in reports:
-        link = f"[{_escape_text(report.about.data.title)}]({report.about.folder}/report.md)"
-        parts.append(f"- {link}: {_escape_text(wording.summarize_verdicts(report))}")
+    parts += [
+        f"- [{_escape_text(report.about.data.title)}]({report.about.folder}/report.md): "
+        f"{_escape_text(wording.summarize_verdicts(report))}"
+        for report in reports
+    ]
     return markdown_document(parts, overview.overview_sections(reports, found or combine_reports(reports)))
 
 

@@ -127,12 +127,10 @@ def ranking_csv(report: RunReport) -> str:
         columns |= _bounds(name, "row", "scores", name)
         if any(name in row.scores and row.scores[name].n is not None for row in rows):
             columns[f"{name}_n"] = ("row", "scores", name, "n")
-    for name in dict.fromkeys(name for row in rows for name in row.usage):
-        columns[f"{name}_per_question"] = ("row", "usage", name)
+    columns |= {f"{name}_per_question": ("row", "usage", name) for row in rows for name in row.usage}
     if any(row.latency_seconds is not None for row in rows):
         columns["latency_seconds"] = "row.latency_seconds"
-    for name in dict.fromkeys(name for row in rows for name in row.genes):
-        columns[f"gene_{name}"] = ("row", "genes", name)
+    columns |= {f"gene_{name}": ("row", "genes", name) for row in rows for name in row.genes}
     return to_csv(records, columns)
 
 
@@ -164,8 +162,7 @@ def groups_csv(report: RunReport) -> str:
     columns |= {"pipeline": "its.pipeline", "questions": "its.n"}
     for name in HEADLINE:
         columns |= _bounds(name, "its", "scores", name)
-    for name in dict.fromkeys(name for _, group in listed for name in group.costs):
-        columns[f"{name}_per_question"] = ("its", "costs", name)
+    columns |= {f"{name}_per_question": ("its", "costs", name) for _, group in listed for name in group.costs}
     return to_csv(records, columns)
 
 

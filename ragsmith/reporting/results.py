@@ -209,14 +209,12 @@ def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float |
 
 def option_rows(run: RunData) -> tuple[SpaceOption, ...]:
     """Return all options of the search space, family by family."""
-    probes = {(probe.family, probe.option): probe for probe in run.record.probes}
-    found = []
-    for place, (family, names) in enumerate(_in_genome_order(run.record.space.options)):
-        for position, name in enumerate(names):
-            stored = probes.get((family, name))
-            tried = _option_alone(run, stored) if stored else None
-            found.append(SpaceOption(family, name, tried, proposal_means(run.proposals, place, position)))
-    return tuple(found)
+    alone = {(probe.family, probe.option): _option_alone(run, probe) for probe in run.record.probes}
+    return tuple(
+        SpaceOption(family, name, alone.get((family, name)), proposal_means(run.proposals, place, position))
+        for place, (family, names) in enumerate(_in_genome_order(run.record.space.options))
+        for position, name in enumerate(names)
+    )
 
 
 def _option_alone(run: RunData, stored: ProbeRecord) -> OptionAlone | None:

@@ -47,11 +47,11 @@ def choose_run(store: Store, dataset: str, key: str | None = None) -> RunHeader:
 def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow, RunRow]]:
     """Return the data sets with a run, by name, each with the run to report."""
     described = {row.digest: row for row in store.datasets()}
-    latest: dict[str, tuple[DatasetRow, RunRow]] = {}
-    for run in sorted(list_searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key)):
-        if run.dataset in described and key in (None, run.key):
-            data = described[run.dataset]
-            latest[data.name] = data, run
+    latest = {
+        data.name: (data, run)
+        for run in sorted(list_searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key))
+        if key in (None, run.key) and (data := described.get(run.dataset))
+    }
     if not latest:
         raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
     return latest
