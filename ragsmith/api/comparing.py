@@ -122,7 +122,7 @@ def compare(
         NotComparable: the two have different data, or are scored differently.
     """
     resources = Resources(**given)
-    check_choice("split", split, dict.fromkeys(PARTS))
+    check_choice("split", split, PARTS)
     ours, theirs = _PipelineLoader(dataset, resources).load_all(first, second)
     names = _display_name(first, "first"), _display_name(second, "second")
     workers = resources.workers_for(ours.setup, theirs.setup)
@@ -149,7 +149,7 @@ def compare_all(
         NotComparable: two of them have different data, or are scored differently.
     """
     resources = Resources(**given)
-    check_choice("split", split, dict.fromkeys(PARTS))
+    check_choice("split", split, PARTS)
     names = [_display_name(one, f"number {place}") for place, one in enumerate((first, *others), 1)]
     if repeated := next((name for name in names if names.count(name) > 1), ""):
         raise UsageError(f"{repeated} is given twice: leave one out")
@@ -227,7 +227,7 @@ def gate(
     began = now()
     try:
         resources = Resources(**given)
-        check_choice("split", split, dict.fromkeys(PARTS))
+        check_choice("split", split, PARTS)
         loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
         alone = against is None and not is_system(pipeline)

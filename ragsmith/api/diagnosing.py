@@ -19,7 +19,7 @@ from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, st
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
 from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND, Ceiling, count_answers
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -100,7 +100,7 @@ def diagnose(
         UsageError: the file, its documents or a model cannot be used, or there are no such questions.
     """
     resources = Resources(**given)
-    check_choice("split", split, dict.fromkeys(PARTS))
+    check_choice("split", split, PARTS)
     loaded = resources.assessed(pipeline, dataset)
     with resources.store() as store:
         return find_causes(loaded, store, part=split, workers=resources.workers_for(loaded.setup))
@@ -153,10 +153,6 @@ def intervene(
     return ceilings
 
 
-ABLATION_PARTS = ("search", "test", "all")
-"""The sets of questions on which an ablation can be run."""
-
-
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
     """The size of an ablation: ``pipelines`` on ``questions`` questions each; ``known`` of them are in the cache.
@@ -188,7 +184,7 @@ def ablate(
     signals: bool = False,
     pairs: bool = False,
     latency: bool = False,
-    part: str = "search",
+    split: str = "search",
     on_plan: Callable[[AblationPlan], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     **given: Unpack[WorkArguments],
@@ -203,7 +199,7 @@ def ablate(
     evaluated, and with ``latency`` all pipelines are timed. With ``signals`` each signal of each learned ranking is
     removed in turn; a fitted ranking is only examined on the data set that it was fitted on. The default space is the
     one that the pipeline was found in, if it is bundled, else `default`. Questions are the search questions of the
-    pipeline's data set, or of ``dataset``; test questions are used only if ``part`` is ``test`` or ``all``. Results in
+    pipeline's data set, or of ``dataset``; test questions are used only if ``split`` is ``test`` or ``all``. Results in
     ``cache`` are reused, and new ones are stored there: `report` shows them with the run.
 
     ``on_plan`` is called with the plan first; if it returns False, nothing is done and None is returned.
@@ -222,13 +218,12 @@ def ablate(
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to compare by: give one that has some with --dataset")
     on_own_dataset = dataset is None and (loaded is not pipeline or bool(loaded.expected))
-    if part not in ABLATION_PARTS:
-        raise WrongOption("part", f"is {part!r}: give {', '.join(ABLATION_PARTS[:-1])} or {ABLATION_PARTS[-1]}")
-    examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
-    if part == "test":
-        loaded.refuse_test("the pipeline", instead="leave --part out, or run its ablation")
+    check_choice("split", split, PARTS)
+    examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[split]
+    if split == "test":
+        loaded.refuse_test("the pipeline", instead="leave --split out, or run its ablation")
     if not setup.split.test and not loaded.chosen_on_all:  # too small to split
-        part, examples = "all", data.examples
+        split, examples = "all", data.examples
     questions = sort_examples(examples)
     default_space = loaded.space if loaded.space in bundled_names("search_spaces") else "default"
     search_space = space if isinstance(space, Space) else load_space(space or default_space)
@@ -248,7 +243,7 @@ def ablate(
             rows = store.results_many({key for pair in keys for key in pair})
             known = sum(all(one in rows[pair[one in setup.tested]] for one in ids) for pair in keys)
             searched = bool(loaded.expected)
-            plan = AblationPlan(data.name, search_space.name, part, len(others) + 1, known, len(ids), searched)
+            plan = AblationPlan(data.name, search_space.name, split, len(others) + 1, known, len(ids), searched)
             if on_plan is not None and not on_plan(plan):
                 return None
             first, *rest = evaluator.evaluate([winner, *others], questions)
@@ -265,7 +260,7 @@ def ablate(
                 terms,
                 dataset=data.name,
                 clusters=Clusters.from_examples(data, questions),
-                part=part,
+                part=split,
                 seconds_of=seconds_of,
                 refit=on_own_dataset,
             )
@@ -315,7 +310,7 @@ class _SearchedDataset:
 def transfer(
     datasets: Sequence[Dataset | str | Path],
     *,
-    part: str = "search",
+    split: str = "search",
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
     on_plan: Callable[[int, int], bool] | None = None,
@@ -323,18 +318,17 @@ def transfer(
 ) -> list[TransferEstimate]:
     """Evaluate the winner of the latest search on each of ``datasets`` on all others, and store the results.
 
-    The winners answer the ``search`` questions of each data set, or its test questions if ``part`` is ``test``; no
+    The winners answer the ``search`` questions of each data set, or its test questions if ``split`` is ``test``; no
     hypothesis is tested. A winner keeps its fitted parameters, and the models and chunking that it was found with.
     Results in ``cache`` are reused; `report` shows them on the page across data sets. ``on_plan`` is called with the
     number of pairs and the maximum number of answers first; nothing is done if it returns False.
 
     Raises:
         UsageError: there are fewer than two distinct data sets, or one has no search with a winner in the cache, or
-            ``part`` is ``test`` and one has no test questions.
+            ``split`` is ``test`` and one has no test questions.
     """
     resources = Resources(workers=workers, cache=cache)
-    if part not in TRANSFER_PARTS:
-        raise WrongOption("part", f"is {part!r}: give {' or '.join(TRANSFER_PARTS)}")
+    check_choice("split", split, TRANSFER_PARTS)
     if len(datasets) < 2:
         raise UsageError("a transfer evaluates a winner on another data set: give at least two data sets")
     estimates = []
@@ -346,14 +340,14 @@ def transfer(
             f"{' and '.join(dict.fromkeys(map(str, datasets)))}: these are one data set, {searched[0].name!r}, "
             f"{len(datasets)} times, and a transfer evaluates a winner on another data set: give two different ones"
         )
-    if part == "test":
+    if split == "test":
         _require_test_questions(searched)
     with resources.store() as store:
         pairs = [(source, target) for target in searched for source in searched if source.run != target.run]
-        if on_plan is not None and not on_plan(len(pairs), _count_new_answers(store, pairs, part)):
+        if on_plan is not None and not on_plan(len(pairs), _count_new_answers(store, pairs, split)):
             return []
         for source, target in pairs:
-            estimate = _evaluate_transfer(store, source, target, part, workers, on_progress)
+            estimate = _evaluate_transfer(store, source, target, split, workers, on_progress)
             if estimate is not None:
                 store_transfer(store, estimate, source.run, target.run, target.setup.dataset.digest)
                 estimates.append(estimate)
@@ -373,7 +367,7 @@ def _require_test_questions(searched: Sequence[_SearchedDataset]) -> None:
         if not dataset.record.split.test
     ]
     if reasons:
-        raise UsageError(f"{'; '.join(reasons)}: leave --part out to use the search questions")
+        raise UsageError(f"{'; '.join(reasons)}: leave --split out to use the search questions")
 
 
 def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _SearchedDataset]], part: str) -> int:

@@ -11,7 +11,6 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
@@ -20,6 +19,9 @@ from ragsmith.cli.options import (
     ImportsOption,
     JsonOption,
     ModelFlags,
+    OtherDataset,
+    PipelineArgument,
+    SplitOption,
     WorkersOption,
     expand_groups,
 )
@@ -64,9 +66,7 @@ def ablate(
     latency: Annotated[
         bool, typer.Option("--latency", help="Also measure the latency of all pipelines, on five questions.")
     ] = False,
-    part: Annotated[
-        str, typer.Option("--part", help="Questions: search, test or all; test and all count as a use of the test set.")
-    ] = "search",
+    split: SplitOption = "search",
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
     ] = False,
@@ -91,7 +91,7 @@ def ablate(
         signals=signals,
         pairs=pairs,
         latency=latency,
-        part=part,
+        split=split,
         **models.arguments(),
         workers=workers,
         cache=cache,
@@ -198,13 +198,11 @@ def _audit_json(audit: Audit) -> dict[str, Any]:
 
 @app.command()
 def transfer(
-    datasets: Annotated[
+    dataset: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DATASET...", help="Bundled data sets by name, or folders; each needs a completed search."
-        ),
+        typer.Argument(help="Bundled data sets by name, or folders; each needs a completed search."),
     ],
-    part: Annotated[str, typer.Option("--part", help="Questions: search or test.")] = "search",
+    split: Annotated[str, typer.Option("--split", help="Questions: search or test.")] = "search",
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
     ] = False,
@@ -221,12 +219,12 @@ def transfer(
         print_stderr(f"{pairs} pairs of a winner and another data set: at most {answers:,} answers are to be computed")
         return not plan
 
-    estimates = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=confirm)
+    estimates = ragsmith.transfer(dataset, split=split, workers=workers, cache=cache, on_plan=confirm)
     plain["transfers"] = [asdict(estimate) for estimate in estimates]
-    show_result(as_json, plain, lambda: _print_transfers(estimates, part) if estimates else None)
+    show_result(as_json, plain, lambda: _print_transfers(estimates, split) if estimates else None)
 
 
-def _print_transfers(estimates: Sequence[TransferEstimate], part: str) -> None:
+def _print_transfers(estimates: Sequence[TransferEstimate], split: str) -> None:
     head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
     for estimate in estimates:
@@ -236,5 +234,5 @@ def _print_transfers(estimates: Sequence[TransferEstimate], part: str) -> None:
         rows.append([estimate.source, estimate.target, *counts, bounds, place, estimate.label])
     print_rows(rows, head, frozenset({2, 3, 4, 5}), fold=True)
     print_line()
-    if part == "search":
+    if split == "search":
         print_wrapped("the winner of each data set was selected on its search questions: its lead is biased upwards")

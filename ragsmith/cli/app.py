@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ragsmith.cli.commands import Command, CommandTable
 from ragsmith.cli.output import print_line
 
 COMMANDS = {
@@ -106,7 +107,7 @@ def listing(title: str, module: str, registry: str) -> type[TyperCommand]:
     ``module`` is imported when the help is shown.
     """
 
-    class ListingCommand(TyperCommand):
+    class ListingCommand(Command):
         """A command whose help ends with the list."""
 
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -117,7 +118,7 @@ def listing(title: str, module: str, registry: str) -> type[TyperCommand]:
     return ListingCommand
 
 
-app = typer.Typer(
+app = CommandTable(
     name="ragsmith",
     cls=Commands,
     help="Find the best Retrieval-Augmented Generation pipeline for your documents.",

@@ -10,12 +10,17 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.commands import CommandTable
 from ragsmith.cli.interrupts import NO_RESULT, interrupt_message
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
     JsonOption,
     ModelFlags,
+    OtherDataset,
+    OtherDatasetOption,
+    OtherDocuments,
+    PipelineArgument,
     PricesOption,
     SystemArgument,
     TraceFlags,
@@ -33,15 +38,6 @@ if TYPE_CHECKING:
     from ragsmith.exported.reference import Verification
 
 
-PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
-OtherDocuments = Annotated[
-    Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
-]
-OtherDataset = Annotated[
-    str | None, typer.Option("--dataset", help="Another data set than the one it was exported on.")
-]
-
-
 @app.command()
 @expand_groups
 def ask(
@@ -52,7 +48,7 @@ def ask(
         str | None,
         typer.Option("--filter", help="Answer only from documents with these fields, as 'tenant=acme and year>=2023'."),
     ] = None,
-    dataset: OtherDataset = None,
+    dataset: OtherDatasetOption = None,
     documents: OtherDocuments = None,
     indexed: Annotated[
         bool, typer.Option("--indexed", help="Answer from the index that `ragsmith index` built for it.")
@@ -68,8 +64,7 @@ def ask(
     """Answer a question, with the passages that the answer cites."""
     with interrupt_message(NO_RESULT):
         reply = ragsmith.ask(
-            pipeline,
-            question,
+            *put_in_order(str(pipeline), question),
             filter=where,
             dataset=dataset,
             documents=documents,
@@ -82,6 +77,14 @@ def ask(
     if documents is not None or indexed:
         _note_changes(reply.changes)
     show_result(as_json, asdict(reply), lambda: _print_reply(reply))
+
+
+def put_in_order(pipeline: str, question: str) -> tuple[str, str]:
+    """Return both, exchanged with a note if the second is a file and the first is not."""
+    if Path(pipeline).exists() or not Path(question).is_file():
+        return pipeline, question
+    print_stderr(f"note: {question} is read as the pipeline, and {pipeline!r} as the question: the pipeline is first")
+    return question, pipeline
 
 
 def _note_changes(changes: DocumentChanges | None) -> None:
@@ -223,7 +226,7 @@ def _print_verified(verified: Verification) -> None:
     )
 
 
-commands = typer.Typer(
+commands = CommandTable(
     help="The index of an exported pipeline: build it and update its documents.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -255,7 +258,7 @@ def build(
 def add(
     *,
     pipeline: PipelineArgument,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files or folders of documents.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files or folders of documents.")],
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
@@ -270,7 +273,7 @@ def add(
 def remove(
     *,
     pipeline: PipelineArgument,
-    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Identifiers of documents.")],
+    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT", help="Identifiers of documents.")],
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,

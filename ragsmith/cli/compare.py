@@ -15,6 +15,10 @@ from ragsmith.cli.options import (
     CacheOption,
     JsonOption,
     ModelFlags,
+    OtherDataset,
+    OtherDatasetOption,
+    PipelineArgument,
+    SplitOption,
     SystemArgument,
     WorkersOption,
     expand_groups,
@@ -45,12 +49,6 @@ PIPELINE_HELP = (
     "address (http://...) or FILE.py:function."
 )
 
-OtherDataset = Annotated[
-    str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder. [default: the file's]")
-]
-SplitOption = Annotated[str, typer.Option("--split", help="Questions to compare on: test, search or all.")]
-PipelineFile = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
-
 
 @app.command()
 @expand_groups
@@ -61,7 +59,7 @@ def compare(
     others: Annotated[
         list[str] | None, typer.Argument(help="More of them: the first is compared with each, as one family of tests.")
     ] = None,
-    dataset: OtherDataset = None,
+    dataset: OtherDatasetOption = None,
     split: SplitOption = "search",
     top: Annotated[
         int,
@@ -95,7 +93,7 @@ def compare(
 @expand_groups
 def final_test(
     *,
-    pipeline: PipelineFile,
+    pipeline: PipelineArgument,
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,

@@ -11,12 +11,13 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset
+from ragsmith.cli.ask import put_in_order
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
     JsonOption,
     ModelFlags,
+    OtherDatasetOption,
     SystemArgument,
     WorkersOption,
     expand_groups,
@@ -65,7 +66,7 @@ def explain(
     question: Annotated[
         str | None, typer.Argument(help="The id of a question of the data set, or any text.", show_default=False)
     ] = None,
-    dataset: OtherDataset = None,
+    dataset: OtherDatasetOption = None,
     split: Annotated[
         str, typer.Option("--split", help="Without a question: the causes of these: search, test or all.")
     ] = "search",
@@ -104,7 +105,9 @@ def explain(
         plain = {name: [asdict(ceiling) for ceiling in means] for name, means in ceilings.items()}
         show_result(as_json, plain, lambda: _print_interventions(ceilings))
         return
-    explanation = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
+    explanation = ragsmith.explain(
+        *put_in_order(pipeline, question), dataset=dataset, **models.arguments(), cache=cache
+    )
     if explanation.note:
         print_stderr(explanation.note)
     show_result(as_json, asdict(explanation), lambda: _print_explanation(explanation, prompt=prompt))

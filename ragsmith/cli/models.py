@@ -12,6 +12,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.commands import CommandTable
 from ragsmith.cli.interrupts import interrupt_message
 from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ragsmith.measures.judge_calibration import Proportion
     from ragsmith.runs.check import ModelCheck
 
-commands = typer.Typer(
+commands = CommandTable(
     help="Models: generators, controllers, judges, embedders and rerankers.",
     no_args_is_help=True,
     rich_markup_mode=None,

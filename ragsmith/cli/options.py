@@ -54,7 +54,13 @@ def _import(files: list[Path] | None) -> list[Path] | None:
 BaseUrlOption = Annotated[str | None, option("base_url")]
 CacheOption = Annotated[str, option("cache", show_default=True)]
 ChunkSizeOption = Annotated[int | None, option("chunk_size")]
-DatasetOption = Annotated[str, typer.Option("--dataset", help="Data set: a bundled name, or a folder.")]
+DatasetArgument = Annotated[str, typer.Argument(help="A bundled data set by name, or a folder.")]
+DatasetsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Bundled data sets by name, or folders; all stands for all bundled domains.",
+    ),
+]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]
 FitnessOption = Annotated[str | None, option("fitness")]
 ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import, is_eager=True)]
@@ -64,6 +70,23 @@ PricesOption = Annotated[Path | None, option("prices")]
 ThinkingOption = Annotated[
     int | None,
     typer.Option("--thinking-tokens", min=0, help="Reasoning tokens that the --llm may use. [default: learned]"),
+]
+OtherDataset = Annotated[
+    str | None,
+    typer.Argument(
+        help="A bundled data set by name, or a folder. [default: the one it was exported on]", show_default=False
+    ),
+]
+OtherDatasetOption = Annotated[
+    str | None,
+    typer.Option("--dataset", help="A bundled data set by name, or a folder. [default: the one it was exported on]"),
+]
+OtherDocuments = Annotated[
+    Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
+]
+PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
+SplitOption = Annotated[
+    str, typer.Option("--split", help="Questions: search, test or all; test and all count as a use of the test set.")
 ]
 SystemArgument = Annotated[
     str,

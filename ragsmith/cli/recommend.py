@@ -11,6 +11,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.commands import CommandTable
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
 from ragsmith.cli.options import JsonOption, ModelFlags, expand_groups
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_wrapped, show_result
@@ -103,7 +104,7 @@ def _print_class(recommendation: Recommendation, same: Sequence[Recommendation])
 BAR_WIDTH = 24
 """Length of the bar of the largest weight, in characters."""
 
-commands = typer.Typer(
+commands = CommandTable(
     help="Effects of the options of pipelines, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(commands, name="effects")

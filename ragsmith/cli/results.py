@@ -13,7 +13,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.options import CACHE, REPORTS, CacheOption, DatasetOption, ImportsOption, JsonOption
+from ragsmith.cli.options import CACHE, REPORTS, CacheOption, DatasetArgument, ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DamagedRows
 from ragsmith.text.terminal import terminal_columns
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def report(
-    dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(help="A bundled data set by name, or a folder. [default: all in the cache]", show_default=False),
+    ] = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", "--reports", help="Folder to write to.")] = REPORTS,
     marks: Annotated[
@@ -57,7 +60,7 @@ def report(
 
 @app.command()
 def mark(
-    dataset: DatasetOption,
+    dataset: DatasetArgument,
     cache: CacheOption = str(CACHE),
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
     answers: Annotated[int, typer.Option("--answers", min=1, help="Number of answers to mark; 30 to 100.")] = 60,
@@ -102,7 +105,7 @@ def mark(
 
 @app.command()
 def export(
-    dataset: Annotated[str, typer.Option("--dataset", help="The data set, as given to the search.")],
+    dataset: Annotated[str, typer.Argument(help="The data set, as given to the search.")],
     cache: CacheOption = str(CACHE),
     output: Annotated[
         Path | None,

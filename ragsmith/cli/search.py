@@ -19,7 +19,8 @@ from ragsmith.cli.options import (
     REPORTS,
     BudgetFlags,
     CacheOption,
-    DatasetOption,
+    DatasetArgument,
+    DatasetsArgument,
     JsonOption,
     ModelFlags,
     PricesOption,
@@ -47,20 +48,11 @@ if TYPE_CHECKING:
     from ragsmith.runs.plan import SearchPlan
 
 
-DatasetsOption = Annotated[
-    list[str],
-    typer.Option(
-        "--dataset",
-        help="A bundled data set by name, or a folder; may be repeated; all stands for all bundled domains.",
-    ),
-]
-
-
 @app.command(cls=listing("Strategies", "ragsmith.strategies", "STRATEGIES"))
 @expand_groups
 def search(
     *,
-    dataset: DatasetsOption,
+    dataset: DatasetsArgument,
     run: RunArguments,
     models: ModelFlags,
     budget: BudgetFlags,
@@ -305,7 +297,7 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
 @expand_groups
 def plan(
     *,
-    dataset: DatasetOption,
+    dataset: DatasetArgument,
     run: RunArguments,
     models: ModelFlags,
     prices: PricesOption = None,

@@ -12,7 +12,6 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -21,6 +20,9 @@ from ragsmith.cli.options import (
     ImportsOption,
     JsonOption,
     ModelFlags,
+    OtherDataset,
+    OtherDocuments,
+    PipelineArgument,
     TraceFlags,
     WorkersOption,
     expand_groups,
@@ -111,10 +113,7 @@ def serve(
 @expand_groups
 def agent(
     *,
-    dataset: Annotated[
-        list[str],
-        typer.Option("--dataset", help="Data set, by bundled name or folder; may be repeated."),
-    ],
+    dataset: Annotated[list[str], typer.Argument(help="Bundled data sets by name, or folders.")],
     folder: Annotated[
         list[Path] | None,
         typer.Option("--folder", help="Folder of pipelines and spaces, whose files are trusted; may be repeated."),
@@ -167,9 +166,7 @@ def _print_address(url: str, as_json: bool, *lines: str) -> None:
 def deploy(
     pipeline: PipelineArgument,
     folder: Annotated[Path, typer.Option("-o", "--output", help="New folder for the kit.")],
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Another data set than the one it was exported on.")
-    ] = None,
+    dataset: OtherDataset = None,
     documents: Annotated[
         Path | None, typer.Option("--documents", help="Folder of documents to answer from, without questions.")
     ] = None,

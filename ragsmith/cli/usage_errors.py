@@ -55,9 +55,10 @@ def _describe_extra(error: Any, context: Any, command: str) -> str:
 
 def _suggest_option(option: str, context: Any, command: str) -> str:
     """Return a hint: the most similar option, or the command that lists them."""
-    parameters = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
+    parameters = context.command.get_params(context)
     named = (name for one in parameters for name in (*one.opts, *one.secondary_opts))
-    known = {name.lstrip("-"): name for name in named}  # common dashes would raise all similarities
+    # common dashes would raise all similarities; arguments have none
+    known = {name.lstrip("-"): name if name.startswith("-") else f"--{name}" for name in named}
     near = find_nearest_name(option.lstrip("-"), known)
     return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 

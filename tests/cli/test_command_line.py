@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from ragsmith.cli import run
 from ragsmith.cli.app import COMMANDS, load
+from ragsmith.cli.commands import COMMON
 from ragsmith.cli.options import expand_groups
 from ragsmith.cli.usage_errors import usage_message
 
@@ -120,8 +122,7 @@ MISTAKES = [
     (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists its options"),
     (
         ("search",),
-        "ragsmith search needs --dataset: a bundled data set by name, or a folder; may be repeated; all stands for "
-        "all bundled domains",
+        "ragsmith search needs DATASET: bundled data sets by name, or folders; all stands for all bundled domains",
     ),
     (("ask",), "ragsmith ask needs PIPELINE: an exported pipeline (winner.yaml)"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
@@ -147,6 +148,40 @@ def test_a_usage_error_is_one_sentence_with_problem_place_and_remedy(
 ) -> None:
     ended = ragsmith(*arguments)
     assert (ended.code, ended.out, ended.err) == (2, "", f"error: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("by_name", "by_place"),
+    [
+        (("plan", "--dataset", "law", "--sample=20"), ("plan", "--sample", 20, "law")),
+        (("transfer", "--dataset", "law", "--dataset=finance"), ("transfer", "law", "finance")),
+        (("transfer", "law", "--part", "test", "--dataset", "finance"), ("transfer", "finance", "law", "--split=test")),
+        (("ask", "--question", "Who?", "nowhere.yaml"), ("ask", "nowhere.yaml", "Who?")),
+        (
+            ("dataset", "show", "--dataset", "law", "--", "obligations-code"),
+            ("dataset", "show", "law", "obligations-code"),
+        ),
+    ],
+)
+def test_an_argument_is_given_by_its_name_or_by_its_place(
+    ragsmith: Command, by_name: tuple[str, ...], by_place: tuple[str, ...]
+) -> None:
+    assert ragsmith(*by_name) == ragsmith(*by_place)
+
+
+def test_the_first_of_several_missing_arguments_is_named(ragsmith: Command) -> None:
+    assert "ragsmith ask needs PIPELINE" in ragsmith("ask", "--question", "Who?").err
+
+
+def test_help_lists_what_most_need_first_and_the_rest_in_groups(ragsmith: Command) -> None:
+    shown = ragsmith("search", "--help").out
+    titles = [line[:-1] for line in shown.splitlines() if line.endswith(":") and line[0] not in " -"]
+    assert titles == ["Arguments", "Options", "Models", "Limits", "Search", "Output", "Strategies"]
+    first = shown[shown.index("Options:") : shown.index("Models:")]
+    assert {f"--{name.replace('_', '-')}" for name in COMMON} == set(
+        re.findall(r"^  (--[\w-]+) <", first, re.MULTILINE)
+    )
+    assert "Models:" not in ragsmith("runs", "--help").out
 
 
 def test_the_nearest_command_is_named(ragsmith: Command) -> None:

@@ -101,11 +101,11 @@ def test_another_data_set_is_asked_its_search_questions_unless_all_are_named(
     plans: list[Any] = []
     asked = {"dataset": "workshop", "space": tiny_space, "workers": 1, "cache": tmp_path / "other.sqlite"}
     for part in ("test", "all"):
-        assert library.ablate(taken_apart, part=part, on_plan=lambda plan: bool(plans.append(plan)), **asked) is None
+        assert library.ablate(taken_apart, split=part, on_plan=lambda plan: bool(plans.append(plan)), **asked) is None
     assert [plan.part for plan in plans] == ["test", "all"]
     assert plans[1].questions >= plans[0].questions + found.questions
-    with pytest.raises(UsageError, match="part is 'half': give search, test or all"):
-        library.ablate(taken_apart, part="half", **asked)
+    with pytest.raises(UsageError, match="unknown split 'half': known: all, search, test"):
+        library.ablate(taken_apart, split="half", **asked)
 
 
 def test_of_a_recommended_pipeline_it_is_not_said_that_the_questions_chose_it(
@@ -197,10 +197,10 @@ def test_each_winner_is_evaluated_on_the_other_data_set_and_kept(searched: Path,
 
 def test_a_plan_changes_nothing_and_test_questions_are_asked_for_by_name(searched: Path, ragsmith: Command) -> None:
     asked = ("transfer", searched / "island", searched / "isle", "--cache", searched / "cache.sqlite", "--workers", 1)
-    planned = ragsmith(*asked, "--part", "test", "--plan")
+    planned = ragsmith(*asked, "--split", "test", "--plan")
     assert (planned.code, planned.out) == (0, "")
     assert "2 pairs of a winner and another data set" in planned.err
-    found = json.loads(ragsmith(*asked, "--part", "test", "--json").out)["transfers"]
+    found = json.loads(ragsmith(*asked, "--split", "test", "--json").out)["transfers"]
     assert {one["part"] for one in found} == {"test"}
     assert {one["place"] for one in found} == {None}
 
@@ -211,8 +211,8 @@ def test_what_cannot_be_transferred_is_said(searched: Path, tmp_path: Path) -> N
         library.transfer([searched / "island"], cache=cache)
     with pytest.raises(UsageError, match="has no search on 'law'"):
         library.transfer([searched / "island", "law"], cache=cache)
-    with pytest.raises(UsageError, match="part is 'all': give search or test"):
-        library.transfer([searched / "island", searched / "isle"], part="all", cache=cache)
+    with pytest.raises(UsageError, match="unknown split 'all'"):
+        library.transfer([searched / "island", searched / "isle"], split="all", cache=cache)
 
 
 def test_a_winner_is_not_taken_to_where_it_is_at_home(searched: Path, ragsmith: Command) -> None:
@@ -236,7 +236,7 @@ def test_questions_that_chose_the_winner_cannot_test_a_transfer(
     (tmp_path / "others" / "questions.jsonl").write_text(rows.replace("When was", "In which year was"))
     assert ragsmith("search", "--dataset", "facts", *few, "--verdict", "crossfit", "--folds", 3).code == 0
     assert ragsmith("search", "--dataset", "others", *few).code == 0
-    shown = ragsmith("transfer", "facts", "others", "--part", "test", "--workers", 1)
+    shown = ragsmith("transfer", "facts", "others", "--split", "test", "--workers", 1)
     assert (shown.code, shown.out) == (2, "")
     assert "'facts' has no test questions (its search was a crossfit, which selected" in shown.err
     assert ragsmith("transfer", "facts", "others", "--workers", 1).code == 0

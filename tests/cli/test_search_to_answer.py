@@ -224,6 +224,14 @@ def test_an_export_of_what_was_not_searched_is_refused(home: Path, ragsmith: Com
 # --- ask -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_question_before_the_pipeline_is_answered_with_a_note(winner: Path, ragsmith: Command) -> None:
+    right = ragsmith("ask", winner, "Who founded the library?")
+    swapped = ragsmith("ask", "Who founded the library?", winner)
+    assert (swapped.code, swapped.out) == (0, right.out)
+    assert "is read as the pipeline, and 'Who founded the library?' as the question" in swapped.err
+    assert "is read as the pipeline" in ragsmith("explain", "Who founded the library?", winner).err
+
+
 def test_an_answer_quotes_its_passages_with_document_and_position(
     winner: Path, ragsmith: Command, tiny_folder: Path
 ) -> None:

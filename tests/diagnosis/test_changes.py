@@ -130,7 +130,7 @@ def test_pipelines_with_general_weights_that_are_stored_are_known(
 
     winner = Pipeline(pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})), titled)
     first, again = (
-        ragsmith.ablate(winner, space=space, signals=True, part="all", workers=1, cache=store, on_plan=note)
+        ragsmith.ablate(winner, space=space, signals=True, split="all", workers=1, cache=store, on_plan=note)
         for _ in range(2)
     )
     assert first is not None

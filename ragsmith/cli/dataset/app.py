@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from ragsmith.cli.app import app
+from ragsmith.cli.commands import CommandTable
 
-commands = typer.Typer(
+commands = CommandTable(
     help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(commands, name="dataset")
-
-NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled data set by name, or a folder.")]

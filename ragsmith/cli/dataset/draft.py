@@ -13,7 +13,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import listing
-from ragsmith.cli.dataset.app import NameOrFolder, commands
+from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.interrupts import EXIT_INTERRUPTED, NO_RESULT, NOT_YET_WRITTEN, interrupt_message
 from ragsmith.cli.options import (
     CACHE,
@@ -21,6 +21,7 @@ from ragsmith.cli.options import (
     BaseUrlOption,
     BudgetFlags,
     CacheOption,
+    DatasetArgument,
     ImportsOption,
     JsonOption,
     RoleFlags,
@@ -198,7 +199,7 @@ def _print_counts(review: Review) -> None:
 
 @commands.command()
 def check(
-    dataset: NameOrFolder,
+    dataset: DatasetArgument,
     only: Annotated[list[str] | None, typer.Option(help="Gate to run; may be repeated.")] = None,
     without: Annotated[list[str] | None, typer.Option(help="Gate to leave out; may be repeated.")] = None,
     settings: Annotated[

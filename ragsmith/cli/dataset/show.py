@@ -14,9 +14,9 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import listing
-from ragsmith.cli.dataset.app import NameOrFolder, commands
+from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
-from ragsmith.cli.options import ImportsOption, JsonOption
+from ragsmith.cli.options import DatasetArgument, ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DatasetError, Notice, UsageError
 from ragsmith.text.suggest import did_you_mean
@@ -44,7 +44,7 @@ def list_datasets(as_json: JsonOption = False) -> None:
 
 @commands.command()
 def validate(
-    dataset: NameOrFolder,
+    dataset: DatasetArgument,
     write: Annotated[
         bool, typer.Option("--write", help="Write the offsets of quoted evidence to questions.jsonl.")
     ] = False,
@@ -91,7 +91,7 @@ def validate(
 
 @commands.command()
 def show(
-    dataset: NameOrFolder,
+    dataset: DatasetArgument,
     document: Annotated[
         str | None, typer.Argument(metavar="[DOC]", help="Id of a document whose text is printed.")
     ] = None,
