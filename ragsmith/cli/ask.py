@@ -62,9 +62,11 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages that the answer cites."""
+    file, text = put_in_order(str(pipeline), question)
     with interrupt_message(NO_RESULT):
         reply = ragsmith.ask(
-            *put_in_order(str(pipeline), question),
+            file,
+            text,
             filter=where,
             dataset=dataset,
             documents=documents,
