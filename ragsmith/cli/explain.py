@@ -105,9 +105,8 @@ def explain(
         plain = {name: [asdict(ceiling) for ceiling in means] for name, means in ceilings.items()}
         show_result(as_json, plain, lambda: _print_interventions(ceilings))
         return
-    explanation = ragsmith.explain(
-        *put_in_order(pipeline, question), dataset=dataset, **models.arguments(), cache=cache
-    )
+    file, text = put_in_order(pipeline, question)
+    explanation = ragsmith.explain(file, text, dataset=dataset, **models.arguments(), cache=cache)
     if explanation.note:
         print_stderr(explanation.note)
     show_result(as_json, asdict(explanation), lambda: _print_explanation(explanation, prompt=prompt))
