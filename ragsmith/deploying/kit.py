@@ -195,22 +195,18 @@ def _notes(
     questions: bool,
 ) -> tuple[str, ...]:
     """Return remarks about this kit."""
-    notes = []
-    if not questions:
-        notes.append("The kit has documents and no questions, so it has no gate.")
-    if loaded.found_on != loaded.setup.dataset.digest:
-        notes.append("The documents differ from those of the search, so the scores of the search are omitted.")
-    if "vector_store" in content:
-        notes.append("The vector store is set by RAGSMITH_VECTOR_STORE, not by the pipeline file.")
-    if requirements.unpinned or services.unpinned:
-        names = ", ".join((*requirements.unpinned, *services.unpinned))
-        notes.append(f"Not pinned, because not installed on the machine that wrote the kit: {names}.")
-    if unknown:
-        notes.append(
-            f"Your code imports {', '.join(unknown)}, which no installed package provides: "
-            "requirements.txt does not list it."
-        )
-    return tuple(notes)
+    unpinned = ", ".join((*requirements.unpinned, *services.unpinned))
+    notes = {
+        "The kit has documents and no questions, so it has no gate.": not questions,
+        "The documents differ from those of the search, so the scores of the search are omitted.": (
+            loaded.found_on != loaded.setup.dataset.digest
+        ),
+        "The vector store is set by RAGSMITH_VECTOR_STORE, not by the pipeline file.": "vector_store" in content,
+        f"Not pinned, because not installed on the machine that wrote the kit: {unpinned}.": unpinned,
+        f"Your code imports {', '.join(unknown)}, which no installed package provides: "
+        "requirements.txt does not list it.": unknown,
+    }
+    return tuple(note for note, applies in notes.items() if applies)
 
 
 def literal(value: Any) -> str:

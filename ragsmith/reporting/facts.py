@@ -168,62 +168,66 @@ def _describe_non_answers(run: RunData) -> list[str]:
 
 def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
     """Return the limitations of the report, one sentence each."""
-    found = []
-    state = run.about.state
-    if state in PARTIAL_STATES:
-        found.append(
-            f"{PARTIAL_STATES[state]}, so this report is partial: it shows what the cache has. "
-            "The same search command resumes the run."
-        )
-    if run.missing:
-        found.append(
+    record, data = run.record, run.about.data
+    judge, tester = record.models.get("judge", ""), record.models.get("test_judge")
+    shared = (
+        "the test questions of a fold are search questions of the others, so both judged answers to them"
+        if record.settings.verdict == CROSSFIT
+        else "neither saw what the other judged"
+    )
+    partial = PARTIAL_STATES.get(run.about.state)
+    cut = run.cut
+    drafted = _describe_drafted(run)
+    leaks = record.split.leaks
+    looked = describe_earlier_looks(record.look)
+    led = record.leader or record.winner
+    sentences = (
+        (
+            f"{partial}, so this report is partial: it shows what the cache has. "
+            "The same search command resumes the run.",
+            partial,
+        ),
+        (
             f"The cache has lost {run.missing:,} of the {len(run.keys):,} pipelines of this run: "
-            "the same search command evaluates them again."
-        )
-    if cut := run.cut:
-        found.append(
-            f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers)."
-        )
-    found += _describe_non_answers(run)
-    if run.fitness.ranking_only:
-        found.append(
+            "the same search command evaluates them again.",
+            run.missing,
+        ),
+        (
+            f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers).",
+            cut,
+        ),
+        *((sentence, True) for sentence in _describe_non_answers(run)),
+        (
             "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "
-            "not searched. Fitness measures rankings here."
-        )
-    elif any(model.startswith("extractive:") for role, model in run.record.models.items() if role == "judge"):
-        found.append(
+            "not searched. Fitness measures rankings here.",
+            run.fitness.ranking_only,
+        ),
+        (
             "Answers were scored by the agreement of words, numbers and negations with the reference, without an LLM: "
-            "these scores compare pipelines, but are not comparable with scores by an LLM judge."
-        )
-    if (tester := run.record.models.get("test_judge")) and (run.record.test or run.record.folds):
-        shared = (
-            "the test questions of a fold are search questions of the others, so both judged answers to them"
-            if run.record.settings.verdict == CROSSFIT
-            else "neither saw what the other judged"
-        )
-        found.append(
-            f"{run.record.models['judge']} judged answers to search questions, and {tester} those to test questions, "
+            "these scores compare pipelines, but are not comparable with scores by an LLM judge.",
+            judge.startswith("extractive:") and not run.fitness.ranking_only,
+        ),
+        (
+            f"{judge} judged answers to search questions, and {tester} those to test questions, "
             f"which alone decide; {shared}. Levels on search and on test questions are by "
-            "different judges, and cannot be compared."
-        )
-    if coarse := run.about.data.coarse:
-        found.append(
-            f"The gold of {coarse:,} of {len(run.about.data.questions):,} questions is whole documents or "
-            "sections, or much longer than a chunk: for these, R measures the ranking of documents or sections."
-        )
-    if drafted := _describe_drafted(run):
-        found.append(drafted)
-    if (leaks := run.record.split.leaks) and leaks.near:
-        found.append(f"The test questions are not independent of the search questions: {leaks}.")
-    if looked := describe_earlier_looks(run.record.look):
-        found.append(looked)
-    found += [f"{remark[0].upper()}{remark[1:]}." for remark in run.record.remarks]
-    led = run.record.leader or run.record.winner
-    if highest and led not in (None, highest.key):
-        found.append(
-            "Pipelines were completed after this run chose its winner; the winner shown first is the one it chose."
-        )
-    return tuple(found)
+            "different judges, and cannot be compared.",
+            tester and (record.test or record.folds),
+        ),
+        (
+            f"The gold of {data.coarse:,} of {len(data.questions):,} questions is whole documents or "
+            "sections, or much longer than a chunk: for these, R measures the ranking of documents or sections.",
+            data.coarse,
+        ),
+        (drafted, drafted),
+        (f"The test questions are not independent of the search questions: {leaks}.", leaks and leaks.near),
+        (looked, looked),
+        *((f"{remark[0].upper()}{remark[1:]}.", True) for remark in record.remarks),
+        (
+            "Pipelines were completed after this run chose its winner; the winner shown first is the one it chose.",
+            highest and led not in (None, highest.key),
+        ),
+    )
+    return tuple(sentence for sentence, applies in sentences if applies)
 
 
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
