@@ -17,6 +17,8 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import read_models
+from ragsmith.models.local.multilingual_e5 import EXTRA
+from ragsmith.models.local.multilingual_e5 import MODEL as MULTILINGUAL
 from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
 from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
@@ -232,8 +234,8 @@ def warn_unsupported_languages(setup: Experiment) -> None:
         listed = ", ".join(sorted(map(get_language_name, supported)))
         warnings.warn(
             f"of {counts.total():,} documents {foreign}: the embedder {name} supports {listed} only, so "
-            "that vector search finds little in them; use BM25, or name an embedder for these languages with "
-            "--embedder",
+            "that vector search finds little in them; use BM25, or an embedder of about 100 languages: "
+            f"pip install 'ragsmith[{EXTRA}]', then --embedder {MULTILINGUAL}",
             Notice,
             stacklevel=3,
         )

@@ -276,7 +276,7 @@ class Loader:
             models = _EMBEDDED_MODELS
         if key not in models:
             if model_provider.extra:
-                installed_version(model_provider.extra, model_provider.extra)
+                installed_version(model_provider.package, model_provider.extra)
             arguments: dict[str, Callable[[], Any]] = {
                 "model": lambda: chosen.model,
                 "kind": lambda: chosen.kind,

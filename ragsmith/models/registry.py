@@ -69,7 +69,7 @@ class Service:
 class ModelProvider:
     """A registered class or function that creates models; its options are read from its signature.
 
-    ``extra`` is the optional dependency of ragsmith, and the name of the required package.
+    ``extra`` is the optional dependency of ragsmith, and ``package`` the distribution that it installs.
     """
 
     role: str
@@ -77,6 +77,7 @@ class ModelProvider:
     factory: Callable[..., Any]
     service: Service = Service()
     extra: str = ""
+    package: str = ""
 
     @cached_property
     def injected(self) -> tuple[str, ...]:
@@ -123,12 +124,15 @@ REGISTRY: dict[tuple[str, str], ModelProvider] = {}
 """Every provider by role and name, in order of registration."""
 
 
-def provider(role: str, name: str, *, service: Service | None = None, extra: str = "") -> Callable[[F], F]:
+def provider(
+    role: str, name: str, *, service: Service | None = None, extra: str = "", package: str = ""
+) -> Callable[[F], F]:
     """Register the decorated class or function, which creates the models ``name`` or ``name:MODEL`` of ``role``.
 
     Its arguments are any of `INJECTED`, and its options, keyword-only. A model implements the protocol of its role
     (`ragsmith.models.protocols`), and its ``id`` contains every option that affects results (`model_id`). The class
-    attribute ``slow = True`` caches results on disk and has threads share one instance.
+    attribute ``slow = True`` caches results on disk and has threads share one instance. ``package`` is the distribution
+    that ``extra`` installs, by default of the same name.
     """
     if role not in set(ROLES.values()):
         raise ValueError(f"no provider can be registered for {role!r}: {did_you_mean(role, set(ROLES.values()))}")
@@ -136,7 +140,7 @@ def provider(role: str, name: str, *, service: Service | None = None, extra: str
     def register(factory: F) -> F:
         if (role, name) in REGISTRY or name == OBJECT_KIND:
             raise ValueError(f"the {ROLE_LABELS[role]} {name!r} is registered twice")
-        REGISTRY[role, name] = ModelProvider(role, name, factory, service or Service(), extra)
+        REGISTRY[role, name] = ModelProvider(role, name, factory, service or Service(), extra, package or extra)
         return factory
 
     return register

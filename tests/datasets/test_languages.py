@@ -145,7 +145,9 @@ class OneOfMany:
 def test_languages_that_the_embedder_does_not_know_are_said(recwarn: pytest.WarningsRecorder) -> None:
     found = dataset(" ".join(PASSAGES["de"]), " ".join(PASSAGES["tr"]), ENGLISH, f"{ENGLISH} 2", d1="sw")
     with pytest.warns(
-        Notice, match=r"^of 4 documents 1 in German, 1 in sw: the embedder wordllama supports English only"
+        Notice,
+        match=r"^of 4 documents 1 in German, 1 in sw: the embedder wordllama supports English only.*pip install "
+        r"'ragsmith\[multilingual\]', then --embedder multilingual-e5-small$",
     ):
         warn_unsupported_languages(Resources().setup(found))
     with pytest.warns(
