@@ -155,6 +155,11 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    """Return the public names, as an interpreter completes them."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name on first access, so that ``import ragsmith`` takes milliseconds."""
     if name not in _MODULES:

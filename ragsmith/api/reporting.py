@@ -15,6 +15,7 @@ from ragsmith.api.searching import EachArguments, check_arguments, search
 from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.estimates import load_transfers
+from ragsmith.display import short_repr
 from ragsmith.errors import (
     BudgetExhausted,
     DatasetError,
@@ -50,6 +51,8 @@ class Searched:
     waiting: Mapping[str, str]
     across: CombinedReport | None = None
     files: tuple[Path, ...] = ()
+
+    __repr__ = short_repr
 
 
 def search_each(

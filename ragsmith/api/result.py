@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.api.resources import CACHE
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.datasets.splits import search_only_split
+from ragsmith.display import short_repr
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES
@@ -56,6 +57,8 @@ class VerdictSummary:
     words: str
     comparisons: tuple[Comparison, ...]
     estimates: tuple[Comparison, ...] = ()
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         estimated = map(describe_estimate, self.estimates)

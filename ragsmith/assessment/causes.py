@@ -9,6 +9,7 @@ from typing import Any
 from ragsmith.assessment.pairwise import select_questions
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
+from ragsmith.display import short_repr
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
 
@@ -31,6 +32,8 @@ class Causes:
     part: str
     questions: int
     causes: tuple[CauseCount, ...]
+
+    __repr__ = short_repr
 
     def to_dict(self) -> dict[str, Any]:
         """Return the causes as JSON types."""

@@ -12,6 +12,7 @@ from ragsmith.assessment.pairwise import check_unseen, describe_candidate, evalu
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.display import short_repr
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict
@@ -46,6 +47,8 @@ class FinalTest:
     comparisons: tuple[Comparison, ...]
     clusters: Clusters
     look: HoldoutUse | None
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         decided = self.decision

@@ -32,6 +32,7 @@ from ragsmith.comparison.difference import Difference, Power, compute_difference
 from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
+from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import Terms
@@ -117,6 +118,8 @@ class GateResult:
     of: str = "fitness"
     declining: DecliningChange | None = None
     part: str = "test"
+
+    __repr__ = short_repr
 
     @property
     def worse(self) -> bool:

@@ -16,6 +16,7 @@ from ragsmith.comparison.ledger import count_look, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.digest import digest
+from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -125,6 +126,8 @@ class PairwiseComparison:
     questions: tuple[QuestionPair, ...]
     notes: tuple[str, ...] = ()
     look: HoldoutUse | None = None
+
+    __repr__ = short_repr
 
     @property
     def verdict(self) -> Verdict | None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -63,6 +64,8 @@ class PipelineScores:
     machine: str = ""
     money: Money | None = None
     flattered: bool = False
+
+    __repr__ = short_repr
 
     @property
     def complete(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import MEANINGS, RANKING_STAGES, REMEDIES, QuestionTrace, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, GoldPassage, ReadPassage, make_diagnosis
+from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
@@ -97,6 +98,8 @@ class QuestionExplanation:
     remedy: str
     note: str = ""
     non_answer: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
 
 def explain_question(

@@ -19,6 +19,7 @@ from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
+from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
@@ -71,6 +72,8 @@ class Reply:
     sources: tuple[CitedSource, ...]
     declined: bool = False
     changes: DocumentChanges | None = None
+
+    __repr__ = short_repr
 
 
 class Pipeline:

@@ -37,6 +37,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragsmith.digest import digest
+from ragsmith.display import short_repr
 from ragsmith.errors import SpaceError
 from ragsmith.models.own_prompts import Wordings
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_gene, reword
@@ -66,6 +67,8 @@ class Space:
     forbidden: tuple[Constraint, ...] = ()
     for_unanswerable: tuple[Gene, ...] = ()
     system: str = ""
+
+    __repr__ = short_repr
 
     @property
     def sizes(self) -> tuple[int, ...]:

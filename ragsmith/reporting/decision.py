@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.display import short_repr
 from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
@@ -69,6 +70,8 @@ class Decision:
     levels: str
     limits: str
     leads: tuple[Comparison, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def taken(self) -> Contender:

@@ -18,6 +18,7 @@ from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
 from ragsmith.diagnosis.estimates import OptionEffect
 from ragsmith.diagnosis.interventions import Ceiling
+from ragsmith.display import short_repr
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeAccuracy
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
@@ -178,6 +179,8 @@ class PipelineRow:
     ranked_by: float | None = None
     latency_seconds: float | None = None
 
+    __repr__ = short_repr
+
     @property
     def level(self) -> float:
         """The value that ranks it: ``ranked_by`` if there is one, else the fitness."""
@@ -208,6 +211,8 @@ class Finalist:
     title: str
     search: PipelineRow | None
     test: PipelineRow
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +321,8 @@ class AnsweredQuestion:
     answer: str = ""
     retrieved: tuple[str, ...] = ()
     error: str = ""
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,6 +536,8 @@ class RunReport:
     simplified: Difference | None = None
     counted: Mapping[str, Mapping[str, GoodAnswerCounts]] = field(default_factory=dict)
     marked: MarkedAnswers | None = None
+
+    __repr__ = short_repr
 
     @property
     def winner(self) -> PipelineRow | None:

@@ -12,6 +12,7 @@ from typing import Any
 from ragsmith.caches import bounded_cache
 from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.digest import digest
+from ragsmith.display import short_repr
 from ragsmith.effects import (
     CorpusProfile,
     Knowledge,
@@ -52,6 +53,8 @@ class RecommendationResult:
     left_out: tuple[str, ...]
     stale: tuple[str, ...]
     fitness: Fitness
+
+    __repr__ = short_repr
 
     def yaml(self, folder: Path, documents: Path | None) -> str:
         """Return the YAML of the chosen pipeline for a file in ``folder``, with the path of ``documents`` or data set.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
+from ragsmith.display import short_repr
 from ragsmith.errors import WrongOption
 from ragsmith.extensions import LOADS_OWN
 from ragsmith.labelling.checking.finding import GateFinding, GateState, format_number
@@ -41,6 +42,8 @@ class Check:
     drafted: int
     chunk_size: int
     findings: tuple[GateFinding, ...]
+
+    __repr__ = short_repr
 
     def in_state(self, state: GateState) -> tuple[GateFinding, ...]:
         """Return the findings with ``state``."""
