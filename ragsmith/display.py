@@ -9,14 +9,13 @@ from typing import Any
 MAX_CHARACTERS = 600
 """Maximum length of the fields of an object in its representation."""
 
-_short = reprlib.Repr()
-_short.maxlevel = _short.maxtuple = _short.maxlist = _short.maxdict = 2
-_short.maxstring = _short.maxother = 80
-
 
 def short_repr(shown: Any) -> str:
     """Return the name of the class of a dataclass instance with its fields, each cut to a few words."""
-    parts = (f"{one.name}={_short.repr(getattr(shown, one.name))}" for one in fields(shown) if one.repr)
+    short = reprlib.Repr()
+    short.maxlevel = short.maxtuple = short.maxlist = short.maxdict = 2
+    short.maxstring = short.maxother = 80
+    parts = (f"{one.name}={short.repr(getattr(shown, one.name))}" for one in fields(shown) if one.repr)
     text = ", ".join(parts)
     cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} ..."
     return f"{type(shown).__name__}({cut})"

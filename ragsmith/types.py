@@ -12,6 +12,9 @@ from enum import StrEnum
 from operator import eq, ge, gt, le, lt
 from typing import Any, overload
 
+from ragsmith.digest import not_fingerprinted
+from ragsmith.display import short_repr
+
 
 class Scale(StrEnum):
     """The scale of a score. Scores of different scales are never sorted or cut together."""
@@ -78,6 +81,10 @@ class Document:
     pages: tuple[int, ...] = field(default=(), compare=False, repr=False)
     language: str = "en"
     fields: Mapping[str, FieldValue] = field(default_factory=dict, compare=False, repr=False)
+
+    @not_fingerprinted
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,3 +437,7 @@ class Dataset:
     """The documents that were dropped as identical to another, for callers that need every identifier."""
     source: str = field(default="", compare=False)
     """The folder of the data set, or the name of a bundled one; "" for one created in Python."""
+
+    @not_fingerprinted
+    def __repr__(self) -> str:
+        return short_repr(self)

@@ -5,10 +5,9 @@ All values come from the report of the run, which is computed on first access.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.table import Table, figures, texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -272,11 +272,17 @@ class Result:
         return f"<Result: {self.run_report.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
 
     def _repr_html_(self) -> str:
-        head = ["", "pipeline", "fitness, 95 % interval", "retrieval", "generation", "calls a question"]
-        body = "".join(_html_row(place, row) for place, row in enumerate(self.ranking[:SHOWN_ROWS], 1))
-        cells = "".join(f"<th>{escape(name)}</th>" for name in head)
-        verdict = escape(self.verdict.words)
-        return f"<p>{verdict}</p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+        head = texts("", "pipeline", "fitness, 95 % interval")
+        columns = (*head, *figures(numbers.plain, *COMPOSITES), *figures(numbers.tenths, "calls a question"))
+        rows = [
+            (str(place), row.label, numbers.mean(row.scores["fitness"]), *_parts(row), row.usage["calls"])
+            for place, row in enumerate(self.ranking[:SHOWN_ROWS], 1)
+        ]
+        return Table(self.verdict.words, columns, rows)._repr_html_()
+
+
+def _parts(row: PipelineRow) -> Iterator[float | None]:
+    return (row.scores[name].mean if name in row.scores else None for name in COMPOSITES)
 
 
 def _to_cells(row: PipelineRow) -> dict[str, Any]:
@@ -295,10 +301,3 @@ def _to_cells(row: PipelineRow) -> dict[str, Any]:
         **timed,
         **{f"gene_{family}": gene for family, gene in row.genes.items()},
     }
-
-
-def _html_row(place: int, row: PipelineRow) -> str:
-    parts = [row.scores[name].mean if name in row.scores else None for name in COMPOSITES]
-    scores = [numbers.mean(row.scores["fitness"]), *map(numbers.plain, parts)]
-    cells = [str(place), row.label, *scores, f"{row.usage['calls']:.1f}"]
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -12,6 +12,10 @@ from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.display import short_repr
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
+from ragsmith.text.table import Table, counts, texts
+
+SHOWN_QUESTIONS = 3
+"""Number of questions that are named for a cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,19 @@ class Causes:
     causes: tuple[CauseCount, ...]
 
     __repr__ = short_repr
+
+    @property
+    def table(self) -> Table:
+        """The causes with the number of their questions, what to try, and those of the lowest fitness."""
+        columns = (*texts("cause"), *counts("n"), *texts("what to try", "lowest fitness"))
+        rows = [
+            (one.cause, len(one.questions), one.remedy, ", ".join(one.questions[:SHOWN_QUESTIONS]))
+            for one in self.causes
+        ]
+        return Table(f"{self.dataset}, {self.questions:,} {self.part} questions", columns, rows)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the causes as JSON types."""

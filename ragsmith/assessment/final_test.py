@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -49,6 +50,10 @@ class FinalTest:
     look: HoldoutUse | None
 
     __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        verdict = escape(self.decision.verdict)
+        return f"<p>{verdict}</p>{self.decision.table._repr_html_()}"
 
     def __str__(self) -> str:
         decided = self.decision

@@ -32,7 +32,8 @@ from ragsmith.reporting.facts import describe_earlier_looks
 from ragsmith.reporting.wording import NAIVE, describe_cost
 from ragsmith.store.store import Store
 from ragsmith.systems.system import System
-from ragsmith.text.table import ColumnPath, to_csv
+from ragsmith.text import numbers
+from ragsmith.text.table import ColumnPath, Table, counts, figures, texts, to_csv
 from ragsmith.types import Example
 
 PARTS = ("test", "search", "all")
@@ -51,6 +52,10 @@ PAIRWISE_COLUMNS: Mapping[str, ColumnPath] = {
     "reference": "reference",
 }
 """The columns of the CSV file, with the paths of their values."""
+
+
+MIN_ROUNDED_MEAN = 100
+"""Minimum mean that is printed without decimals, as means of counts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,30 @@ class PairwiseComparison:
     def fitness(self) -> MeasureDifference:
         """The difference that the verdict is on."""
         return self.measures[0]
+
+    @property
+    def table(self) -> Table:
+        """The means of measures and types of questions; measures without any difference are left out."""
+        shown = [("", one) for one in self.measures if one is self.fitness or one.difference.nonzero]
+        rows = [
+            (
+                f"{kind}{one.measure}",
+                one.difference.n,
+                numbers.plain(one.first, digits),
+                numbers.plain(one.second, digits),
+                numbers.signed(one.difference.mean_difference, digits),
+                numbers.interval(one.difference.low, one.difference.high, sign=True, digits=digits),
+                one.p,
+            )
+            for kind, one in (*shown, *(("type ", one) for one in self.types))
+            for digits in (0 if max(one.first, one.second) >= MIN_ROUNDED_MEAN else 3,)
+        ]
+        columns = counts("n", "A", "B", "A − B", "95 % interval"), figures(numbers.probability, "p")
+        caption = f"A, {self.first.name}, and B, {self.second.name}, on {self.part} questions of {self.dataset}"
+        return Table(caption, (*texts(""), *columns[0], *columns[1]), rows)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
     def gained(self, most: int) -> list[QuestionPair]:
         """Return up to ``most`` questions with the largest gains."""

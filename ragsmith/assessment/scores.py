@@ -23,6 +23,8 @@ from ragsmith.reporting.results import latency_percentiles, mean_score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
 from ragsmith.systems.system import System
+from ragsmith.text import numbers
+from ragsmith.text.table import Table, counts, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,20 @@ class ScoredQuestion:
     metrics: Mapping[str, Score]
     failures: Mapping[str, Mapping[str, Any]]
     risk: str = ""
+
+    @property
+    def table(self) -> Table:
+        """The mean of each measure with its interval."""
+        rows = [
+            (
+                name if found.n is None else f"{name} (n {found.n})",
+                f"{found.mean:.4f}",
+                numbers.interval(found.low, found.high, digits=4),
+            )
+            for name, found in self.metrics.items()
+        ]
+        counted = f"{self.attempted} attempted = {self.scored} scored + {self.failed} failed"
+        return Table(counted, (*texts("metric"), *counts("mean"), *texts("95 % interval")), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,12 @@ class PipelineScores:
     flattered: bool = False
 
     __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        shown = (
+            replace(one.table, caption=f"{part} questions: {one.table.caption}") for part, one in self.parts.items()
+        )
+        return "".join(table._repr_html_() for table in shown)
 
     @property
     def complete(self) -> bool:

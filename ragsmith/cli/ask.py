@@ -27,8 +27,7 @@ from ragsmith.cli.options import (
     WorkersOption,
     expand_groups,
 )
-from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result
-from ragsmith.text import numbers
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_table, show_result
 
 if TYPE_CHECKING:
     from ragsmith.api.asking import Indexed, IndexStatus
@@ -156,16 +155,8 @@ def evaluate(
 
 def _print_scores(scores: PipelineScores) -> None:
     for part, scored in scores.parts.items():
-        counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"
-        print_line(f"{scores.dataset}, {part} questions: {counts}")
-        shown = {
-            name: name if metric.n is None else f"{name} (n {metric.n})" for name, metric in scored.metrics.items()
-        }
-        rows = [
-            [shown[name], f"{metric.mean:.4f}", numbers.interval(metric.low, metric.high, digits=4)]
-            for name, metric in scored.metrics.items()
-        ]
-        print_rows(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
+        print_line(f"{scores.dataset}, {part} questions: {scored.table.caption}")
+        print_table(scored.table)
         if scored.risk:
             print_line(scored.risk)
         failures = scored.failures.items()

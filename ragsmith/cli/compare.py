@@ -23,7 +23,16 @@ from ragsmith.cli.options import (
     WorkersOption,
     expand_groups,
 )
-from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_wrapped, show_result, truncate
+from ragsmith.cli.output import (
+    print_line,
+    print_lines,
+    print_rows,
+    print_stderr,
+    print_table,
+    print_wrapped,
+    show_result,
+    truncate,
+)
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
@@ -34,9 +43,6 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Maximum number of characters of a line; --json and --csv do not truncate questions and answers."""
-
-MIN_ROUNDED_MEAN = 100
-"""Minimum mean that is printed without decimals, as means of counts are."""
 
 SCORE_TOLERANCE = 1e-12
 """Maximum difference of fitness between scores that count as equal."""
@@ -173,21 +179,7 @@ def _print_scores(comparison: PairwiseComparison) -> None:
         *(f"! {note}" for note in comparison.notes),
     )
     print_line()
-    shown = [("", one) for one in comparison.measures if one is comparison.fitness or one.difference.nonzero]
-    rows = [
-        [
-            f"{kind}{one.measure}",
-            str(one.difference.n),
-            numbers.plain(one.first, digits),
-            numbers.plain(one.second, digits),
-            numbers.signed(one.difference.mean_difference, digits),
-            numbers.interval(one.difference.low, one.difference.high, sign=True, digits=digits),
-            numbers.probability(one.p),
-        ]
-        for kind, one in (*shown, *(("type ", one) for one in comparison.types))
-        for digits in (0 if max(one.first, one.second) >= MIN_ROUNDED_MEAN else 3,)
-    ]
-    print_rows(rows, ["", "n", "A", "B", "A − B", "95 % interval", "p"], frozenset({1, 2, 3, 4, 5, 6}))
+    print_table(comparison.table)
     same = [one.measure for one in comparison.measures[1:] if not one.difference.nonzero]
     equal = f"; equal for both: {', '.join(same)}" if same else ""
     print_wrapped(

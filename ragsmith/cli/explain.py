@@ -22,7 +22,7 @@ from ragsmith.cli.options import (
     WorkersOption,
     expand_groups,
 )
-from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, show_result, truncate
+from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_table, show_result, truncate
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ MAX_SIGNALS = 6
 """Maximum number of signals of a learned ranking that are printed for a hit."""
 MIN_CONTRIBUTION = 0.005
 """Minimum contribution to a score that is printed; smaller contributions are rounded to 0."""
-SHOWN_QUESTIONS = 3
-"""Number of questions that are named for a cause."""
 SIGNALS_LEGEND = (
     "the score of a learned ranking is the weighted sum of its signals, each standardised among the candidates of this "
     "question; `ragsmith techniques listnet` describes them"
@@ -122,12 +120,8 @@ def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> Non
 
 
 def _print_causes(found: Causes) -> None:
-    print_line(f"{found.dataset}, {found.questions:,} {found.part} questions")
-    rows = [
-        [one.cause, str(len(one.questions)), one.remedy, ", ".join(one.questions[:SHOWN_QUESTIONS])]
-        for one in found.causes
-    ]
-    print_rows(rows, ["cause", "n", "what to try", "lowest fitness"], frozenset({1}))
+    print_line(found.table.caption)
+    print_table(found.table)
 
 
 def _confirm(answers: int, *, only: bool) -> bool:

@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ragsmith.digest import digest
+from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.display import short_repr
 from ragsmith.errors import SpaceError
 from ragsmith.models.own_prompts import Wordings
@@ -44,6 +44,7 @@ from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_ge
 from ragsmith.techniques.families import FAMILIES, FILTER_INDEX, get_family
 from ragsmith.techniques.task_lookup import tasks_by_role
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.table import Table, texts
 
 Genome = tuple[int, ...]
 Constraint = Mapping[str, frozenset[str]]
@@ -68,7 +69,14 @@ class Space:
     for_unanswerable: tuple[Gene, ...] = ()
     system: str = ""
 
-    __repr__ = short_repr
+    @not_fingerprinted
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    @not_fingerprinted
+    def _repr_html_(self) -> str:
+        rows = [(name, ", ".join(map(str, genes))) for name, genes in zip(self.names, self.options, strict=True)]
+        return Table(f"{self.name}: {self.size:,} pipelines", texts("family", "options"), rows)._repr_html_()
 
     @property
     def sizes(self) -> tuple[int, ...]:

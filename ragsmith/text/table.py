@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -59,6 +60,14 @@ class Table:
     def cells(self) -> list[list[str]]:
         """The rows as formatted text."""
         return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(column.name)}</th>" for column in self.columns)
+        rows = (f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in self.cells)
+        return (
+            f"<table><caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
 
     def mark(self, place: int) -> str:
         """Return the kind of a row."""

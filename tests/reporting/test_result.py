@@ -150,3 +150,39 @@ def test_winner_and_report_are_written_and_listed(found: ragsmith.Result, tmp_pa
     assert found.files[-1 - len(report) :] == (winner, *report)
     assert (tmp_path / "reports" / "island" / "index.html") in report
     assert ragsmith.verify(winner, cache=tmp_path / "other.sqlite").differences == ()
+
+
+def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
+    found: ragsmith.Result, tiny_folder: Path, tmp_path: Path
+) -> None:
+    winner, cache = found.export(tmp_path / "winner.yaml"), tmp_path / "other.sqlite"
+    space = ragsmith.load_space("default")
+    results: dict[str, Any] = {
+        "search": found,
+        "compare": ragsmith.compare(winner, "naive", cache=cache),
+        "compare_all": ragsmith.compare_all(winner, "naive", "bm25", cache=cache),
+        "evaluate": ragsmith.evaluate(winner, cache=cache),
+        "diagnose": ragsmith.diagnose(winner, cache=cache),
+        "space": space,
+    }
+    parts = {
+        "report": found.run_report,
+        "dataset": found.setup.dataset,
+        "document": found.setup.dataset.documents[0],
+        "ranking": found.ranking[0],
+        "recommend": ragsmith.recommend(tiny_folder),
+        "reply": found.winner.ask("Who steers the ferry?"),
+        "explain": ragsmith.explain(winner, "Who steers the ferry?", cache=cache),
+        "check": ragsmith.check_dataset(tiny_folder),
+        "gate": ragsmith.gate(winner, cache=cache),
+    }
+    for name, one in {**results, **parts}.items():
+        assert len(repr(one)) < 2000, name
+        assert type(one).__name__ in repr(one)
+    for name, one in results.items():
+        table = ElementTree.fromstring(f"<div>{one._repr_html_()}</div>").iter("table")
+        assert sum(len(list(each.iter("tr"))) for each in table) > 1, name
+
+
+def test_an_interpreter_completes_the_public_names() -> None:
+    assert dir(ragsmith) == sorted(ragsmith.__all__)
