@@ -465,7 +465,7 @@ def translate(
 ) -> Program:
     """Write an exported pipeline as a program of another framework: ``langchain``, ``haystack`` or ``llama-index``.
 
-    >>> ragsmith.translate("winner.yaml", "langchain", "my_rag.py").packages
+    >>> ragsmith.translate("winner.yaml", "langchain", "my_rag.py").packages  # doctest: +SKIP
     ('langchain-core', 'langchain-openai', 'numpy', 'bm25s', 'PyStemmer')
 
     The program is at ``output`` and does not need ragsmith; its documents and their chunks are in the file beside it
