@@ -99,7 +99,8 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
     for question, value in zip(found.questions, found.values("fitness", careful), strict=True):
         measured = found.records[question]["measures"]
         assert 0 <= measured["precision"] <= 1
-        assert value == pytest.approx((measured["precision"] * measured["judge"]) ** 0.5)
+        answer = (measured["judge"] + measured["similarity"]) / 2
+        assert value == pytest.approx((measured["precision"] * answer) ** 0.5)
 
 
 def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:

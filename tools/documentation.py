@@ -101,7 +101,13 @@ def measures() -> Iterator[str]:
         f"- `--fitness {name}`: {_text(' '.join((inspect.getdoc(fn) or '').split()))}"
         for name, fn in BUILTIN_FITNESSES.items()
     ]
-    heading = "Other fitnesses, besides user-defined functions (`--fitness FILE.py:function`):"
+    own = (
+        "A user-defined fitness (`--fitness FILE.py:function`) is a function of the measures of a question, by name. A "
+        "measure that the question lacks is None. Before a search computes anything, the function is tried on made-up "
+        "measures of each kind of question that the data have: with and without evidence, answerable or not; each time "
+        "with all measures 0.5, 0 and 1."
+    )
+    heading = f"{own}\n\nOther fitnesses:"
     yield "\n".join([heading, "", *named])
     for subject in get_args(Subject):
         yield f"## Of {SUBJECTS[subject]}"

@@ -328,6 +328,7 @@ def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prep
     if found.system:
         setup = replace(setup, system=ParameterSearch(found.system, resources.answers))
     setup = setup.with_searched_settings(found.settings)
+    chosen.fitness.try_on(setup.measures, setup.dataset.examples)
     warn_unsupported_languages(setup)
     if found.own_prompts and not any(variant.loaded_models.reads_prompts for variant in setup.variants):
         raise UsageError("the embedded model reads no prompts: name a chat model with --llm")

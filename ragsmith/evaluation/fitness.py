@@ -17,37 +17,40 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.measures.registry import measures
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import Measure, measures
 from ragsmith.plugins import imported_file, line_of, load_file
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Example
 
 
-def reading(measures: Mapping[str, float]) -> float:
+def reading(measures: MeasureValues) -> float:
     """Return the fitness of the paper with precision as a fifth measure in R, which penalizes irrelevant passages.
 
     The precision is that of the context, by characters; without generation, that of the passages after the filter. The
     four measures of the paper cannot rise when the last passages are dropped, so they never favour a filter.
     """
     parts = []
-    if "retrieval" in measures:
-        precision = measures["context_precision" if "context_precision" in measures else "kept_precision"]
-        parts.append((4 * measures["retrieval"] + precision) / 5)
-    if "generation" in measures:
-        parts.append(measures["generation"])
+    if (found := measures["retrieval"]) is not None:
+        of_context = measures.get("context_precision")
+        precision = measures["kept_precision"] if of_context is None else of_context
+        parts.append((4 * found + (precision or 0.0)) / 5)
+    if (answered := measures.get("generation")) is not None:
+        parts.append(answered)
     return sum(parts) / len(parts)
 
 
-BUILTIN_FITNESSES: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType({"reading": reading})
+BUILTIN_FITNESSES: Mapping[str, Callable[[MeasureValues], float]] = MappingProxyType({"reading": reading})
 DEFAULT_FITNESS = "paper"
 """Name of the default fitness, the formula of the paper."""
 
@@ -110,7 +113,8 @@ class Fitness:
 
     ``objective`` is one of `OBJECTIVES`; see `with_objective`. ``digest`` identifies the contents of the file, which
     must not change while results are compared. The function takes a mapping with the measures of a question, and R and
-    G as ``retrieval`` and ``generation``, and returns a number; higher is better.
+    G as ``retrieval`` and ``generation``, and returns a number; higher is better. A measure that a question lacks is
+    None: without evidence those of the ranking, without an answer those of the answer; see `try_on`.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -120,7 +124,7 @@ class Fitness:
     objective: str = QUALITY
 
     @classmethod
-    def from_spec(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
+    def from_spec(cls, given: Fitness | Weights | str | Callable[[MeasureValues], float] | None) -> Fitness:
         """Return the fitness specified by weights, a name, ``FILE.py:function``, a function of a file, or None.
 
         Raises:
@@ -172,6 +176,29 @@ class Fitness:
     def is_custom(self) -> bool:
         """Whether the fitness is a function of the measures instead of the formula of the paper."""
         return bool(self.function)
+
+    def try_on(self, measures: Iterable[Measure], examples: Iterable[Example]) -> None:
+        """Compute an own fitness from made-up values of ``measures``, for each kind of question in ``examples``.
+
+        Kinds are with and without evidence, answerable and unanswerable. All values are 0.5, then 0, then 1, as far as
+        the ranges of the measures allow; they are None for measures that the kind lacks.
+
+        Raises:
+            UsageError: the function raises an error or does not return a finite number.
+        """
+        if not self.is_custom:
+            return
+        known = [one for one in measures if one.subject == "ranking" or not self.ranking_only]
+        asked = (one for one in examples if one.evidence or not self.needs_evidence)
+        cases = {(bool(one.evidence), one.answerable): one for one in asked}
+        for (has_evidence, answerable), example in sorted(cases.items(), reverse=True, key=lambda item: item[0]):
+            case = Case(evidence=example.evidence, answerable=answerable)
+            kind = "an answerable" if answerable else "an unanswerable"
+            for level in (0.5, 0.0, 1.0):
+                made_up: dict[str, float | None] = {
+                    one.name: None if one.needs and not case.satisfies(one.needs) else one.clip(level) for one in known
+                }
+                self(made_up, f"{kind} question {'with' if has_evidence else 'without'} evidence")
 
     def _check(self) -> None:
         """Compute the fitness of a question with all measures 0.5, to raise errors early."""
@@ -256,41 +283,42 @@ class Fitness:
         weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
         return f"mean of R and G, weights {weights}"
 
-    def __call__(self, measures: MeasureValues) -> float:
-        """Return the fitness of one question.
+    def __call__(self, measures: MeasureValues, question: str = "a question") -> float:
+        """Return the fitness of one question, which errors describe as ``question``.
 
         Raises:
             UsageError: the file of the function is missing or has changed, or the function raises an error or does not
                 return a finite number.
         """
-        found_parts = {
-            name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranking_only
-        }
-        values = {name: value for name, value in found_parts.items() if value is not None}
+        parts = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranking_only}
         if not self.is_custom:
+            values = {name: value for name, value in parts.items() if value is not None}
             if not values:
                 raise UsageError("a question has neither evidence nor an answer, so that nothing can be scored")
             return self.combine(**values) if len(values) == len(COMPOSITES) else next(iter(values.values()))
-        known = {name: value for name, value in measures.items() if value is not None} | values
-        function = (
-            _load_function(self.file, self.function, self.digest) if self.file else BUILTIN_FITNESSES[self.function]
-        )
+        known = {**measures, **parts}
+        function = self._load()
+        code = inspect.unwrap(function).__code__
         try:
-            found = float(function(known))
+            found = function(known)
+            number = math.nan if found is None else float(found)
         except (Exception, SystemExit) as error:  # a user's function may raise anything
             asked = error.args[0] if isinstance(error, KeyError) and error.args else None
             if isinstance(asked, str) and asked not in known:
-                missing = f"{asked!r} ({did_you_mean(asked, known)})"
-                problem = f"asks for a measure that a question lacks: {missing}"
+                problem = f"asks for a measure that {question} lacks: {asked!r} ({did_you_mean(asked, known)})"
             else:
                 reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-                problem = f"cannot be worked out for a question: {reason}"
-            raise UsageError(
-                f"{self._named}{line_of(error, Path(inspect.unwrap(function).__code__.co_filename))} {problem}"
-            ) from error
-        if not math.isfinite(found):
-            raise UsageError(f"{self._named} is {found} for a question: return a finite number")
-        return found
+                problem = f"cannot be worked out for {question}: {reason}{_name_missing(code, known)}"
+            place = line_of(error, Path(code.co_filename)) or f" (line {code.co_firstlineno})"
+            raise UsageError(f"{self._named}{place} {problem}") from error
+        if not math.isfinite(number):
+            problem = f"is {found} for {question}: return a finite number{_name_missing(code, known)}"
+            raise UsageError(f"{self._named} (line {code.co_firstlineno}) {problem}")
+        return number
+
+    def _load(self) -> Callable[[MeasureValues], Any]:
+        """Return the function of an own fitness."""
+        return _load_function(self.file, self.function, self.digest) if self.file else BUILTIN_FITNESSES[self.function]
 
     def combine(self, retrieval: float, generation: float) -> float:
         """Return the weighted mean of R and G of a question, the formula of the paper."""
@@ -302,13 +330,19 @@ class Fitness:
         return f"the fitness {Path(self.file).name}:{self.function}" if self.file else f"the fitness {self.function}"
 
 
+def _name_missing(code: CodeType, measures: MeasureValues) -> str:
+    """Return the part of an error that names measures of the ``code`` of a function that a question lacks."""
+    missing = [name for name in code.co_consts if isinstance(name, str) and measures.get(name, 0.0) is None]
+    return f"; what a question lacks is None, here {', '.join(missing)}" if missing else ""
+
+
 def _load_module(file: str) -> ModuleType:
     """Return the module of a file; an imported one is not run again, as it would register measures twice."""
     return imported_file(Path(file)) or load_file(file)
 
 
 @cache
-def _load_function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
+def _load_function(file: str, function: str, digest: str) -> Callable[[MeasureValues], Any]:
     """Return a function of a file; the code must have this digest."""
     module = _load_module(file)
     if fingerprint(module.__name__) != digest:

@@ -14,6 +14,8 @@ import pytest
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Fitness, Weights, composite
+from ragsmith.measures.registry import measures
+from ragsmith.types import Example, Span
 
 MEASURES = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
 R, G = 0.625, 0.7
@@ -121,7 +123,7 @@ def test_a_function_that_gives_no_number_is_refused_before_anything_is_asked(
     own: Path, function: str, complaint: str
 ) -> None:
     line = OWN.splitlines().index(f"def {function}(measures):") + 2
-    place = "" if function in {"told", "endless"} else rf" \(line {line}\)"
+    place = rf" \(line {line - 1 if function in {'told', 'endless'} else line}\)"
     with pytest.raises(UsageError, match=rf"my_fitness\.py:{function}{place} {complaint}"):
         Fitness.from_spec(f"{own}:{function}")
 
@@ -198,11 +200,55 @@ def test_what_is_about_rankings_alone_needs_evidence() -> None:
         Fitness()(dict.fromkeys(UNLABELLED))
 
 
-def test_an_own_function_is_not_handed_what_a_question_lacks(tmp_path: Path) -> None:
+def test_an_own_function_is_handed_none_for_what_a_question_lacks(tmp_path: Path) -> None:
     file = tmp_path / "parts.py"
-    file.write_text("def parts(measures):\n    return len([n for n in ('retrieval', 'generation') if n in measures])\n")
+    file.write_text(
+        "def parts(measures):\n    return sum(measures[n] is not None for n in ('retrieval', 'generation'))\n"
+    )
     found = Fitness.from_spec(f"{file}:parts")
     assert [found(m) for m in (MEASURES, UNLABELLED, UNANSWERABLE)] == [2, 1, 1]
+
+
+WITH_EVIDENCE = Example("a", "?", "yes", "", (Span("d", 0, 1),))
+WITHOUT_EVIDENCE = Example("b", "?", "yes", "", ())
+WITHOUT_ANSWER = Example("c", "?", "", "", (), answerable=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "examples", "complaint"),
+    [
+        ("m['recall']", [WITH_EVIDENCE], ""),
+        ("m['recall']", [WITH_EVIDENCE, WITHOUT_EVIDENCE], "is None for an answerable question without evidence: ret"),
+        ("m['recall'] + 1", [WITHOUT_ANSWER], "cannot be .* for an unanswerable question without evidence: TypeError:"),
+        ("m['generation']", [WITH_EVIDENCE, WITHOUT_ANSWER], ""),
+        (
+            "m['judge'] or m['refusal']",
+            [WITH_EVIDENCE],
+            "is None for an .*; what a question lacks is None, here refusal",
+        ),
+        ("1 / m['recall']", [WITH_EVIDENCE], "for an answerable question with evidence: ZeroDivisionError"),
+        ("m['faithfulness'] or 0", [WITH_EVIDENCE], "asks for a measure that an .* lacks: 'faithfulness'"),
+    ],
+)
+def test_each_kind_of_question_that_the_data_have_is_tried(
+    tmp_path: Path, body: str, examples: list[Example], complaint: str
+) -> None:
+    file = tmp_path / "tried.py"
+    file.write_text(f"def tried(m):\n    return {body}\n")
+    fitness = Fitness.from_spec(f"{file}:tried")
+    free = [one for one in measures().values() if not one.costly]
+    if not complaint:
+        fitness.try_on(free, examples)
+        return
+    with pytest.raises(UsageError, match=rf"tried\.py:tried \(line [12]\) .*{complaint}"):
+        fitness.try_on(free, examples)
+
+
+def test_rankings_alone_are_tried_on_questions_with_evidence(tmp_path: Path) -> None:
+    file = tmp_path / "found.py"
+    file.write_text("def found(m):\n    return m['recall'] ** 2\n")
+    fitness = Fitness.from_spec(f"{file}:found").with_objective("retrieval")
+    fitness.try_on(measures().values(), [WITH_EVIDENCE, WITHOUT_EVIDENCE, WITHOUT_ANSWER])
 
 
 READ = {**MEASURES, "context_precision": 0.125, "kept_precision": 0.5}
