@@ -49,6 +49,20 @@ class Span:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatedSpan(Span):
+    """Gold that stands in several places: its own and the ``alternatives``, any of which counts as all of it."""
+
+    alternatives: tuple[Span, ...] = ()
+
+
+def places_of(span: Span) -> tuple[Span, ...]:
+    """Return the places of a gold span: itself, and its alternatives if it is repeated."""
+    if isinstance(span, RepeatedSpan):
+        return (Span(span.doc, span.start, span.end), *span.alternatives)
+    return (span,)
+
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {"in": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 FieldValue = str | float | date | tuple[str, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ragsmith.datasets.evidence import join_places
 from ragsmith.digest import digest
-from ragsmith.types import Document, Example, Span
+from ragsmith.types import Document, Example, Span, places_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +47,23 @@ def select_answerable(
 ) -> tuple[Example, ...]:
     """Return the ``examples`` whose evidence also occurs in the documents ``after``, with the spans there.
 
-    The text of the evidence must be at the same span or occur exactly once in the document. Questions without evidence
-    are included.
+    The text of the evidence must be at the same span or occur exactly once in the document; of gold in several places,
+    one must remain. Questions without evidence are included.
     """
     old_texts = {document.id: document.text for document in before}
     new_texts = {document.id: document.text for document in after}
     answerable = []
     for example in examples:
-        spans = [
-            _relocate(span, old_texts[span.doc][span.start : span.end], new_texts.get(span.doc, ""))
+        moved = [
+            [
+                _relocate(place, old_texts[place.doc][place.start : place.end], new_texts.get(place.doc, ""))
+                for place in places_of(span)
+            ]
             for span in example.evidence
         ]
-        if all(spans):
-            answerable.append(replace(example, evidence=tuple(span for span in spans if span)))
+        found = [[place for place in places if place] for places in moved]
+        if all(found):
+            answerable.append(replace(example, evidence=tuple(map(join_places, found))))
     return tuple(answerable)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_names, bundled_path
 from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
-from ragsmith.datasets.evidence import count_moved, sort_spans
+from ragsmith.datasets.evidence import count_moved, join_places, sort_spans
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
@@ -31,7 +31,7 @@ from ragsmith.errors import DatasetError, UsageError, WrongOption
 from ragsmith.text.filters import format_filter
 from ragsmith.text.jsonl import json_lines
 from ragsmith.text.languages import ENGLISH
-from ragsmith.types import Dataset, Document, Example
+from ragsmith.types import Dataset, Document, Example, places_of
 
 __all__ = [
     "describe",
@@ -210,7 +210,10 @@ def _merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ..
 
 def _redirect_evidence(example: Example, merged: Mapping[str, str]) -> Example:
     """Replace merged documents in the evidence, and remove repeated spans."""
-    spans = (replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence)
+    spans = (
+        join_places(replace(place, doc=merged.get(place.doc, place.doc)) for place in places_of(span))
+        for span in example.evidence
+    )
     return replace(example, evidence=sort_spans(spans))
 
 

@@ -3,13 +3,14 @@
 Evidence has one of three forms: ``doc``, ``start``, ``end`` and ``text`` are checked against the document. ``text``,
 with or without ``doc``, must occur exactly once. ``doc``, with or without a ``heading``, a ``page``, ``rows`` or
 ``lines`` (`ragsmith.datasets.places`), is coarse evidence: the whole text of that place; ``text`` with such a place
-must occur exactly once in the place.
+must occur exactly once in the place. ``any``, a list of such entries, is one piece of gold that stands in each of
+these places.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
@@ -17,9 +18,11 @@ from ragsmith.text.files import TextError, shorten
 from ragsmith.text.jsonl import Record, key_problems, name_type, text_problems
 from ragsmith.text.markdown import BlockType, parse_blocks
 from ragsmith.text.suggest import did_you_mean
-from ragsmith.types import Document, Modality, Span
+from ragsmith.types import Document, Modality, RepeatedSpan, Span, places_of
 
 KEYS = ("doc", "start", "end", "text")
+ANY = "any"
+"""Key of evidence that stands in several places."""
 MAX_LISTED_PLACES = 5
 """Maximum number of occurrences listed in a message about an ambiguous text."""
 
@@ -36,6 +39,18 @@ def count_moved(mistakes: Iterable[str]) -> int:
 def sort_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return the distinct ``spans`` in the order of documents and offsets."""
     return tuple(sorted(set(spans), key=lambda span: (span.doc, span.start, span.end)))
+
+
+def join_places(places: Iterable[Span]) -> Span:
+    """Return one piece of gold that stands in all of these ``places``, of which there is at least one, in order."""
+    first, *others = sort_spans(place for span in places for place in places_of(span))
+    return RepeatedSpan(first.doc, first.start, first.end, tuple(others)) if others else first
+
+
+def gold_record(gold: Span, texts: Mapping[str, str]) -> dict[str, object]:
+    """Return evidence with offsets for ``gold``, with all its places; ``texts`` maps documents to their texts."""
+    places = [evidence_record(place, texts[place.doc]) for place in places_of(gold)]
+    return {"any": places} if len(places) > 1 else places[0]
 
 
 def evidence_record(span: Span, text: str) -> dict[str, object]:
@@ -79,9 +94,26 @@ class EvidenceChecker:
         """Return the span of one entry of ``evidence``, or its mistakes."""
         if not isinstance(entry, dict):
             return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {name_type(entry)}"]
+        if ANY in entry:
+            return self._join(entry)
         if lacks_offsets(entry):
             return self._locate(entry)
         return self._check_offsets(entry)
+
+    def _join(self, entry: Record) -> tuple[Span | None, list[str]]:
+        """Return the places of one piece of gold as one span."""
+        problems = list(key_problems(entry, required=(ANY,)))
+        listed = given if isinstance(given := entry[ANY], list) else []
+        if len(listed) < 2 or any(isinstance(place, dict) and ANY in place for place in listed):
+            problems.append(f"{ANY!r} must be a list of two or more places, each written as evidence of its own")
+        if problems:
+            return None, problems
+        found = [self.span(place) for place in listed]
+        problems = [f"place {number}: {problem}" for number, (_, each) in enumerate(found, start=1) for problem in each]
+        places = [span for span, _ in found if span]
+        if len({*places}) < len(places):
+            problems.append(f"{ANY!r} has the same place twice; keep one of them")
+        return (None if problems or len(places) < len(listed) else join_places(places)), problems
 
     def _check_offsets(self, entry: Record) -> tuple[Span | None, list[str]]:
         """Check evidence with offsets."""

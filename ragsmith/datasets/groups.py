@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ragsmith.caches import bounded_cache
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
 from ragsmith.digest import digest
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.types import Dataset, Document, Example, Span, places_of
 
 MAX_GAP = DEFAULT_SIZE
 """Maximum distance of neighbouring evidence, in characters: the default chunk size."""
@@ -38,9 +38,14 @@ def iter_groupings(dataset: Dataset, examples: Sequence[Example]) -> Iterator[li
     yield group_by_section(dataset, examples)
 
 
+def gold_places(example: Example) -> tuple[Span, ...]:
+    """Return all places of the evidence of a question: a document with one of them is not independent of it."""
+    return tuple(place for span in example.evidence for place in places_of(span))
+
+
 def group_by_document(examples: Sequence[Example]) -> list[Group]:
     """Group questions that share gold documents, directly or through other questions."""
-    return group_by_links(examples, [[span.doc for span in example.evidence] for example in examples])
+    return group_by_links(examples, [[place.doc for place in gold_places(example)] for example in examples])
 
 
 def group_by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = MAX_GAP) -> list[Group]:
@@ -60,7 +65,7 @@ def find_neighbours(examples: Sequence[Example], gap: int = MAX_GAP) -> list[set
     """Return for each question the indices of others with evidence within ``gap`` characters in the same document."""
     by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for i, example in enumerate(examples):
-        for span in example.evidence:
+        for span in gold_places(example):
             by_doc[span.doc].append((span.start, span.end, i))
     near: list[set[int]] = [set() for _ in examples]
     for spans in by_doc.values():
@@ -102,10 +107,10 @@ def group_by_links(examples: Sequence[Example], links: Sequence[Iterable[Hashabl
 
 def _section_blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
     """Return the blocks of sections that the evidence of each question overlaps."""
-    documents = {span.doc for example in examples for span in example.evidence}
+    documents = {place.doc for example in examples for place in gold_places(example)}
     starts = {document.id: _section_starts(document) for document in dataset.documents if document.id in documents}
     return [
-        [block for span in example.evidence for block in _overlapped_blocks(span, starts[span.doc])]
+        [block for place in gold_places(example) for block in _overlapped_blocks(place, starts[place.doc])]
         for example in examples
     ]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, lacks_offsets
+from ragsmith.datasets.evidence import ANY, EvidenceChecker, gold_record, lacks_offsets
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.errors import DatasetError, UsageError
@@ -174,7 +174,7 @@ def _parse_question(record: Record, checker: EvidenceChecker) -> tuple[Example |
 
 def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
     """Return the JSON object of ``example``, without default values; ``texts`` maps documents to their texts."""
-    evidence = [evidence_record(span, texts[span.doc]) for span in example.evidence]
+    evidence = [gold_record(span, texts) for span in example.evidence]
     return {
         "id": example.id,
         "question": example.question,
@@ -260,9 +260,7 @@ def write_offsets(folder: Path) -> int:
 def _add_offsets(record: Record, checker: EvidenceChecker, texts: Mapping[str, str]) -> Record:
     entries = evidence_entries(record)
     spans = [checker.span(entry)[0] if _is_quotation(entry) else None for entry in entries]
-    evidence = [
-        evidence_record(span, texts[span.doc]) if span else entry for entry, span in zip(entries, spans, strict=True)
-    ]
+    evidence = [gold_record(span, texts) if span else entry for entry, span in zip(entries, spans, strict=True)]
     return {**record, "evidence": evidence}
 
 
@@ -273,4 +271,9 @@ def evidence_entries(record: Record) -> list[object]:
 
 
 def _is_quotation(entry: object) -> bool:
-    return isinstance(entry, dict) and "text" in entry and lacks_offsets(entry)
+    """Whether an entry, or one of its places, has a text without offsets."""
+    if not isinstance(entry, dict):
+        return False
+    if isinstance(places := entry.get(ANY), list):
+        return any(map(_is_quotation, places))
+    return "text" in entry and lacks_offsets(entry)

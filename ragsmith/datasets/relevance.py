@@ -11,18 +11,23 @@ with coarse spans, units are ranked instead of chunks: all chunks of a coarse sp
 and so do all other chunks of a document, or, if the coarse span is less than a document, of a section. This is document
 retrieval scored by the best passage (MaxP; Dai and Callan 2019, arXiv 1905.09217). `Relevance.unit` returns the unit of
 a chunk. Without coarse spans, a unit is a chunk.
+
+Gold that stands in several places (`ragsmith.types.RepeatedSpan`) is found in any of them. For questions with such
+gold, a unit is a gold span: all relevant chunks of all its places count once, at the rank of the first, with grade 1,
+so that scores are the same whichever place is retrieved, and another copy gains nothing. A chunk with several gold
+spans has as many units.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from ragsmith.types import Chunk, Span
+from ragsmith.types import Chunk, RepeatedSpan, Span, places_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Relevance:
 
     ``grades`` maps chunks to the largest share of a gold span that they cover, in (0, 1]. ``partial`` are the gold
     spans of which no chunk covers half, ``missed`` those that no chunk overlaps. ``coarse`` maps chunks to the index of
-    their coarse span, ``homes``, if there is one, all chunks of the corpus to their document or section.
+    their coarse span, ``homes``, if there is one, all chunks of the corpus to their document or section. ``pieces``, if
+    gold is repeated, maps the relevant chunks to the indices of all their gold spans.
     """
 
     grades: Mapping[str, float]
@@ -39,6 +45,7 @@ class Relevance:
     missed: tuple[Span, ...] = ()
     coarse: Mapping[str, int] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    pieces: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def relevant(self) -> frozenset[str]:
@@ -53,9 +60,23 @@ class Relevance:
             return f"gold {self.coarse[chunk]}"
         return chunk if chunk in self.grades else self.homes.get(chunk, chunk)
 
+    def rank_units(self, ranking: Iterable[str]) -> tuple[str, ...]:
+        """Return the distinct units of the chunks of a ``ranking``, best first."""
+        if not self.coarse and not self.pieces:
+            return tuple(dict.fromkeys(ranking))
+        if not self.pieces:
+            return tuple(dict.fromkeys(map(self.unit, ranking)))
+        return tuple(dict.fromkeys(unit for chunk in ranking for unit in self._units_of(chunk)))
+
+    def _units_of(self, chunk: str) -> tuple[str, ...]:
+        """Return the units of a chunk if gold is repeated."""
+        return tuple(f"gold {number}" for number in self.pieces.get(chunk, ())) or (self.unit(chunk),)
+
     @cached_property
     def units(self) -> Mapping[str, float]:
-        """The relevant units and their grades; the grade of a coarse span is 1."""
+        """The relevant units and their grades; the grade of a coarse span, and of any if one is repeated, is 1."""
+        if self.pieces:
+            return dict.fromkeys(self.rank_units(self.grades), 1.0)
         if not self.coarse:
             return self.grades
         fine = {chunk: grade for chunk, grade in self.grades.items() if chunk not in self.coarse}
@@ -99,12 +120,15 @@ class ChunkMap:
         return {key: n for key, n in shared if n > 0}
 
     def relevance(self, evidence: Iterable[Span]) -> Relevance:
-        """Return the relevant chunks of a question with this ``evidence``; repeated spans count once."""
+        """Return the relevant chunks of a question with this ``evidence``; equal spans count once."""
+        golds = tuple(dict.fromkeys(evidence))
+        if any(isinstance(gold, RepeatedSpan) for gold in golds):
+            return self._relevance_of_repeated(golds)
         grades: dict[str, float] = {}
         partial, missed = [], []
         coarse: dict[str, int] = {}
         whole = False
-        for number, gold in enumerate(dict.fromkeys(evidence)):
+        for number, gold in enumerate(golds):
             shared = self.overlaps(gold)
             if not shared:
                 missed.append(gold)
@@ -123,6 +147,35 @@ class ChunkMap:
                 grades[key] = max(grades.get(key, 0.0), n / (gold.end - gold.start))
         homes = (self._documents if whole else self._sections) if coarse else {}
         return Relevance(grades, tuple(partial), tuple(missed), coarse, homes)
+
+    def _relevance_of_repeated(self, golds: Sequence[Span]) -> Relevance:
+        """Return the relevance of ``golds`` of which some are repeated: that of all places, joined by gold span."""
+        grades: dict[str, float] = {}
+        pieces: defaultdict[str, list[int]] = defaultdict(list)
+        coarse: dict[str, int] = {}
+        homes: Mapping[str, str] = {}
+        partial, missed = [], []
+        for number, gold in enumerate(golds):
+            found = [self.relevance([place]) for place in places_of(gold)]
+            if all(one.missed for one in found):
+                missed.append(gold)
+            elif all(one.missed or one.partial for one in found):
+                partial.append(gold)
+            for one in found:
+                coarse = dict.fromkeys(one.coarse, number) | coarse
+                homes = one.homes if not homes or one.homes is self._documents else homes
+                for chunk, grade in one.grades.items():
+                    grades[chunk] = max(grade, grades.get(chunk, 0.0))
+                    if number not in pieces[chunk]:
+                        pieces[chunk].append(number)
+        return Relevance(
+            grades,
+            tuple(partial),
+            tuple(missed),
+            coarse,
+            homes,
+            {chunk: tuple(numbers) for chunk, numbers in pieces.items()},
+        )
 
     def _is_whole(self, gold: Span, shared: Mapping[str, int]) -> bool:
         """Whether ``gold`` has at least half of every chunk of a document with several chunks."""

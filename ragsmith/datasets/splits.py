@@ -24,6 +24,7 @@ from ragsmith.datasets.groups import (
     MAX_GAP,
     Group,
     find_neighbours,
+    gold_places,
     group_by_document,
     group_by_neighbourhood,
     group_by_section,
@@ -173,7 +174,7 @@ def count_leaks(
         if i >= first and (searched := [j for j in neighbours if j < first])
     }
     # Only neighbouring evidence can share a chunk, so other documents are not chunked.
-    affected = {span.doc for i in chain(near, *near.values()) for span in questions[i].evidence}
+    affected = {place.doc for i in chain(near, *near.values()) for place in gold_places(questions[i])}
     documents = [document for document in dataset.documents if document.id in affected]
     shared = set()
     for size, overlap in cuts:

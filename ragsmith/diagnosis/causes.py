@@ -38,7 +38,7 @@ from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import split_blocks
 from ragsmith.text.content_words import analyse
 from ragsmith.text.declining import declines
-from ragsmith.types import Example, Passages, Prompt, Question, Span, get_ids
+from ragsmith.types import Example, Passages, Prompt, Question, Span, get_ids, places_of
 
 
 class Cause(StrEnum):
@@ -201,7 +201,7 @@ def trace_question(engine: Engine, candidate: Candidate, trace: Trace, example: 
     answered = "post_generation" in trace.outputs
     shown = _passage_coverage(engine, trace, example.question) if answered else {}
     gold = dict.fromkeys(example.evidence)
-    gold_traces = tuple(_trace_gold(engine, places, trace, example.question, span, shown) for span in gold)
+    gold_traces = tuple(_trace_nearest(engine, places, trace, example.question, span, shown) for span in gold)
     if not answered:
         return QuestionTrace(gold_traces, answered=False)
     answer = trace.answer.text
@@ -263,6 +263,14 @@ def _chunk_spans(engine: Engine, candidate: Candidate) -> ChunkSpans:
     if index.id not in known:
         known[index.id] = ChunkSpans(index)
     return known[index.id]
+
+
+def _trace_nearest(
+    engine: Engine, places: ChunkSpans, trace: Trace, question: str, gold: Span, shown: Mapping[str, EvidenceCoverage]
+) -> GoldTrace:
+    """Trace the place of ``gold`` that came through most stages, the first of them if several did."""
+    traces = [_trace_gold(engine, places, trace, question, place, shown) for place in places_of(gold)]
+    return max(traces, key=lambda one: (one.lost is None, sum(held >= MIN_COVERAGE for held in one.held.values())))
 
 
 def _trace_gold(

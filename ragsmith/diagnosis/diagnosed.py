@@ -25,7 +25,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.text.restoring import stored_by_other_code
 from ragsmith.text.words import sentences
-from ragsmith.types import Example, Passage, Span, TitledSpan
+from ragsmith.types import Example, Passage, Span, TitledSpan, places_of
 
 CONTEXT_CHARACTERS = 120
 """Characters shown on either side of gold, or of sentences that the answer quotes."""
@@ -143,13 +143,14 @@ TextRange = tuple[int, int]
 
 def gold_ranges(span: Span, evidence: Iterable[Span]) -> list[TextRange]:
     """Return the ranges of gold in a passage that is the part ``span`` of a document."""
-    near = (gold for gold in evidence if count_overlap(gold, span))
+    near = (place for gold in evidence for place in places_of(gold) if count_overlap(place, span))
     return [(max(gold.start, span.start) - span.start, min(gold.end, span.end) - span.start) for gold in near]
 
 
 def quoted_gold_ranges(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[TextRange]:
     """Return the ranges of verbatim sentences of gold in a rewritten passage."""
-    near = [gold for gold in evidence if any(count_overlap(gold, source) for source in passage.sources)]
+    places = (place for gold in evidence for place in places_of(gold))
+    near = [gold for gold in places if any(count_overlap(gold, source) for source in passage.sources)]
     return [stretch for gold in near for stretch in _find_quotes(passage.text, corpus.text(gold))]
 
 

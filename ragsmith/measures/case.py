@@ -52,10 +52,8 @@ class Case:
         return frozenset(self.relevance.units)
 
     def units(self, hits: Hits) -> tuple[str, ...]:
-        """Return the distinct units of ``hits``, best first: chunk ids, or `Relevance.unit` with coarse gold."""
-        if not self.relevance.coarse:
-            return tuple(dict.fromkeys(get_ids(hits)))
-        return tuple(dict.fromkeys(map(self.relevance.unit, get_ids(hits))))
+        """Return the distinct units of ``hits``, best first, by `Relevance.rank_units`."""
+        return self.relevance.rank_units(get_ids(hits))
 
     def memoize(self, compute: Callable[..., T], *tools: Any) -> T:
         """Return ``compute(self, *tools)``, which is cached for this case."""

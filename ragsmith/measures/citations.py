@@ -6,16 +6,16 @@ the evidence; whether the passages support the claims is `ragsmith.measures.fait
 
 Passages hold a gold span if their sources cover at least half of it. A coarse span, which is longer than two chunks or
 a whole document, is also held by a passage with at least half of its sources in it, as in
-`ragsmith.datasets.relevance`. A summary holds what its sources hold.
+`ragsmith.datasets.relevance`. A summary holds what its sources hold. Repeated gold is held if one of its places is.
 """
 
 from collections.abc import Sequence
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.rankings import count_covered
+from ragsmith.measures.rankings import count_covered, is_half_covered
 from ragsmith.measures.registry import measure
 from ragsmith.text.declining import declines
-from ragsmith.types import Passage, Span
+from ragsmith.types import Passage, Span, places_of
 
 ALCE = "https://arxiv.org/abs/2305.14627"
 
@@ -65,9 +65,10 @@ def _distinct_gold(case: Case) -> list[tuple[Span, bool]]:
 
 def _hold(passages: Sequence[Passage], gold: Span, coarse: bool) -> bool:
     """Whether ``passages`` together cover half of ``gold``, or one of them lies in it by half, if it is ``coarse``."""
-    if 2 * count_covered(gold, [span for each in passages for span in each.sources]) >= max(1, gold.end - gold.start):
+    if is_half_covered(gold, [span for each in passages for span in each.sources]):
         return True
     return coarse and any(
-        2 * count_covered(gold, passage.sources) >= max(1, sum(span.end - span.start for span in passage.sources))
+        2 * count_covered(place, passage.sources) >= max(1, sum(span.end - span.start for span in passage.sources))
         for passage in passages
+        for place in places_of(gold)
     )

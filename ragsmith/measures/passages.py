@@ -14,7 +14,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import CLEVERDON, count_covered
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import Embedder
-from ragsmith.types import get_chunks
+from ragsmith.types import get_chunks, places_of
 
 ZIEGLER = "https://doi.org/10.1145/1060745.1060754"
 
@@ -33,7 +33,8 @@ def context_precision(case: Case) -> float:
     """
     total = sum(len(passage.text) for passage in case.passages)
     sources = {span for passage in case.passages for span in passage.sources}
-    gold = sum(count_covered(span, sources) for span in dict.fromkeys(case.evidence))
+    places = dict.fromkeys(place for span in case.evidence for place in places_of(span))
+    gold = sum(count_covered(place, sources) for place in places)
     return min(1.0, gold / total) if total else 0.0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
-from ragsmith.types import Span, get_chunks
+from ragsmith.types import Span, get_chunks, places_of
 
 CLEVERDON = "https://doi.org/10.1108/eb050097"
 JARVELIN = "https://doi.org/10.1145/582415.582418"
@@ -136,13 +136,18 @@ def mrr(case: Case) -> float:
 def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int = 5) -> float:
     """Return the share of the gold spans that are at least half covered by the union of the first ``k`` spans.
 
-    Unlike the other measures, it does not depend on the number of chunks of a gold span. Repeated spans are ignored in
-    both arguments.
+    Unlike the other measures, it does not depend on the number of chunks of a gold span. Equal spans are ignored in
+    both arguments; gold with alternatives is covered if one of its places is.
     """
     gold = tuple(dict.fromkeys(evidence))
     check_gold(gold, k)
     top = list(dict.fromkeys(retrieved))[:k]
-    return sum(2 * count_covered(span, top) >= max(1, span.end - span.start) for span in gold) / len(gold)
+    return sum(is_half_covered(span, top) for span in gold) / len(gold)
+
+
+def is_half_covered(gold: Span, spans: Collection[Span]) -> bool:
+    """Whether ``spans`` together cover half of one place of ``gold``."""
+    return any(2 * count_covered(place, spans) >= max(1, place.end - place.start) for place in places_of(gold))
 
 
 def count_covered(gold: Span, spans: Iterable[Span]) -> int:
@@ -161,7 +166,7 @@ def span_recall(case: Case) -> float:
     A summary counts as one of the 5 but covers nothing.
     """
     first = list({chunk.id: chunk for chunk in get_chunks(case.hits)}.values())[:5]
-    documents = {span.doc for span in case.evidence}  # other documents cover nothing
+    documents = {place.doc for span in case.evidence for place in places_of(span)}  # other documents cover nothing
     spans = [chunk.span for chunk in first if chunk.doc in documents and not chunk.level]
     return span_recall_at(spans, case.evidence, 5)
 

@@ -34,7 +34,22 @@ from ragsmith.pipelines.stages import TOTAL, WARM, Clock, StageTimes
 from ragsmith.pipelines.trace import Trace
 from ragsmith.systems.contexts import LocatedAnswer
 from ragsmith.techniques.generation import parse_citations
-from ragsmith.types import Answer, Chunks, Example, Gold, Hit, IndexEntry, Passage, Prompt, Question, Scale, Span
+from ragsmith.types import (
+    Answer,
+    Chunk,
+    Chunks,
+    Example,
+    Gold,
+    Hit,
+    IndexEntry,
+    Passage,
+    Prompt,
+    Question,
+    RepeatedSpan,
+    Scale,
+    Span,
+    places_of,
+)
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.store.store import Store
@@ -181,22 +196,24 @@ def relevance_of_contexts(contexts: Chunks, evidence: Sequence[Span], chunk_map:
     longest = max((context.end - context.start for context in contexts if context.doc), default=0)
     coarse = set(own.coarse.values())
     golds = dict(enumerate(dict.fromkeys(evidence)))
+    whole = coarse | {n for n, gold in golds.items() if isinstance(gold, RepeatedSpan)}
     grades: dict[str, float] = {}
     same: dict[str, str] = {}
     units: dict[int, str] = {}
     for context in contexts:
-        shared = {n: count_overlap(context.span, gold) for n, gold in golds.items()} if context.doc else {}
+        found = {n: _nearest_place(context, gold) for n, gold in golds.items()} if context.doc else {}
+        shared = {n: count_overlap(context.span, place) for n, place in found.items()}
         own_half = (context.end - context.start) / 2
         inside = {n for n, gold in golds.items() if n in coarse or gold.end - gold.start > 2 * longest}
         reached = [
             n
             for n, count in shared.items()
-            if count and (2 * count >= golds[n].end - golds[n].start or (n in inside and count >= own_half))
+            if count and (2 * count >= found[n].end - found[n].start or (n in inside and count >= own_half))
         ]
         new = [n for n in reached if n not in units]
         if new:
             unit = f"gold {new[0]}" if new[0] in coarse else context.id
-            grades[unit] = max(1.0 if n in coarse else shared[n] / (golds[n].end - golds[n].start) for n in new)
+            grades[unit] = max(1.0 if n in whole else shared[n] / (found[n].end - found[n].start) for n in new)
             units |= dict.fromkeys(new, unit)
         if reached:
             same[context.id] = units[(new or reached)[0]]
@@ -205,9 +222,14 @@ def relevance_of_contexts(contexts: Chunks, evidence: Sequence[Span], chunk_map:
             nearest = max(near, key=lambda chunk: (near[chunk], chunk))
             same[context.id] = own.homes.get(nearest, context.id)
     for n in golds.keys() - units.keys():
-        missed = {f"gold {n}": 1.0} if n in coarse else chunk_map.relevance([golds[n]]).grades
+        missed = {f"gold {n}": 1.0} if n in whole else chunk_map.relevance([golds[n]]).grades
         grades |= {chunk: max(grade, grades.get(chunk, 0.0)) for chunk, grade in missed.items()}
-    return ContextRelevance(grades, own.partial, own.missed, dict.fromkeys(same, 0), {}, same)
+    return ContextRelevance(grades, own.partial, own.missed, dict.fromkeys(same, 0), same=same)
+
+
+def _nearest_place(context: Chunk, gold: Span) -> Span:
+    """Return the place of ``gold`` of which the context covers the largest share."""
+    return max(places_of(gold), key=lambda place: count_overlap(context.span, place) / max(1, place.end - place.start))
 
 
 class System(Pipeline):

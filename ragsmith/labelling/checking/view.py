@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
+from ragsmith.datasets.groups import gold_places
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratify
 from ragsmith.evaluation.experiment import Experiment
@@ -80,7 +81,7 @@ class DatasetView:
         self.broken = tuple(
             Offender(example.id, problem)
             for example in dataset.examples
-            for span in example.evidence
+            for span in gold_places(example)
             if (problem := self._problem(span))
         )
         wrong = {offender.id for offender in self.broken}
@@ -233,8 +234,8 @@ def _mean_recall_of_others(view: DatasetView) -> float:
         best = [view.chunks[int(place)].id for place in view.bm25_top[example.id]]
         for other in {one.id: one for chunk in best for one in asking.get(chunk, ())}.values():
             gold = view.relevance(other)
-            shared = {gold.unit(chunk) for chunk in gold.relevant & view.relevant(example)}
-            first = list(dict.fromkeys(map(gold.unit, best)))[:K]
+            shared = set(gold.rank_units(gold.relevant & view.relevant(example)))
+            first = gold.rank_units(best)[:K]
             found = sum(unit in gold.units and unit not in shared for unit in first)
             total += found / min(K, len(gold.units))
     return total / len(view.ranked) / max(1, len(view.ranked) - 1)

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
+from ragsmith.datasets.groups import gold_places
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
@@ -32,11 +33,11 @@ def spans(view: DatasetView) -> GateFinding:
     Up to 5 % of them are a warning. So is coarse gold: more than a fifth of the questions have a span of which no chunk
     covers half.
     """
-    found = [(example, span) for example in view.original.examples for span in example.evidence]
+    found = [(example, span) for example in view.original.examples for span in gold_places(example)]
     if not found:
         return not_judged("no question has evidence, so retrieval cannot be scored: mark the passages that answer")
     lost = [example.id for example in view.dataset.examples if example.evidence and not view.relevant(example)]
-    sound = [(example, span) for example in view.dataset.examples for span in example.evidence]
+    sound = [(example, span) for example in view.dataset.examples for span in gold_places(example)]
     cut = [(example, span) for example, span in sound if _cuts_word(view.documents[span.doc].text, span)]
     offenders = (
         *view.broken,
@@ -163,7 +164,7 @@ def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 def _share_gold(one: Example, other: Example) -> bool:
     """Whether two questions share gold, or the answer if either has no gold."""
     if one.evidence and other.evidence:
-        return any(count_overlap(a, b) for a in one.evidence for b in other.evidence)
+        return any(count_overlap(a, b) for a in gold_places(one) for b in gold_places(other))
     return bool(one.answer) and normalise_answer(one.answer) == normalise_answer(other.answer)
 
 

@@ -227,8 +227,9 @@ def recall_of_units(scores: NDArray[np.float64], ids: Sequence[str], gold: Relev
         score = float(scores[place])
         if score <= 0 or (len(best) >= k and score < last):
             break
-        if (unit := gold.unit(ids[place])) not in best:
-            best[unit] = last = score
+        for unit in gold.rank_units([ids[place]]):
+            if unit not in best:
+                best[unit] = last = score
     held = [best.pop(unit, 0.0) for unit in gold.units]
     return recall_over_ties(np.array([*held, *best.values()]), range(len(held)), k)
 
