@@ -52,7 +52,7 @@ def main() -> None:
     print(f"{worst.question}: fitness {worst.measures['fitness']:.2f}, answered {worst.answer!r}")
 
     # %% Keep it: a picture, the report, and the winner as a file that can be asked, evaluated and verified.
-    found.plot(FOLDER / "convergence.html")
+    found.plot(path=FOLDER / "convergence.html")
     found.report(FOLDER / "reports")
     winner = found.export(FOLDER / "winner.yaml")
 

@@ -5,7 +5,7 @@ All values come from the report of the run, which is computed on first access.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,15 @@ from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.genes import N_FAMILIES, label
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import build_report, iterate_answers
+from ragsmith.reporting.charts import Chart
 from ragsmith.reporting.decision import Decision, decide
-from ragsmith.reporting.plots import plot_convergence
+from ragsmith.reporting.plots import (
+    plot_convergence,
+    plot_effects,
+    plot_fronts,
+    plot_interactions,
+    plot_verdicts,
+)
 from ragsmith.reporting.rendering import chart_page, chart_svg
 from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -209,16 +216,37 @@ class Result:
         found = DataFrame(list(tables[table]))
         return found.drop(columns="measures") if table == "records" else found
 
-    def plot(self, path: str | Path | None = None) -> SvgChart:
-        """Plot the best fitness against the number of evaluated pipelines.
+    def plot(self, chart: str = "convergence", path: str | Path | None = None) -> SvgChart:
+        """Plot ``convergence``, ``trade-off``, ``verdict``, ``effects`` or ``pairs``; a notebook displays the chart.
+
+        These are the best fitness by number of evaluated pipelines; fitness by model calls; the winner minus each rival
+        on test questions, or on search questions without a test; the gain of each option over all pairs of pipelines;
+        and, once the winner was ablated, what its parts gain together beyond the sum of their single gains.
 
         The chart is also written to ``path``, as SVG if its suffix is ``.svg``, else as a self-contained HTML page.
+
+        Raises:
+            UsageError: there is no such chart, or nothing to plot in it.
         """
-        chart, title = plot_convergence(self.run_report), f"Search on {self.run_report.about.dataset}"
-        image = SvgChart(chart_svg(chart))
+        report = self.run_report
+        plots: dict[str, Callable[[], Chart | None]] = {
+            "convergence": lambda: plot_convergence(report),
+            "trade-off": lambda: plot_fronts(report)[0],
+            "verdict": lambda: plot_verdicts(report.comparisons or report.estimates),
+            "effects": lambda: plot_effects(report.effects),
+            "pairs": lambda: plot_interactions(report.ablation),
+        }
+        if chart not in plots:
+            raise UsageError(f"unknown chart {chart!r}: {did_you_mean(str(chart), plots)}; a file is  path=")
+        found = plots[chart]()
+        if found is None:
+            how = "run  ragsmith ablate" if chart == "pairs" else "evaluate more pipelines"
+            raise UsageError(f"there is nothing to plot as {chart!r} for this search: {how}")
+        image = SvgChart(chart_svg(found))
         if path is not None:
+            title = f"Search on {report.about.dataset}"
             is_svg = Path(path).suffix == ".svg"
-            Path(path).write_text(image.svg if is_svg else chart_page(title, chart), encoding="utf-8")
+            Path(path).write_text(image.svg if is_svg else chart_page(title, found), encoding="utf-8")
         return image
 
     def export(self, path: str | Path) -> Path:

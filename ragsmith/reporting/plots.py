@@ -7,6 +7,7 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.diagnosis.estimates import Estimate, OptionEffect
 from ragsmith.grouping import group_values
 from ragsmith.records.objectives import compute_costs
 from ragsmith.reporting.charts import (
@@ -65,16 +66,43 @@ def plot_parts(found: Ablation) -> ForestPlot | None:
     rows = tuple(
         effect_row(
             f"{one.family} {one.option}",
-            gained.mean,
-            gained.low,
-            gained.high,
-            f"{numbers.signed(gained.mean)} {numbers.by_group(gained.low, gained.high)}"
-            f", {numbers.plain(abs(one.calls or 0.0), 1)} calls",
+            *_bounds(gained),
+            f"{_say(gained)}, {numbers.plain(abs(one.calls or 0.0), 1)} calls",
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
     title = f"F that each part adds to the winner on {found.questions:,} questions, and its calls per question"
     return forest_plot(title, rows, ("better without", "contributes"))
+
+
+def plot_effects(effects: Sequence[OptionEffect]) -> ForestPlot | None:
+    """Plot the largest gains and losses of options over all pairs of pipelines; None if there are no pairs."""
+    ordered = sorted(effects, key=lambda one: -one.gain.mean)
+    shown = ordered if len(ordered) <= 2 * MAX_OPTIONS else ordered[:MAX_OPTIONS] + ordered[-MAX_OPTIONS:]
+    rows = tuple(
+        effect_row(f"{one.family} {one.option}", *_bounds(one.gain), f"{_say(one.gain)}, {one.pairs} pairs")
+        for one in shown
+    )
+    title = "Gain in F of each option over that of naive RAG, over all pairs of pipelines, with 95 % intervals"
+    return forest_plot(title, rows, ("worse", "better")) if rows else None
+
+
+def plot_interactions(found: Ablation | None) -> ForestPlot | None:
+    """Plot what parts of the winner gain together beyond the sum of their single gains; None if it is not known."""
+    rows = tuple(
+        effect_row(", ".join(one.options), *_bounds(one.beyond), _say(one.beyond))
+        for one in (found.interactions if found else ())
+    )
+    title = "Gain in F of parts together minus the sum of their single gains, with 95 % intervals"
+    return forest_plot(title, rows, ("less than the sum", "more")) if rows else None
+
+
+def _bounds(gain: Estimate) -> tuple[float, float | None, float | None]:
+    return gain.mean, gain.low, gain.high
+
+
+def _say(gain: Estimate) -> str:
+    return f"{numbers.signed(gain.mean)} {numbers.by_group(gain.low, gain.high)}"
 
 
 def plot_convergence(report: RunReport) -> StepPlot:

@@ -11,7 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 import ragsmith
+from ragsmith.diagnosis.ablation import Ablation, Interaction
+from ragsmith.diagnosis.estimates import Estimate
 from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.reporting.plots import plot_interactions
+from ragsmith.text import numbers
 
 
 @pytest.fixture(scope="module")
@@ -131,17 +135,51 @@ def test_it_shows_itself(found: ragsmith.Result) -> None:
 def test_a_picture_is_shown_by_notebooks_and_is_a_page_or_a_drawing_by_itself(
     found: ragsmith.Result, tmp_path: Path
 ) -> None:
-    picture = found.plot(tmp_path / "picture.html")
+    picture = found.plot(path=tmp_path / "picture.html")
     page = (tmp_path / "picture.html").read_text(encoding="utf-8")
     assert "Search on island" in page
     assert "<svg " in page
-    assert found.plot(tmp_path / "picture.svg") == picture
+    assert found.plot(path=tmp_path / "picture.svg") == picture
     drawing = ElementTree.parse(tmp_path / "picture.svg").getroot()
     assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
     said = [title.text or "" for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
     best = max(row.scores["fitness"].mean for row in found.ranking)
     assert any(text.startswith(f"search (genetic): {best:.3f} after") for text in said)
     assert picture._repr_svg_() == (tmp_path / "picture.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("chart", "shown"),
+    [("trade-off", "Quality against model calls"), ("verdict", "Winner minus rival"), ("effects", "over all pairs")],
+)
+def test_every_chart_of_a_result_is_an_image(found: ragsmith.Result, chart: str, shown: str) -> None:
+    drawing = ElementTree.fromstring(found.plot(chart)._repr_svg_())
+    assert shown in drawing.attrib["aria-label"]
+
+
+def test_the_effects_in_a_chart_are_those_of_the_report(found: ragsmith.Result) -> None:
+    shown = found.plot("effects").svg
+    for effect in found.run_report.effects:
+        assert f"{effect.family} {effect.option}: {numbers.signed(effect.gain.mean)}" in shown
+        assert f"{effect.pairs} pairs" in shown
+
+
+def test_a_chart_that_does_not_exist_or_has_nothing_is_a_sentence(found: ragsmith.Result) -> None:
+    with pytest.raises(UsageError, match=r"unknown chart 'effect': did you mean 'effects'"):
+        found.plot("effect")
+    with pytest.raises(UsageError, match="nothing to plot as 'pairs' for this search: run  ragsmith ablate"):
+        found.plot("pairs")
+
+
+def test_interactions_are_plotted_with_their_parts() -> None:
+    gain = Estimate(0.1, 0.02, 0.18, 10, 5, 0.04)
+    ablation = Ablation(
+        "key", "label", "island", "search", 10, (), interactions=(Interaction(("a: b", "c: d"), gain, gain, gain),)
+    )
+    chart = plot_interactions(ablation)
+    assert chart is not None
+    assert [(row.name, row.value, row.kind) for row in chart.rows] == [("a: b, c: d", 0.1, "better")]
+    assert plot_interactions(None) is None
 
 
 def test_winner_and_report_are_written_and_listed(found: ragsmith.Result, tmp_path: Path) -> None:
