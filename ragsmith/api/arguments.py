@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 if TYPE_CHECKING:
-    from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec
+    from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec, SpaceSpec
     from ragsmith.models.own_prompts import PromptFiles
-    from ragsmith.pipelines.space import Space
     from ragsmith.pipelines.telemetry import Traces
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
@@ -204,14 +203,15 @@ class SettingChanges(TypedDict, total=False):
 class RunArguments(SettingChanges, total=False):
     """The search space, the preset and its settings.
 
-    ``preset`` is ``default``, ``paper`` or ``quick``. ``space`` defaults to that of the preset; ``without`` lists
-    options to exclude from it, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``prompts`` are files with one's
-    own prompts, by role, or lists of files among which the search chooses. ``faithfulness`` checks answers
-    claim by claim, by default if the judge is embedded. ``chunk_size`` is the maximum number of characters of a chunk.
+    ``preset`` is ``default``, ``paper`` or ``quick``. ``space`` defaults to that of the preset; it may be a dictionary
+    such as ``{"retrieval": ["vector", "bm25"]}``, see `load_space`. ``without`` lists options to exclude from it, as
+    ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``prompts`` are files with one's own prompts, by role, or lists
+    of files among which the search chooses. ``faithfulness`` checks answers claim by claim, by default if the judge is
+    embedded. ``chunk_size`` is the maximum number of characters of a chunk.
     """
 
     space: Annotated[
-        Space | str | Path | None,
+        SpaceSpec | None,
         Flag("Search space: a bundled name, or a YAML file. [default: the preset's]", kind=str),
     ]
     without: Annotated[
@@ -255,7 +255,16 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
 
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
     """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
-    not_imported = ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "Space", "Store", "Traces")
+    not_imported = (
+        "FitnessSpec",
+        "ModelSpec",
+        "PriceSpec",
+        "PromptFiles",
+        "RunSettings",
+        "SpaceSpec",
+        "Store",
+        "Traces",
+    )
     hints = get_type_hints(arguments, localns=dict.fromkeys(not_imported, Any), include_extras=True)
     flags: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():

@@ -12,6 +12,7 @@ from ragsmith.api.resources import (
     FitnessSpec,
     ModelSpec,
     Resources,
+    SpaceSpec,
     reject_fixed_dimensions,
     resolve_space,
     warn_unsupported_languages,
@@ -25,7 +26,6 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
-from ragsmith.pipelines.space import Space
 from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import audit as run_audit
@@ -42,7 +42,7 @@ from ragsmith.types import Dataset
 def check_models(
     models: ModelSpec = None,
     *,
-    space: Space | str | Path = "default",
+    space: SpaceSpec = "default",
     base_url: str | None = None,
     faithfulness: bool | None = None,
     judge_cases: bool = True,
@@ -103,7 +103,7 @@ def _list_calibrations(calibration: str | Path | Sequence[str | Path]) -> list[s
 def audit(
     dataset: Dataset | str | Path,
     *,
-    space: Space | str | Path = "seeds",
+    space: SpaceSpec = "seeds",
     sample: int = 50,
     seed: int = 0,
     fitness: FitnessSpec = None,
@@ -136,7 +136,7 @@ def audit(
 def audits(
     datasets: Sequence[Dataset | str | Path],
     *,
-    space: Space | str | Path = "seeds",
+    space: SpaceSpec = "seeds",
     sample: int = 50,
     seed: int = 0,
     fitness: FitnessSpec = None,
@@ -175,7 +175,7 @@ def recommend(
     documents: Dataset | str | Path,
     *,
     calls: int | None = None,
-    space: Space | str | Path = "default",
+    space: SpaceSpec = "default",
     fitness: FitnessSpec = None,
     chunk_size: int | None = None,
     effects: Knowledge | str | Path | None = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
-from ragsmith.api.resources import CACHE, Resources, SystemSpec, describe_source
+from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source
 from ragsmith.assessment.causes import Causes
 from ragsmith.assessment.causes import diagnose as find_causes
 from ragsmith.assessment.pairwise import PARTS
@@ -179,7 +179,7 @@ def ablate(
     pipeline: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
-    space: Space | str | Path | None = None,
+    space: SpaceSpec | None = None,
     swaps: bool = False,
     signals: bool = False,
     pairs: bool = False,

@@ -44,6 +44,9 @@ ModelSpec = ModelNames | Mapping[str, Any] | str | Path | None
 FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
 """Type of ``fitness`` of `ragsmith.search`: a name, weights, ``FILE.py:function``, or a function of a file."""
 
+SpaceSpec = Space | str | Path | Mapping[str, Any]
+"""Type of ``space`` of `ragsmith.search`: a space, a bundled name, a file, or a dictionary; see `load_space`."""
+
 PriceSpec = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
 """Type of ``prices`` of `ragsmith.search`."""
 
@@ -241,10 +244,11 @@ def warn_unsupported_languages(setup: Experiment) -> None:
         )
 
 
-def resolve_space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
+def resolve_space(space: SpaceSpec | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
     """Return the given space, or else that of the preset, without the options in ``without``."""
     if not isinstance(space, Space):
-        space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
+        default = preset if preset in ("paper", "quick") else "default"
+        space = load_space(default if space in (None, "") else space)
     return space.without_options(without or ())
 
 

@@ -1,9 +1,13 @@
-"""Read a search space from YAML. Every error has file and line; ``ragsmith space`` prints an example of a file."""
+"""Read a search space from YAML, or from a dictionary.
+
+Every error has file and line, or the path in the dictionary; ``ragsmith space`` prints an example of a file.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -25,15 +29,38 @@ from ragsmith.text.strict_yaml import YamlPath, YamlTree, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 
-def load_space(name_or_path: str | Path) -> Space:
-    """Read a space by its bundled name or by path.
+def load_space(name_or_path: str | Path | Mapping[str, Any]) -> Space:
+    """Read a space by its bundled name or by path, or from a dictionary.
+
+    >>> ragsmith.load_space({"retrieval": ["vector", "bm25"], "reranking": "all"}).size
+    10
+
+    A dictionary has the content of a file, where families may also be at the top. A family that it leaves out has the
+    option of naive RAG alone, and paths of files are relative to the working directory.
 
     Raises:
-        SpaceError: the file is missing or invalid; the message has file and line.
+        SpaceError: the file is missing, or the space is invalid; the message has file and line.
     """
     load_techniques()
+    if isinstance(name_or_path, Mapping):
+        return _SpaceReader(_read_mapping(name_or_path), Path("own")).space()
     path = bundled_path("search_spaces", str(name_or_path))
     return _SpaceReader(read_yaml(path, SpaceError), path).space()
+
+
+def _read_mapping(space: Mapping[str, Any]) -> YamlTree:
+    """Return a space given as a dictionary as the tree of a file, with an option for every family."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(space), allow_nan=False))  # copies, and tuples are lists
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SpaceError(
+            f"the space is not plain data ({error}): give names, numbers, lists and dictionaries"
+        ) from None
+    if SYSTEM not in plain and isinstance(plain.get("families", {}), dict):
+        listed = plain.get("families", {}) | {name: plain.pop(name) for name in list(plain) if name not in KEYS}
+        left_out = {family.name: [_first_option(family.techniques)] for family in FAMILIES if family.name not in listed}
+        plain["families"] = listed | left_out
+    return YamlTree(plain, "space", {}, SpaceError)
 
 
 SECTIONS = {"corpus": CHUNK_SETTINGS, "models": ROLES}
@@ -41,6 +68,9 @@ SECTIONS = {"corpus": CHUNK_SETTINGS, "models": ROLES}
 
 CONDITIONAL = "for_unanswerable"
 """The section with the options that are added if some search questions have no answer."""
+
+KEYS = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "prompts", "constraints")
+"""The keys of a space."""
 
 MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
 """Minimum values in characters; a shorter chunk would hardly hold a sentence."""
@@ -64,8 +94,7 @@ class _SpaceReader:
             raise self._tree.error(path, problem)
 
     def space(self) -> Space:
-        keys = ("name", "description", "imports", "families", CONDITIONAL, *SECTIONS, "prompts", "constraints")
-        root = self._tree.mapping(known=(*keys, SYSTEM, "parameters"), form="a space must be 'name: value' pairs")
+        root = self._tree.mapping(known=(*KEYS, SYSTEM, "parameters"), form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):

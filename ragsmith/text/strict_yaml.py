@@ -46,7 +46,10 @@ class YamlError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class YamlTree:
-    """The content of a YAML file, the line of each value by path, and the type of the errors of invalid values."""
+    """The content of a YAML file, the line of each value by path, and the type of the errors of invalid values.
+
+    Data from elsewhere have no ``lines``: errors then have the path of the value instead.
+    """
 
     data: YamlValue
     source: str
@@ -59,7 +62,9 @@ class YamlTree:
         return self.lines[next(known)]
 
     def where(self, *path: str | int) -> str:
-        """Return ``file:line`` of the value at ``path``."""
+        """Return ``file:line`` of the value at ``path``, or ``source['key'][0]`` without lines."""
+        if not self.lines:
+            return self.source + "".join(f"[{step!r}]" for step in path)
         return f"{self.source}:{self.line(*path)}"
 
     def error(self, path: YamlPath, problem: str) -> UsageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.pipelines.genes import Candidate, configuration, label, make_gene, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -349,3 +351,39 @@ def test_an_unknown_space_is_answered_with_the_known_ones() -> None:
 def test_a_pipeline_in_plain_data_must_be_whole(pipeline: dict[str, Any], said: str) -> None:
     with pytest.raises(SpaceError, match=said):
         read_configuration(pipeline)
+
+
+def test_a_dictionary_leaves_families_at_the_option_of_naive_rag() -> None:
+    space = load_space({"retrieval": ("vector", "bm25", {"hybrid": {"weight": [0.3, 0.5]}})})
+    naive = baseline("naive")
+    others = [place for place, family in enumerate(FAMILY_NAMES) if family != "retrieval"]
+    assert space.size == 4
+    assert [space.options[place] for place in others] == [(naive[place],) for place in others]
+
+
+def test_a_dictionary_is_the_file_with_the_same_content(written: Callable[..., Path]) -> None:
+    forbid = [{"forbid": {"retrieval": "bm25", "reranking": "none"}}]
+    assert load_space({"families": SMALL, "constraints": forbid}) == replace(
+        load_space(written(constraints=forbid)), name="own"
+    )
+    chunks = load_space({"retrieval": ["bm25"], "corpus": {"chunk_size": [900, 500]}})
+    assert [str(gene) for gene in chunks.settings[0]] == ["900", "500"]
+
+
+@pytest.mark.parametrize(
+    ("space", "complaint"),
+    [
+        (
+            {"retreival": ["bm25"]},
+            r"space\['families'\]\['retreival'\]: unknown key 'retreival'; did you mean 'retriev",
+        ),
+        ({"retrieval": ["vektor"]}, r"space\['families'\]\['retrieval'\]\[0\]: no retrieval technique is called"),
+        ({"retrieval": "bm25"}, r"space\['families'\]\['retrieval'\]: retrieval must be a list of techniques"),
+        ({"families": ["bm25"]}, "'families' must be 'name: value' pairs"),
+        ({"retrieval": [load_space]}, "is not plain data"),
+        ({"retrieval": [{"hybrid": {"weight": float("nan")}}]}, "is not plain data"),
+    ],
+)
+def test_a_mistake_in_a_dictionary_is_named_with_its_path(space: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SpaceError, match=complaint):
+        load_space(space)
