@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench_languages import write_documents
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (ROOT / "benchmarks", ROOT / "tests" / "support")
@@ -73,3 +74,13 @@ def test_each_program_has_help() -> None:
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert found == [[str(path), 0, "usage: "] for path in PROGRAMS]
+
+
+@pytest.mark.parametrize("collection", ["german", "turkish", "mixed"])
+def test_every_question_of_the_small_folders_quotes_one_place(collection: str, tmp_path: Path) -> None:
+    questions = write_documents(collection, tmp_path / "documents")
+    assert len({question["question"] for question in questions}) == 20
+    assert len(list((tmp_path / "documents").iterdir())) == 10
+    for question in questions:
+        text = (tmp_path / "documents" / f"{question['doc']}.md").read_text(encoding="utf-8")
+        assert text.count(question["evidence"]) == 1, question

@@ -19,6 +19,7 @@ from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.ingest.ingest import IngestResult, ingest_folder
 from ragsmith.datasets.ingest.summary import Summary, summarise
+from ragsmith.datasets.languages import DOMINANT_SHARE
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError, WrongOption
@@ -32,12 +33,14 @@ from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.labelling.reviewing.review import Review
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Loader
+from ragsmith.models.local.multilingual_e5 import MODEL as MULTILINGUAL
 from ragsmith.models.names import EXTRACTIVE
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
 from ragsmith.runs.plan import estimate_pipeline_count
 from ragsmith.store.store import Store, open_store
 from ragsmith.techniques.user_code import import_files
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -61,7 +64,13 @@ class IngestReport:
         if (output / QUESTIONS).exists():
             repair = [f"ragsmith dataset anchor --repair {folder}"] if self.result.repointed else []
             return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
-        return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder} --llm MODEL")
+        embedder = f" --embedder {MULTILINGUAL}" if self.foreign else ""
+        return (f"ragsmith recommend {folder}{embedder}", f"ragsmith dataset draft {folder} --llm MODEL")
+
+    @property
+    def foreign(self) -> bool:
+        """Whether more than a tenth of the documents are in languages that the default embedder does not support."""
+        return self.summary.languages.get(ENGLISH, 0) < DOMINANT_SHARE * self.summary.documents
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""

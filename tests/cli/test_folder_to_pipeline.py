@@ -202,6 +202,21 @@ def test_what_a_check_found_is_said_though_its_page_cannot_be_written(ragsmith: 
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("foreign", [0, 1, 2])
+def test_init_names_the_embedder_for_documents_in_other_languages(
+    ragsmith: Command, tmp_path: Path, foreign: int
+) -> None:
+    for number in range(10):
+        text = "Der Urlaub verfällt am Ende des Jahres, und wer krank ist, meldet sich bis neun Uhr bei der Leitung."
+        if number >= foreign:
+            text = "The holiday ends with the year, and whoever is ill tells the head of the department until nine."
+        (tmp_path / f"page{number}.txt").write_text(f"{number}. {text} {text}\n", encoding="utf-8")
+    made = tmp_path / "made"
+    shown = ragsmith("dataset", "init", tmp_path, "-o", made).out
+    assert ("pip install 'ragsmith[multilingual]'" in shown) is (foreign > 1)
+    assert f"next: ragsmith recommend {made}{' --embedder multilingual-e5-small' * (foreign > 1)}  or " in shown
+
+
 def test_init_that_is_interrupted_says_that_nothing_was_written(
     spawn: Callable[..., Any], pages: Path, tmp_path: Path
 ) -> None:

@@ -184,6 +184,10 @@ def _print_intake(report: IngestReport) -> None:
         f"{_counted(summary.headings, 'heading')}, {_counted(summary.tables, 'table')}",
         f"kinds: {_listed(summary.kinds)}",
         f"languages: {_listed(summary.languages)}" if summary.languages else None,
+        "the default embedder supports English only, and another one about 100 languages:  pip install "
+        "'ragsmith[multilingual]'"
+        if report.foreign
+        else None,
         f"near-duplicates, both kept: {_counted(len(ingested.near), 'pair')}" if ingested.near else None,
         *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near[:MAX_PAIRS]),
         f"  and {more} more: --json lists them" if more > 0 else None,
