@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from contextlib import closing, redirect_stdout
+from datetime import datetime
 from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,9 @@ def _collect(ask: Any, name: str, keep: Path, data: Dataset, workers: int) -> di
     shown = name.partition("?")[0]  # without keys of a query
     kept = "are those of" if keep.exists() else "are kept in"
     answers = collect_answers(ask, data, name=redacted(shown), keep=keep, workers=workers)
-    warnings.warn(f"the answers of {redacted(shown)} {kept} {keep}: delete it to ask again", Notice, stacklevel=5)
+    at = datetime.fromtimestamp(keep.stat().st_mtime).isoformat(" ", "minutes")
+    said = f"the answers of {redacted(shown)} {kept} {keep}, the last of {at}: delete it to ask again"
+    warnings.warn(said, Notice, stacklevel=5)
     return answers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_the_answers_of_a_server_are_kept_and_it_is_asked_for_the_others_only(
     ended = ragsmith("evaluate", address, "--dataset", tiny_folder)
     assert (ended.code, len(server.log) - before) == (0, 15)
     assert f"the answers of {address} are those of cache.sqlite.answers/" in ended.err
+    assert f"the last of {date.today().isoformat()}" in ended.err
     assert "delete it to ask again" in ended.err
 
 
