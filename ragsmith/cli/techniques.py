@@ -90,7 +90,8 @@ def space(
     from ragsmith.pipelines.space_file import load_space
 
     loaded = load_space(name)
-    options = {name: [str(g) for g in genes] for name, genes in zip(loaded.names, loaded.options, strict=True)}
+    searched = loaded.settings if loaded.system else loaded.options  # a system has no techniques
+    options = {genes[0].technique.family: [str(gene) for gene in genes] for genes in searched}
     header = {
         "name": loaded.name,
         "description": loaded.description,
@@ -101,7 +102,8 @@ def space(
         f"{family:<17} {len(option_names):>2}  {', '.join(option_names)}" for family, option_names in options.items()
     )
     sizes = (
-        f"{' x '.join(map(str, loaded.sizes))} = {loaded.size:,} pipelines, {loaded.feasible_size:,} of them feasible"
+        f"{' x '.join(str(len(genes)) for genes in searched)} = {loaded.size:,} pipelines, "
+        f"{loaded.feasible_size:,} of them feasible"
     )
     show_result(
         as_json, {**header, "options": options}, lambda: print_lines(loaded.description, "", *listed, "", sizes)

@@ -161,6 +161,17 @@ def test_limits_hold_and_the_same_command_goes_on(home: Path, ragsmith: Command)
     assert set(asked(home).values()) == {1}
 
 
+def test_its_space_is_shown_by_its_parameters(home: Path, ragsmith: Command) -> None:
+    shown = ragsmith("space", "mine.yaml")
+    assert shown.code == 0
+    assert [line.split() for line in shown.out.splitlines() if line] == [
+        ["system", "1", "mine.py:build"],
+        ["system.k", "3", "2,", "1,", "3"],
+        ["system.size", "2", "200,", "100"],
+        ["1", "x", "3", "x", "2", "=", "6", "pipelines,", "6", "of", "them", "feasible"],
+    ]
+
+
 def test_an_edited_program_is_another_system_and_a_moved_one_is_not(home: Path) -> None:
     before, program = load_space("mine.yaml").digest, (home / "mine.py").read_text()
     for folder, text in (("moved", program), ("edited", program.replace("HERE =", "HERE  ="))):
