@@ -12,13 +12,14 @@ from types import MappingProxyType
 
 from ragsmith.datasets.document_types.tables import iter_csv_rows
 from ragsmith.datasets.evidence import KEYS
+from ragsmith.datasets.ingest.decoding import read_any_text
 from ragsmith.datasets.ingest.readers.delimited import MAX_CELL_CHARACTERS
 from ragsmith.datasets.ingest.readers.office import iter_filled_rows
 from ragsmith.datasets.ingest.readers.part import DAMAGED, open_archive
 from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID_CHARACTERS, SPLITS
 from ragsmith.errors import DatasetError, MissingExtra
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, decode, name_character, read_bytes, shorten
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, read_bytes, shorten
 from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import UNSPECIFIED
@@ -253,8 +254,7 @@ def _has_value(value: object) -> bool:
 
 
 def _read_text(path: Path) -> str:
-    data = read_bytes(path, limit=MAX_BYTES, links=True)
-    return decode(data.removeprefix(b"\xef\xbb\xbf"))
+    return read_any_text(path, limit=MAX_BYTES, links=True)
 
 
 def _read_csv(path: Path) -> Iterator[Row]:

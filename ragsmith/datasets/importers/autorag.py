@@ -6,6 +6,7 @@ has ``qid``, ``query``, ``retrieval_gt`` (groups of alternative passages) and ``
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
@@ -21,8 +22,9 @@ from ragsmith.datasets.importers.registry import (
     importer,
 )
 from ragsmith.datasets.places import strip_span, whole_document_span
+from ragsmith.errors import Notice
 from ragsmith.extensions import Package
-from ragsmith.text.files import TextError
+from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
 LAYOUT = "AutoRAG's"
@@ -79,7 +81,19 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise TextError(f"{path.name}: is not a Parquet file ({str(error).splitlines()[0]}); write it again") from None
-    return rows
+    cleaned: list[dict[str, Any]] = _without_controls(rows)
+    if cleaned != rows:
+        warnings.warn(f"{path.name}: control characters were removed", Notice, stacklevel=2)
+    return cleaned
+
+
+def _without_controls(value: Any) -> Any:
+    """Return a value without control characters in its texts."""
+    if isinstance(value, str):
+        return FORBIDDEN.sub("", value)
+    if isinstance(value, dict):
+        return {key: _without_controls(entry) for key, entry in value.items()}
+    return list(map(_without_controls, value)) if isinstance(value, list) else value
 
 
 def _parse_groups(row: Fields) -> list[list[str]]:

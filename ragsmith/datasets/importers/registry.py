@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.ingest.decoding import read_any_text
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.extensions import Extension, Package, Registry
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, parse_each, read_text
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, parse_each
 from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Dataset, Document, Example
@@ -90,7 +91,7 @@ def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
         raise DatasetError([f"{source}: has no *.json files; give the folder or the file that was published"])
     return parse_each(
         paths,
-        lambda path: read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))),
+        lambda path: read(parse_json(read_any_text(path, limit=MAX_BYTES, links=path == source))),
         name=lambda path: path.name if source.is_dir() else path,
     )
 
@@ -144,7 +145,7 @@ class Fields:
 def read_large(path: Path) -> str:
     """Return the text of a file of up to `MAX_LIST_BYTES`. Raises ``DatasetError``."""
     try:
-        return read_text(path, limit=MAX_LIST_BYTES, links=True)
+        return read_any_text(path, limit=MAX_LIST_BYTES, links=True)
     except TextError as error:
         raise DatasetError([error.at(path.name)]) from None
 

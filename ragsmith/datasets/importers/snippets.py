@@ -24,7 +24,8 @@ from ragsmith.datasets.importers.registry import (
     numbered_ids,
     read_files,
 )
-from ragsmith.text.files import parse_each, read_text
+from ragsmith.datasets.ingest.decoding import read_any_text
+from ragsmith.text.files import TextError, parse_each, read_text
 from ragsmith.text.jsonl import parse_json
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
@@ -144,7 +145,7 @@ def _read_documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, 
     paths = {file: _find_path(corpus, file) for file in sorted(files)}
     read = parse_each(
         paths,
-        lambda file: read_text(paths[file], limit=MAX_BYTES, links=True),
+        lambda file: _read_published(paths[file]),
         name=lambda file: f"{corpus.name}/{file}",
     )
     texts = dict(zip(paths, read, strict=True))
@@ -154,6 +155,14 @@ def _read_documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, 
         name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
         documents[file] = document_from_text(names.name(name), texts[file])
     return documents, texts
+
+
+def _read_published(path: Path) -> str:
+    """Return the text of a file of the corpus unchanged, as offsets refer to it, if it can be used like that."""
+    try:
+        return read_text(path, limit=MAX_BYTES, links=True)
+    except TextError:
+        return read_any_text(path, limit=MAX_BYTES, links=True)
 
 
 def _find_path(corpus: Path, file: str) -> Path:

@@ -1,13 +1,15 @@
-"""Decode bytes to text: detect the encoding, normalise line ends and drop control characters."""
+"""Decode files to text: detect the encoding, normalise line ends and drop control characters."""
 
 from __future__ import annotations
 
 import codecs
 import re
+import warnings
 from importlib.util import find_spec
+from pathlib import Path
 
-from ragsmith.errors import MissingExtra
-from ragsmith.text.files import FORBIDDEN, TextError
+from ragsmith.errors import MissingExtra, Notice
+from ragsmith.text.files import FORBIDDEN, TextError, read_bytes
 
 LATIN_ENCODINGS = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
 OTHER_ENCODINGS = (
@@ -41,6 +43,31 @@ _BYTE_ORDER_MARKS = (
 _COLOURS = re.compile("\x1b\\[[0-9;]*[A-Za-z]")
 _NOT_WESTERN = re.compile("[ÐðÞþÝý]|[^\\W\\d_][¿¡¹²³¼½¾ªº¶¬¤¦][^\\W\\d_]")
 _LINE_END = re.compile("\r\n|\r")
+_JSON_ESCAPE = re.compile(r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([0-9a-fA-F]{4})")
+"""An escaped backslash, a pair of surrogates, or another character, whose code is the group."""
+
+
+def read_any_text(path: Path, *, limit: int, links: bool = False) -> str:
+    """Return the text of a file in any encoding, without control characters, also those that are escaped in JSON.
+
+    What was guessed or removed is said by a `Notice`. The arguments are those of `read_text`. Raises ``TextError``.
+    """
+    text, notes = decode_text(read_bytes(path, limit=limit, links=links))
+    if path.suffix.lower() in (".json", ".jsonl"):
+        cleaned = _JSON_ESCAPE.sub(lambda match: "" if _is_forbidden(match[1]) else match[0], text)
+        if lost := (len(text) - len(cleaned)) // len("\\u0000"):
+            text, notes = cleaned, (*notes, _describe_removed(lost))
+    for note in notes:
+        warnings.warn(f"{path.name}: {note}", Notice, stacklevel=2)
+    return text
+
+
+def _is_forbidden(code: str | None) -> bool:
+    return code is not None and FORBIDDEN.match(chr(int(code, 16))) is not None
+
+
+def _describe_removed(count: int) -> str:
+    return "1 control character was removed" if count == 1 else f"{count} control characters were removed"
 
 
 def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -55,7 +82,7 @@ def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
     if lost := len(text) - len(cleaned):
         if lost > MAX_CONTROL_SHARE * len(text) and len(FORBIDDEN.findall(text)) > MAX_CONTROL_SHARE * len(text) + 1:
             raise TextError("is binary data, not text; convert it or remove the file")
-        notes.append(f"{lost} control characters were removed")
+        notes.append(_describe_removed(lost))
     return cleaned, tuple(notes)
 
 

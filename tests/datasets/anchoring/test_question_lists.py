@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from zipfile import ZipFile
 
@@ -9,7 +10,7 @@ import openpyxl
 import pytest
 
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
-from ragsmith.errors import DatasetError, MissingExtra
+from ragsmith.errors import DatasetError, MissingExtra, Notice
 
 
 def write(folder, name, text):
@@ -167,10 +168,34 @@ def test_all_mistakes_are_listed_at_once(tmp_path):
     assert [mistake.split(": ")[0] for mistake in caught.value.mistakes] == ["list.csv:2", "list.csv:3", "list.csv:5"]
 
 
-def test_text_in_another_encoding_is_refused(tmp_path):
-    (tmp_path / "list.csv").write_bytes("question,answer\nWo?,Café\n".encode("latin-1"))
-    with pytest.raises(DatasetError, match="byte 0xe9 at offset 23 is not UTF-8"):
-        read_question_list(tmp_path / "list.csv")
+@pytest.mark.parametrize(("encoding", "guess"), [("cp1252", "cp1252 (guessed)"), ("utf-16-le", "utf-16-le")])
+def test_the_encoding_is_guessed_as_that_of_documents_is(tmp_path, encoding, guess):
+    (tmp_path / "list.csv").write_bytes(
+        "question,answer\nWo ist es schön?,Im Café der Müllerstraße.\n".encode(encoding)
+    )
+    with pytest.warns(Notice, match=f"^list.csv: was decoded from {re.escape(guess)}$"):
+        [found] = read_question_list(tmp_path / "list.csv")
+    assert (found.question, found.answer) == ("Wo ist es schön?", "Im Café der Müllerstraße.")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("list.csv", f"question,answer{' ' * 200}\nWho\x07 rings?,The host\x7f.\n"),
+        ("list.jsonl", r'{"question": "Who\u0007 rings?", "answer": "The host\ud800."}'),
+        ("list.json", r'[{"question": "Who\u0007 rings?", "answer": "The \u0099host."}]'),
+    ],
+)
+def test_control_characters_are_dropped_and_counted(tmp_path, name, text):
+    with pytest.warns(Notice, match=f"^{name}: 2 control characters were removed$"):
+        [found] = read_question_list(write(tmp_path, name, text))
+    assert (found.question, found.answer) == ("Who rings?", "The host.")
+
+
+def test_escapes_of_other_characters_are_kept(tmp_path):
+    text = r'{"question": "Is \\u0007 an escape, \u00e9 a letter, \ud83d\ude00 a face?", "answer": "Yes:\u0009all."}'
+    [found] = read_question_list(write(tmp_path, "list.jsonl", text))
+    assert (found.question, found.answer) == ("Is \\u0007 an escape, é a letter, 😀 a face?", "Yes:\tall.")
 
 
 def test_a_workbook_without_the_package_names_the_extra(tmp_path, monkeypatch):

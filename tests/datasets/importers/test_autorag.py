@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from ragsmith.datasets.dataset import write_dataset
 from ragsmith.datasets.importers import import_dataset, recognise_format
-from ragsmith.errors import DatasetError, MissingExtra
+from ragsmith.errors import DatasetError, MissingExtra, Notice
 
 PAGE = "The kiln is lit on Monday. It cools until Wednesday. Pots are glazed on Thursday."
 CUTS = {"c1": (0, 26), "c2": (20, 52), "c3": (53, 82)}
@@ -91,3 +91,11 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"pyarrow is not installed: run  pip install 'ragsmith\[parquet\]'"):
         import_dataset(source)
+
+
+def test_control_characters_are_dropped_and_said(tmp_path: Path) -> None:
+    corpus = [{"doc_id": "c1", "contents": "The kiln\x07 is lit on Monday."}]
+    source = published(tmp_path / "pots", corpus, QUESTIONS[:1])
+    with pytest.warns(Notice, match=r"^corpus\.parquet: control characters were removed$"):
+        imported = import_dataset(source)
+    assert [document.text for document in imported.dataset.documents] == ["The kiln is lit on Monday.\n"]

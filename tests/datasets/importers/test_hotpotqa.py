@@ -10,7 +10,7 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers.hotpotqa import import_hotpotqa
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, Notice
 
 OAK = ["Oak", ["The oak is a tree.", " It is old.", " ", " It has acorns.", " Birds\nlike it."]]
 ELM = ["Elm: A/B?", ["The elm is a tree.", " It is tall."]]
@@ -103,12 +103,10 @@ def test_files_are_pooled_with_a_corpus(tmp_path: Path) -> None:
         ([question(1, _id=None)], "qa.json: question 1: '_id' is missing; give a file in HotpotQA's layout"),
         ([question(1), question(2, answer=7)], "qa.json: question 2 (q2): 'answer' is an integer, not a text"),
         ([question(1, answer=" ")], "qa.json: question 1 (q1): 'answer' is blank"),
-        ([question(1, answer="a\x1bb")], "qa.json: question 1 (q1): 'answer' has a control character U+001B"),
         (
             [question(1, context=(["Oak", "text"],))],
             "qa.json: question 1 (q1): a paragraph must be a title with a list",
         ),
-        ([question(1, context=(["Oak", ["a\x00"]],))], "qa.json: question 1 (q1): 'context' has a control character"),
         ([question(1, ["Oak", "0"])], "qa.json: question 1 (q1): a supporting fact must be a title with the number"),
         ([question(1, ["Oak", 0])] * 2, "the question 'q1' occurs 2 times; give each file once"),
     ],
@@ -121,3 +119,10 @@ def test_other_files_are_refused_with_their_place(tmp_path: Path, content: Any, 
         import_hotpotqa(folder)
     [mistake] = refusal.value.mistakes
     assert mistake.removeprefix(f"{tmp_path}/").startswith(said)
+
+
+def test_control_characters_are_dropped_and_said(tmp_path: Path) -> None:
+    source = write(tmp_path / "data", question(1, ["Oak", 0], answer="a\x1bb", context=(OAK,)))
+    with pytest.warns(Notice, match=r"^qa\.json: 1 control character was removed$"):
+        [example] = import_hotpotqa(source).dataset.examples
+    assert example.answer == "ab"

@@ -10,7 +10,7 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers import import_dataset, recognise_format
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, Notice
 
 LEASE = "# Lease\n\nThe rent is due on the third day. Pets are allowed.\n"
 START = LEASE.index("The rent")
@@ -65,6 +65,17 @@ def test_references_of_chroma_s_evaluation(tmp_path: Path, shift: int) -> None:
         rows.writerow(["When is the rent due?", json.dumps([reference]), "lease"])
     assert recognise_format(tmp_path / "chroma").name == "chroma"
     imported = import_dataset(tmp_path / "chroma")
+    assert (imported.located, imported.total) == (1, 1)
+    write_dataset(imported.dataset, tmp_path / "mine")
+    check(tmp_path / "mine")
+
+
+def test_control_characters_of_a_document_are_dropped_and_its_quotations_found(tmp_path: Path) -> None:
+    good = {"file_path": "leases/one.txt", "span": [START + 1, END + 1], "answer": LEASE[START:END]}
+    source = legalbench(tmp_path / "legal", good)
+    (source / "corpus" / "leases" / "one.txt").write_text(f"\x02{LEASE}")
+    with pytest.warns(Notice, match=r"^one\.txt: 1 control character was removed$"):
+        imported = import_dataset(source)
     assert (imported.located, imported.total) == (1, 1)
     write_dataset(imported.dataset, tmp_path / "mine")
     check(tmp_path / "mine")
