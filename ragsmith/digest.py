@@ -301,6 +301,16 @@ def fingerprint(module: str, name: str = "") -> str:
     return _hash(parts + [f"{library} {_installed_version(library)}" for library in sorted(libraries)], 8)
 
 
+def fingerprint_import(module: str, name: str = "") -> str:
+    """Return the fingerprint of what is imported: of code of this package or of a user, else library and version."""
+    top = module.partition(".")[0]
+    if module == _PACKAGE.name and not name:
+        return program_digest()
+    if top == _PACKAGE.name or _find_on_path(module):
+        return fingerprint(module, name)
+    return f"{module} {name} {'' if top in sys.stdlib_module_names else _installed_version(top)}"
+
+
 def list_dependencies(module: str, name: str = "") -> frozenset[str]:
     """Return the modules with a statement that counts in the fingerprint of ``name`` of ``module``."""
     return frozenset(node[0].name for node in _find_reachable(_find_roots(module, name)))

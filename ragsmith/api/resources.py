@@ -42,7 +42,7 @@ ModelSpec = ModelNames | Mapping[str, Any] | str | Path | None
 """Type of ``models`` of `ragsmith.search`."""
 
 FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
-"""Type of ``fitness`` of `ragsmith.search`: a name, weights, ``FILE.py:function``, or a function of a file."""
+"""Type of ``fitness`` of `ragsmith.search`: a name, weights, ``FILE.py:function``, or a function or lambda."""
 
 SpaceSpec = Space | str | Path | Mapping[str, Any]
 """Type of ``space`` of `ragsmith.search`: a space, a bundled name, a file, or a dictionary; see `load_space`."""

@@ -154,12 +154,13 @@ def search(
     'Obligations Code of Ostrevane (Excerpt)'
 
     The settings are ``settings`` or those of ``preset``: ``default``, ``paper`` or ``quick``. Single settings are
-    changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`. ``fitness``
-    may be `Weights`, ``FILE.py:function``, or a function of an imported file. With ``objective="retrieval"`` retrieval
-    alone is tuned: the fitness is R, no answers are generated, and questions need no reference answers. With
-    ``objectives="quality,calls"`` the search is multi-objective, with ``"quality,calls,latency,money"`` also on seconds
-    and money, which requires ``prices``; the strategy is then NSGA-II, without races. The default ``space`` is that of
-    the preset; ``without`` lists options to exclude, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
+    changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`.
+    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function or lambda of the measures of a question. With
+    ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, no answers are generated, and questions
+    need no reference answers. With ``objectives="quality,calls"`` the search is multi-objective, with
+    ``"quality,calls,latency,money"`` also on seconds and money, which requires ``prices``; the strategy is then
+    NSGA-II, without races. The default ``space`` is that of the preset; ``without`` lists options to exclude, as
+    ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are a mapping from roles to names or objects. An object is a LlamaIndex ``LLM`` or ``BaseEmbedding``, or
     implements the protocol of its role in `ragsmith.models`; its ``id`` has to identify everything that its results
@@ -171,7 +172,8 @@ def search(
     record counts. ``faithfulness`` checks answers claim by claim, by default if the judge is embedded.
 
     ``imports`` are Python files with extensions: the techniques, measures and model providers that they define can be
-    referred to by name, and stored results are valid as long as their code is unchanged.
+    referred to by name, and stored results are valid as long as their code is unchanged. So can those of the cells of
+    a notebook, whose code is their source and what it uses; workers are then threads.
 
     Requests that a model refuses, or answers with unusable replies, are stored as failed and not repeated;
     ``retry_failed`` repeats them.
@@ -212,6 +214,9 @@ def search(
     resources, found, chosen, setup, known = _prepare(dataset, arguments)
     if cluster and found.system:
         raise WrongOption("engine", f"is {engine}, and another system is asked from this process: leave it out")
+    if cluster and setup.uses_cells:
+        problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
+        raise WrongOption("engine", problem)
     if limits and limits.by_name and not setup.served and not found.system:
         warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
     if limits and limits.cost is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragsmith.building import log_progress
+from ragsmith.cells import is_in_cell
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
@@ -37,6 +38,7 @@ from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, N_FAMILIES, ROLES, Candidate, Gene, HyperparameterGene
+from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.listwise import WeightPrior
 from ragsmith.types import Dataset, Example
 
@@ -201,9 +203,18 @@ class Experiment:
         return 1 if self.system else max(variant.models.workers() for variant in self.variants)
 
     @property
+    @not_fingerprinted
     def prefers_threads(self) -> bool:
-        """Whether a model is remote or was passed as an object, or a system is searched, so that threads suit it."""
-        return bool(self.given or self.system) or any(one.loaded_models.prefers_threads for one in self.variants)
+        """Whether threads suit it: models are remote or objects, a system is searched, or code is in cells."""
+        own = bool(self.given or self.system or self.uses_cells)
+        return own or any(one.loaded_models.prefers_threads for one in self.variants)
+
+    @property
+    @not_fingerprinted
+    def uses_cells(self) -> bool:
+        """Whether techniques or measures are defined in cells of a notebook, which other processes cannot import."""
+        functions = [one.fn for family in FAMILIES for one in family.techniques.values()]
+        return any(map(is_in_cell, [*functions, *(one.fn for one in measures().values())]))
 
     @cached_property
     def split(self) -> Split:

@@ -1,8 +1,9 @@
 """The fitness: the score by which pipelines are ranked, computed from the measures of a record.
 
 The default is that of the paper (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four
-measures of the ranking, and G, the mean of two measures of the answer. A custom fitness is a function in a file. The
-fitness is computed for each question and then averaged, as the fitness of means differs unless it is linear.
+measures of the ranking, and G, the mean of two measures of the answer. A custom fitness is a function, of a file or of
+a notebook. The fitness is computed for each question and then averaged, as the fitness of means differs unless it is
+linear.
 
 A question without evidence has no R, and its fitness is G. For an unanswerable question, G is 1 for declining and 0
 otherwise. A missing value is None, never 0; means of R and of G are over the questions that have them, and are reported
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
+from ragsmith.cells import fingerprint_source
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.measures.case import Case
@@ -112,9 +114,10 @@ class Fitness:
     """A fitness: the formula of the paper with ``weights``, or a ``function`` of a ``file`` or of `BUILTIN_FITNESSES`.
 
     ``objective`` is one of `OBJECTIVES`; see `with_objective`. ``digest`` identifies the contents of the file, which
-    must not change while results are compared. The function takes a mapping with the measures of a question, and R and
-    G as ``retrieval`` and ``generation``, and returns a number; higher is better. A measure that a question lacks is
-    None: without evidence those of the ranking, without an answer those of the answer; see `try_on`.
+    must not change while results are compared, or the source of a function without a file. The function takes a mapping
+    with the measures of a question, and R and G as ``retrieval`` and ``generation``, and returns a number; higher is
+    better. A measure that a question lacks is None: without evidence those of the ranking, without an answer those of
+    the answer; see `try_on`.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -125,11 +128,14 @@ class Fitness:
 
     @classmethod
     def from_spec(cls, given: Fitness | Weights | str | Callable[[MeasureValues], float] | None) -> Fitness:
-        """Return the fitness specified by weights, a name, ``FILE.py:function``, a function of a file, or None.
+        """Return the fitness specified by weights, a name, ``FILE.py:function``, a function or lambda, or None.
+
+        A function of a file that can be imported is referred to by the file. Any other is known to this process only,
+        and identified by its source.
 
         Raises:
-            UsageError: there is no such file or function, the function is not in a file, or it returns no number for a
-                question with all measures 0.5.
+            UsageError: there is no such file or function, the source of a function is not known, or it returns no
+                number for a question with all measures 0.5.
         """
         if isinstance(given, Fitness):
             return given
@@ -147,12 +153,15 @@ class Fitness:
             file = (inspect.getsourcefile(given) or "") if imported else ""
         if isinstance(given, str) and file and not Path(file).is_file():
             raise UsageError(f"the fitness {given!r} names the file {file}, which is missing: give FILE.py:function")
-        if not file or not function.isidentifier() or not Path(file).is_file():
-            names = ", ".join((DEFAULT_FITNESS, *BUILTIN_FITNESSES))
-            form = f"{names}, FILE.py:function, or a function of a file that is not the script itself"
+        if inspect.isfunction(given) and not (file and function.isidentifier() and Path(file).is_file()):
+            found = cls(function=given.__name__, digest=fingerprint_source(given))
+            _passed_functions[found.digest] = given
+        elif not file or not function.isidentifier() or not Path(file).is_file():
+            form = ", ".join((DEFAULT_FITNESS, *BUILTIN_FITNESSES, "FILE.py:function, or a function"))
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
-        path = str(Path(file).resolve())
-        found = cls(file=path, function=function, digest=fingerprint(_load_module(path).__name__))
+        else:
+            path = str(Path(file).resolve())
+            found = cls(file=path, function=function, digest=fingerprint(_load_module(path).__name__))
         found._check()
         return found
 
@@ -244,7 +253,7 @@ class Fitness:
                 return cls(Weights(**plain["weights"]))
             if plain.get("name") in BUILTIN_FITNESSES:
                 return cls(function=plain["name"])
-            file = str((folder or Path()) / plain["file"])
+            file = str((folder or Path()) / plain["file"]) if plain["file"] else ""
             return cls(file=file, function=plain["function"], digest=plain["digest"])
         except (TypeError, KeyError, AttributeError) as error:
             form = (
@@ -258,17 +267,18 @@ class Fitness:
         about = {"objective": self.objective} if self.ranking_only else {}
         if not self.is_custom:
             return about or {"weights": asdict(self.weights)}
-        if not self.file:
+        if not self.digest:
             return {**about, "name": self.function}
-        path = os.path.relpath(self.file, folder.resolve()) if folder else self.file
-        return {**about, "file": Path(path).as_posix(), "function": self.function, "digest": self.digest}
+        path = os.path.relpath(self.file, folder.resolve()) if folder and self.file else self.file
+        return {**about, "file": path and Path(path).as_posix(), "function": self.function, "digest": self.digest}
 
     @property
     def identity(self) -> dict[str, Any]:
         """The properties that results depend on, without the location of the file."""
         if not self.is_custom:
             return self.to_dict()
-        code = {} if self.file else {"digest": fingerprint(BUILTIN_FITNESSES[self.function].__module__, self.function)}
+        builtin = BUILTIN_FITNESSES[self.function].__module__ if not self.digest else ""
+        code = {"digest": fingerprint(builtin, self.function)} if builtin else {}
         return {**self.to_dict(), **code, "file": ""}
 
     @property
@@ -277,7 +287,7 @@ class Fitness:
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
         if self.is_custom:
-            return f"{self.function}, worked out for each question"
+            return f"{self.function}{' (own)' if self.digest else ''}, worked out for each question"
         if self.ranking_only:
             return "R, as retrieval alone was tuned"
         weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
@@ -318,7 +328,13 @@ class Fitness:
 
     def _load(self) -> Callable[[MeasureValues], Any]:
         """Return the function of an own fitness."""
-        return _load_function(self.file, self.function, self.digest) if self.file else BUILTIN_FITNESSES[self.function]
+        if self.file:
+            return _load_function(self.file, self.function, self.digest)
+        if not self.digest:
+            return BUILTIN_FITNESSES[self.function]
+        if self.digest not in _passed_functions:
+            raise UsageError(f"{self._named} is no function of a file: define it in this process and search again")
+        return _passed_functions[self.digest]
 
     def combine(self, retrieval: float, generation: float) -> float:
         """Return the weighted mean of R and G of a question, the formula of the paper."""
@@ -328,6 +344,10 @@ class Fitness:
     @property
     def _named(self) -> str:
         return f"the fitness {Path(self.file).name}:{self.function}" if self.file else f"the fitness {self.function}"
+
+
+_passed_functions: dict[str, Callable[[MeasureValues], Any]] = {}
+"""The functions that are not referred to by a file, by the digest of their source."""
 
 
 def _name_missing(code: CodeType, measures: MeasureValues) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
-from ragsmith.digest import fingerprint
+from ragsmith.cells import fingerprint_definition, is_in_cell
 from ragsmith.errors import UsageError
 from ragsmith.measures.case import Case
 from ragsmith.models.protocols import Embedder, LanguageModel
@@ -71,7 +71,7 @@ class Measure:
     @property
     def identity(self) -> tuple[str, str]:
         """The name and the fingerprint of the code, on which stored values depend."""
-        return self.name, fingerprint(self.fn.__module__, self.fn.__name__)
+        return self.name, fingerprint_definition(self.fn)
 
     def clip(self, value: float) -> float:
         """Return the value of the range that is nearest to ``value``."""
@@ -127,6 +127,8 @@ def measure(
 ) -> Callable[[M], M]:
     """Register the decorated function; see `Measure` for the arguments.
 
+    A function of a notebook cell replaces an earlier one of its name from a cell.
+
     ``name`` defaults to that of the function. By default, measures of rankings need questions with evidence, and
     measures of answers need a reference answer.
     """
@@ -135,8 +137,9 @@ def measure(
         called = name or fn.__name__
         if subject not in get_args(Subject):
             raise ValueError(f"the subject of {called} is {subject!r}: it is one of {', '.join(get_args(Subject))}")
-        if called in REGISTERED_MEASURES or called in RESERVED_NAMES:
-            raise ValueError(f"the measure {called} is registered twice, or its name is reserved")
+        known = REGISTERED_MEASURES.get(called)
+        if called in RESERVED_NAMES or (known and not (is_in_cell(known.fn) and is_in_cell(fn))):
+            raise ValueError(f"the measure {called} is registered twice, or its name is reserved: give it another name")
         requirement = needs or DEFAULT_NEEDS.get(subject)
         required = None if requirement == "nothing" else requirement
         REGISTERED_MEASURES[called] = Measure(called, fn, label, subject, paper, range, direction, costly, required)

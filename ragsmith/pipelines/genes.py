@@ -189,6 +189,9 @@ class Gene:
 
     @not_fingerprinted
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.technique.is_in_cell:  # which may be run again: not cached
+            options = dict(self.parameters), "", self.fit, dict(self.prompts)
+            return make_gene, (self.technique.family, self.technique.name, *options)
         return _unpickle_gene, (self._pickled,)
 
     @cached_property

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
+from ragsmith.cells import fingerprint_definition, is_in_cell
 from ragsmith.digest import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.extensions import Package
@@ -126,10 +127,19 @@ class Technique:
         metadata = {name: getattr(hints[name], "__metadata__", ()) for name in self.defaults}
         return {name: item for name, items in metadata.items() for item in items if isinstance(item, Range)}
 
-    @cached_property
+    @property
+    def is_in_cell(self) -> bool:
+        """Whether the function is in a cell of a notebook, which worker processes cannot import."""
+        return is_in_cell(self.fn)
+
+    @property
     def code(self) -> str:
-        """Fingerprint of the function and of the code that it uses."""
-        return fingerprint(self.fn.__module__, self.fn.__name__)
+        """Fingerprint of the function, of those that fit it, and of the code that they use."""
+        if not self.is_in_cell:
+            return fingerprint(self.fn.__module__, self.fn.__name__)
+        fitting = self.fitting
+        parts = (fitting.observe, fitting.solve, fitting.signals) if fitting else ()
+        return "".join(fingerprint_definition(part) for part in (self.fn, *parts) if part is not None)
 
     def check_parameters(self) -> None:
         """Raise `SpaceError` unless every parameter has a type and a valid default."""
@@ -190,7 +200,7 @@ class Family(Generic[F]):
         packages: Mapping[str, Mapping[Parameter, Package]] | None = None,
         most_chunks: int | None = None,
     ) -> Callable[[F], F]:
-        """Register the decorated function.
+        """Register the decorated function; one of a notebook cell replaces an earlier one of its name from a cell.
 
         ``choices`` are the values of a parameter that a search explores; the range of a number is part of its type
         (`Range`, or `Count`, `Share` and `Amount`). ``after`` lists, by family, techniques of which one must precede
@@ -199,8 +209,9 @@ class Family(Generic[F]):
         """
 
         def register(fn: F) -> F:
-            if fn.__name__ in self.techniques:
-                raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
+            known = self.techniques.get(fn.__name__)
+            if known and not (known.is_in_cell and is_in_cell(fn)):
+                raise ValueError(f"{self.name}.{fn.__name__} is registered twice: give the function another name")
             options = choices or {}, fitting, after or {}, packages or {}, most_chunks
             technique = Technique(self.name, fn, paper, *options)
             if not fn.__module__.startswith("ragsmith."):  # a test checks the techniques of this package

@@ -88,13 +88,30 @@ def test_a_file_that_has_been_imported_is_not_run_again(tmp_path: Path, monkeypa
     assert module.runs == [1, 1, 1, 1]  # each is tried once before it is used
 
 
-def test_a_function_of_the_script_that_runs_is_refused() -> None:
-    scripted = FunctionType(by_recall.__code__, {"__name__": "__main__"})
-    with pytest.raises(UsageError, match="not the script itself"):
-        Fitness.from_spec(scripted)
+def test_a_function_that_is_in_no_importable_file_is_its_source() -> None:
+    scripted = FunctionType(by_recall.__code__, {"__name__": "__main__"}, "by_recall")
+    scripted.__module__ = "__main__"
+    found = Fitness.from_spec(scripted)
+    assert (found.file, found.function, found(MEASURES)) == ("", "by_recall", 0.5)
+    assert Fitness.from_dict(found.to_dict()) == found
 
 
-@pytest.mark.parametrize("wrong", [lambda measures: 1.0, abs, "fitness.py", "nowhere.py:geometric", "geometric"])
+def test_lambdas_differ_by_their_own_source() -> None:
+    first, second = Fitness.from_spec(lambda m: m["recall"]), Fitness.from_spec(lambda m: m["mrr"])
+    one, other = (lambda m: m["recall"]), (lambda m: m["mrr"])
+    assert (first(MEASURES), second(MEASURES)) == (0.5, 1.0)
+    assert Fitness.from_spec(one) == first
+    assert Fitness.from_spec(other) == second != first
+    assert first.identity != second.identity
+
+
+def test_a_function_of_another_process_is_missed_with_a_sentence() -> None:
+    stored = {"file": "", "function": "<lambda>", "digest": "0123456789abcdef"}
+    with pytest.raises(UsageError, match="the fitness <lambda> is no function of a file: define it in this process"):
+        Fitness.from_dict(stored)(MEASURES)
+
+
+@pytest.mark.parametrize("wrong", [abs, "fitness.py", "nowhere.py:geometric", "geometric"])
 def test_what_is_in_no_file_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"give (paper, reading, )?FILE\.py:function"):
         Fitness.from_spec(wrong)
