@@ -1,7 +1,8 @@
 """Locate gold evidence in documents, and check its offsets.
 
 Evidence has one of three forms: ``doc``, ``start``, ``end`` and ``text`` are checked against the document. ``text``,
-with or without ``doc``, must occur exactly once. ``doc``, with or without a ``heading``, a ``page``, ``rows`` or
+with or without ``doc``, must occur exactly once, or in copies of one statement (`ragsmith.datasets.statements`), which
+are then one piece of gold with several places. ``doc``, with or without a ``heading``, a ``page``, ``rows`` or
 ``lines`` (`ragsmith.datasets.places`), is coarse evidence: the whole text of that place; ``text`` with such a place
 must occur exactly once in the place. ``any``, a list of such entries, is one piece of gold that stands in each of
 these places.
@@ -9,11 +10,13 @@ these places.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
+from ragsmith.datasets.statements import StatementIndex
 from ragsmith.text.files import TextError, shorten
 from ragsmith.text.jsonl import Record, key_problems, name_type, text_problems
 from ragsmith.text.markdown import BlockType, parse_blocks
@@ -51,6 +54,12 @@ def gold_record(gold: Span, texts: Mapping[str, str]) -> dict[str, object]:
     """Return evidence with offsets for ``gold``, with all its places; ``texts`` maps documents to their texts."""
     places = [evidence_record(place, texts[place.doc]) for place in places_of(gold)]
     return {"any": places} if len(places) > 1 else places[0]
+
+
+def entry_places(entry: object) -> list[object]:
+    """Return the entries of the places of an ``entry`` of evidence, which may be invalid; by default itself."""
+    places = entry.get(ANY) if isinstance(entry, dict) else None
+    return places if isinstance(places, list) else [entry]
 
 
 def evidence_record(span: Span, text: str) -> dict[str, object]:
@@ -103,7 +112,7 @@ class EvidenceChecker:
     def _join(self, entry: Record) -> tuple[Span | None, list[str]]:
         """Return the places of one piece of gold as one span."""
         problems = list(key_problems(entry, required=(ANY,)))
-        listed = given if isinstance(given := entry[ANY], list) else []
+        listed = entry_places(entry)
         if len(listed) < 2 or any(isinstance(place, dict) and ANY in place for place in listed):
             problems.append(f"{ANY!r} must be a list of two or more places, each written as evidence of its own")
         if problems:
@@ -174,14 +183,38 @@ class EvidenceChecker:
             for start in find_occurrences(text, self._texts[scope.doc], scope.start, scope.end)
         ]
         below = [span for span in occurrences if not self._heading_problem(span)]
+        if copies := self._find_copies(text, below, scopes):
+            return join_places(copies)
         if len(below) > 1:
             listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MAX_LISTED_PLACES])
             more = f" and {len(below) - MAX_LISTED_PLACES} more" if len(below) > MAX_LISTED_PLACES else ""
-            longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
-            raise TextError(f"the text {shorten(text)} occurs {len(below)} times: {listed}{more}; {longer}")
+            raise TextError(
+                f"the text {shorten(text)} occurs {len(below)} times: {listed}{more}; give more of the words around "
+                f"it, or 'doc' and a place ('heading', 'page', 'rows', 'lines'), or all that say the same in {ANY!r}"
+            )
         if not occurrences:
             raise TextError(self._describe_missing(text, scopes, key))
         return below[0] if below else self._reject_heading(occurrences[0])
+
+    def _find_copies(self, text: str, occurrences: Sequence[Span], scopes: Sequence[Span]) -> list[Span]:
+        """Return the places of ``text`` in ``scopes`` if all of its ``occurrences`` are in one repeated statement.
+
+        Only documents with the same words are searched for copies with other white space or punctuation.
+        """
+        words = re.compile(r"\W+".join(re.findall(r"\w+", text)) or re.escape(text))
+        holding = [scope for scope in scopes if words.search(self._texts[scope.doc], scope.start, scope.end)]
+        if not occurrences or (len(holding) == len(occurrences) == 1):
+            return []
+        index = StatementIndex(document for scope in holding if (document := self.documents[scope.doc]))
+        if len({index.text_of(span) for span in occurrences}) > 1:
+            return []
+        extents = {scope.doc: scope for scope in holding}
+        copies = [
+            place
+            for place in index.copies(occurrences[0])
+            if extents[place.doc].start <= place.start and place.end <= extents[place.doc].end
+        ]
+        return [occurrences[0], *copies] if copies else []
 
     def _describe_missing(self, text: str, scopes: Sequence[Span], key: str | None) -> str:
         """Return why ``text`` is not found; "" if it may be in an unreadable document, which is reported separately."""

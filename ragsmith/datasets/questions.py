@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import ANY, EvidenceChecker, gold_record, lacks_offsets
+from ragsmith.datasets.evidence import EvidenceChecker, entry_places, gold_record, lacks_offsets
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.errors import DatasetError, UsageError
@@ -272,8 +272,4 @@ def evidence_entries(record: Record) -> list[object]:
 
 def _is_quotation(entry: object) -> bool:
     """Whether an entry, or one of its places, has a text without offsets."""
-    if not isinstance(entry, dict):
-        return False
-    if isinstance(places := entry.get(ANY), list):
-        return any(map(_is_quotation, places))
-    return "text" in entry and lacks_offsets(entry)
+    return any(isinstance(place, dict) and "text" in place and lacks_offsets(place) for place in entry_places(entry))

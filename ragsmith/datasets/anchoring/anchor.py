@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder, extract_terms
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
-from ragsmith.datasets.evidence import EvidenceChecker, sort_spans
+from ragsmith.datasets.evidence import ANY, EvidenceChecker, join_places, sort_spans
 from ragsmith.text.files import shorten
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
@@ -121,7 +121,7 @@ class EvidenceFinder:
             docs = {id_ for name in question.docs if (id_ := self.document_id(name))}
             if not docs:
                 return UnanchoredQuestion(question, self._missing_document(question.docs[0]))
-        outcomes = [self._find_quotation(quotation, docs) for quotation in question.quotations]
+        outcomes = [self._find_quotation(quotation, question, docs) for quotation in question.quotations]
         matches = tuple(dict.fromkeys(outcome for outcome in outcomes if isinstance(outcome, EvidenceMatch)))
         missing = tuple(
             f"{shorten(quotation.text or dict(quotation.record or {}))}: {outcome.reason}"
@@ -135,16 +135,55 @@ class EvidenceFinder:
         if ambiguous or not question.answer:
             no_evidence = NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
             return UnanchoredQuestion(question, [*ambiguous, *failures, no_evidence][0])
-        answer = self._find_answer(question, docs, at_least)
+        answer = self._add_copies(self._find_answer(question, docs, at_least), question, docs)
         if isinstance(answer, EvidenceMatch):
             return AnchoredQuestion(question, (answer,), missing)
         return UnanchoredQuestion(question, replace(answer, reason="; ".join([answer.reason, *missing[:1]])))
+
+    def _add_copies(
+        self, outcome: EvidenceMatch | NoMatch, question: ListedQuestion, docs: Collection[str] | None
+    ) -> EvidenceMatch | NoMatch:
+        """Return ``outcome`` with the copies of its statement in ``docs`` (by default all) as further places.
+
+        Copies are left out in documents that the question does not mean: those that lack a term of the question which
+        is in the title of the document that was found, or in this document alone.
+        """
+        if isinstance(outcome, NoMatch) or outcome.match_type is MatchType.GIVEN:
+            return outcome
+        own = outcome.span.doc
+        asked = extract_terms(question.question) & self._terms[own]
+        naming = {term for term in asked if self._frequencies[term] == 1 or term in self._titles[own]}
+        copies = self.quotations.statements.copies(outcome.span)
+        meant = [place for place in copies if naming <= self._terms[place.doc] and (docs is None or place.doc in docs)]
+        return replace(outcome, span=join_places([outcome.span, *meant])) if meant else outcome
+
+    @cached_property
+    def _titles(self) -> Mapping[str, frozenset[str]]:
+        """The terms of the titles of documents."""
+        return {document.id: extract_terms(document.title) for document in self.documents}
+
+    @cached_property
+    def _terms(self) -> Mapping[str, frozenset[str]]:
+        """The terms of documents with their titles."""
+        return {document.id: extract_terms(f"{document.title}\n{document.text}") for document in self.documents}
+
+    @cached_property
+    def _frequencies(self) -> Counter[str]:
+        """The number of documents with each term."""
+        return Counter(term for terms in self._terms.values() for term in terms)
 
     def _missing_document(self, name: str) -> NoMatch:
         reason = f"there is no document {shorten(name)}; {did_you_mean(name, self._names)}"
         return NoMatch(NoMatchReason.NOT_FOUND, reason)
 
-    def _find_quotation(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> EvidenceMatch | NoMatch:
+    def _find_quotation(
+        self, quotation: QuotedEvidence, question: ListedQuestion, docs: Collection[str] | None
+    ) -> EvidenceMatch | NoMatch:
+        if quotation.record is not None and ANY in quotation.record:
+            joined, problems = self._checker.span(quotation.record)
+            if joined is None:
+                return NoMatch(NoMatchReason.NOT_FOUND, problems[0])
+            return EvidenceMatch(joined, MatchType.GIVEN)
         if quotation.doc is not None:
             id_ = self.document_id(quotation.doc)
             if id_ is None:
@@ -156,7 +195,7 @@ class EvidenceFinder:
                     return EvidenceMatch(span, MatchType.GIVEN)
                 if not quotation.text:
                     return NoMatch(NoMatchReason.NOT_FOUND, problems[0])
-        return self._validate(self.quotations.find(quotation.text, docs))
+        return self._add_copies(self._validate(self.quotations.find(quotation.text, docs)), question, docs)
 
     def _find_answer(
         self, question: ListedQuestion, docs: Collection[str] | None, at_least: float

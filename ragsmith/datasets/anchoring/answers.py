@@ -9,7 +9,7 @@ questions of the bundled data sets, and half of HotpotQA and of TAT-QA.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.statements import MIN_WORDS, DocumentPart, fold_statement, iter_parts
 from ragsmith.grouping import group_values
-from ragsmith.text.markdown import BlockType, MarkdownBlock, parse_blocks
-from ragsmith.text.words import sentences, terms, tokeniser_for
-from ragsmith.types import Document, Modality, Span
+from ragsmith.text.words import terms, tokeniser_for
+from ragsmith.types import Document, Span
 
 MIN_PROBABILITY = 0.9
 """Minimum estimated probability of an accepted match."""
@@ -73,6 +73,11 @@ class AnswerFinder:
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
         self._part_terms = [self._extract_terms(text) for text in texts]
         self._folded_parts = [f" {fold(text).text} " for text in texts]
+        # copies of a statement have the same key; rows and short sentences are statements of their own
+        self._statements: list[object] = [
+            key if not part.is_row and len(fold(key := fold_statement(text)).words()) >= MIN_WORDS else at
+            for at, ((_, part), text) in enumerate(zip(self.parts, texts, strict=True))
+        ]
         self._context_terms = [self._extract_terms(part.context) for _, part in self.parts]
         document_terms: list[set[str]] = [set(self._extract_terms(document.title)) for document in documents]
         for (n, _), own in zip(self.parts, self._part_terms, strict=True):
@@ -88,7 +93,7 @@ class AnswerFinder:
         self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = MIN_PROBABILITY
     ) -> EvidenceMatch | NoMatch:
         """Return the match of ``answer`` in ``docs`` (by default all), or why there is no certain match."""
-        ranked = self.rank_parts(question, answer, docs)
+        ranked = self._drop_copies(self.rank_parts(question, answer, docs))
         if not len(ranked.positions):
             return NoMatch(NoMatchReason.NOT_FOUND, "no document shares a word with the question and the answer")
         probabilities, no_match = predict_probabilities(ranked.features, FEATURE_WEIGHTS, NO_MATCH_SCORE)
@@ -146,6 +151,22 @@ class AnswerFinder:
                 )
             )
         return RankedParts(positions, np.array(rows).reshape(-1, len(FEATURES)))
+
+    def _drop_copies(self, ranked: RankedParts) -> RankedParts:
+        """Return the part with the best score of each statement, without parts that are a piece of another statement.
+
+        Such pieces are of a copy that is broken into lines. What remains is as in a folder without copies.
+        """
+        best: dict[object, int] = {}
+        for at in np.argsort(-(ranked.features @ FEATURE_WEIGHTS), kind="stable").tolist():
+            best.setdefault(self._statements[int(ranked.positions[at])], at)
+        texts = [self._folded_parts[int(ranked.positions[at])] for at in best.values()]
+        kept = sorted(
+            at
+            for at, text in zip(best.values(), texts, strict=True)
+            if not any(text in other and text != other for other in texts)
+        )
+        return RankedParts(ranked.positions[kept], ranked.features[kept])
 
     def confidence_features(self, ranked: RankedParts, probabilities: FloatArray) -> FloatArray:
         """Return the inputs of `estimate_confidence`, shape ``(7,)``.
@@ -233,38 +254,6 @@ def estimate_confidence(features: FloatArray, weights: FloatArray) -> float:
 
 def _log_odds(probability: float) -> float:
     return math.log((probability + 1e-4) / (1 - probability + 1e-4))
-
-
-# --- the parts of documents that may answer a question: sentences, table rows and lines of code ---------------------
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentPart:
-    """The characters ``[start, end)`` of a document with their ``context``: headings and the header of a table."""
-
-    start: int
-    end: int
-    context: str
-    is_row: bool
-
-
-def iter_parts(document: Document) -> Iterator[DocumentPart]:
-    """Yield the parts of ``document`` that can be evidence, in order, without headings and separator rows."""
-    markdown_blocks = list(parse_blocks(document.text)) if document.modality is Modality.PROSE else []
-    headings = [block for block in markdown_blocks if block.kind is BlockType.HEADING]
-    tables = [block for block in markdown_blocks if block.kind is BlockType.TABLE]
-    above: list[MarkdownBlock] = []
-    for start, end in sentences(document.text):
-        while headings and headings[0].start <= start:
-            above = [*(block for block in above if block.level < headings[0].level), headings.pop(0)]
-        while tables and tables[0].end <= start:
-            tables.pop(0)
-        if (above and start < above[-1].end) or not any(map(str.isalnum, document.text[start:end])):
-            continue
-        table = tables[0] if tables and tables[0].start <= start else None
-        head = document.text[table.start : table.end].split("\n", 1)[0] if table else ""
-        context = " ".join([document.title, *(block.heading for block in above), head])
-        yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
 def extract_terms(text: str, analyze: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:

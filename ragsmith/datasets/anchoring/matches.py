@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ragsmith.datasets.evidence import evidence_record
+from ragsmith.datasets.evidence import gold_record
 from ragsmith.datasets.relevance import count_overlap
-from ragsmith.types import Document, Span
+from ragsmith.types import Document, Span, places_of
 
 
 class MatchType(StrEnum):
@@ -46,7 +46,7 @@ class EvidenceMatch:
     def to_dict(self, documents: Mapping[str, Document]) -> dict[str, object]:
         """Return the match as an evidence record, with its type and its score."""
         return {
-            **evidence_record(self.span, documents[self.span.doc].text),
+            **gold_record(self.span, {place.doc: documents[place.doc].text for place in places_of(self.span)}),
             "how": str(self.match_type),
             "score": self.score,
         }

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ragsmith.datasets.document_types.tables import iter_csv_rows
-from ragsmith.datasets.evidence import KEYS
+from ragsmith.datasets.evidence import ANY, KEYS
 from ragsmith.datasets.ingest.decoding import read_any_text
 from ragsmith.datasets.ingest.readers.delimited import MAX_CELL_CHARACTERS
 from ragsmith.datasets.ingest.readers.office import iter_filled_rows
@@ -208,6 +208,9 @@ def _list_entries(value: object) -> Sequence[object]:
 
 def _read_quotations(value: object) -> Iterator[QuotedEvidence]:
     for entry in _list_entries(value):
+        if isinstance(entry, dict) and ANY in entry:
+            yield QuotedEvidence("", record=entry)
+            continue
         if isinstance(entry, dict):
             text, doc = _single_text(entry.get("text"), "evidence"), _single_text(entry.get("doc"), "document")
             record = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}

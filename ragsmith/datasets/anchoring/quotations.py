@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, drop_overlaps
 from ragsmith.datasets.evidence import find_occurrences
+from ragsmith.datasets.statements import StatementIndex
 from ragsmith.types import Document, Span
 
 WordIds = NDArray[np.int64]
@@ -56,12 +57,13 @@ class QuotationFinder:
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents: Mapping[str, FoldedDocument] = {document.id: FoldedDocument(document) for document in documents}
         self._vocabulary: dict[str, int] = {}
+        self.statements = StatementIndex(documents)
 
     def find(self, text: str, docs: Collection[str] | None = None, *, fuzzy: bool = True) -> EvidenceMatch | NoMatch:
         """Return the only match of ``text`` in ``docs`` (by default all), or why there is no such match.
 
         The search is exact, then normalised and, if ``fuzzy``, by word edits, until there are matches. Several matches
-        are ambiguous.
+        are ambiguous, unless they are copies of one statement, of which the first is returned.
         """
         text = text.strip()
         documents = [document for id_, document in self.documents.items() if docs is None or id_ in docs]
@@ -71,7 +73,7 @@ class QuotationFinder:
             (MatchType.EXACT, self._find_exact(text, documents)),
             (MatchType.NORMALISED, self._find_normalised(text, documents)),
         ):
-            matches = drop_overlaps([EvidenceMatch(span, match_type) for span in spans])
+            matches = self._drop_copies(drop_overlaps([EvidenceMatch(span, match_type) for span in spans]))
             if len(matches) == 1:
                 return matches[0]
             if matches:
@@ -80,6 +82,13 @@ class QuotationFinder:
         if not fuzzy:
             return NoMatch(NoMatchReason.NOT_FOUND, "the quotation was not found")
         return self._find_fuzzy(text, documents)
+
+    def _drop_copies(self, matches: Sequence[EvidenceMatch]) -> tuple[EvidenceMatch, ...]:
+        """Return ``matches`` in order, without those in a statement that an earlier one has."""
+        distinct: dict[object, EvidenceMatch] = {}
+        for match in matches:
+            distinct.setdefault(self.statements.text_of(match.span) or match.span, match)
+        return tuple(distinct.values())
 
     def _find_exact(self, text: str, documents: Sequence[FoldedDocument]) -> list[Span]:
         return [
@@ -110,12 +119,12 @@ class QuotationFinder:
             return NoMatch(
                 NoMatchReason.NOT_FOUND, "neither the quotation nor a similar text was found", tuple(matches[:1])
             )
-        close = [match for match in matches if match.score > matches[0].score - MIN_SCORE_MARGIN]
+        close = self._drop_copies([match for match in matches if match.score > matches[0].score - MIN_SCORE_MARGIN])
         if len(close) > 1:
             return NoMatch(
                 NoMatchReason.AMBIGUOUS,
                 f"{len(close)} positions are similar to the quotation",
-                tuple(close[:MAX_LISTED_MATCHES]),
+                close[:MAX_LISTED_MATCHES],
             )
         document = self.documents[matches[0].span.doc]
         return replace(matches[0], span=extend_to_punctuation(matches[0].span, text, document))

@@ -4,6 +4,7 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
@@ -16,7 +17,7 @@ from ragsmith.datasets.anchoring.repair import (
     count_numbers,
 )
 from ragsmith.datasets.documents import read_documents
-from ragsmith.datasets.evidence import EvidenceChecker, evidence_record
+from ragsmith.datasets.evidence import ANY, EvidenceChecker, entry_places, evidence_record
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -185,8 +186,9 @@ class _FolderRepair:
         records: Mapping[int, Mapping[str, object]],
         earlier: Mapping[OldEvidence, tuple[int, ...]],
     ) -> None:
+        entries = chain.from_iterable(map(evidence_entries, records.values()))
         pieces = [
-            piece for record in records.values() for piece in map(_old_evidence, evidence_entries(record)) if piece
+            piece for piece in map(_old_evidence, chain.from_iterable(map(entry_places, entries))) if piece is not None
         ]
         repair = EvidenceRepair(list(documents.values()))
         self._documents = documents
@@ -218,6 +220,9 @@ class _FolderRepair:
 
     def _repair_entry(self, entry: object, line: int, id_: str, number: int, *, reviewed: bool) -> Iterable[object]:
         """Return the replacements of an entry of ``evidence``: the entry itself if it is not repaired."""
+        if (places := entry_places(entry)) != [entry]:
+            found = [self._repair_entry(place, line, id_, number, reviewed=reviewed) for place in places]
+            return [{ANY: list(chain.from_iterable(found))}]
         piece = _old_evidence(entry)
         outcome = self._repaired[piece] if piece else None
         repaired = outcome if isinstance(outcome, RepairedEvidence) else None
