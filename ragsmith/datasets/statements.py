@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.relevance import count_overlap
+from ragsmith.text.folded import fold
 from ragsmith.text.markdown import BlockType, MarkdownBlock, parse_blocks
 from ragsmith.text.words import sentences
 from ragsmith.types import Document, Modality, Span

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import PurePath
 
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder, extract_terms
-from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, join_places, sort_spans
 from ragsmith.text.files import shorten
+from ragsmith.text.folded import fold
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
 

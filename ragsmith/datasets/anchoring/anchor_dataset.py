@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import AnchoredQuestion, AnchoringResult, EvidenceFinder, UnanchoredQuestion
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
-from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, read_question_list
 from ragsmith.datasets.dataset import load_documents
@@ -21,6 +20,7 @@ from ragsmith.datasets.questions import MAX_BYTES, question_record
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.text.folded import fold
 from ragsmith.text.jsonl import Record, json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 from ragsmith.types import UNSPECIFIED, Dataset, Document

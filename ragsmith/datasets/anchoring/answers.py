@@ -16,10 +16,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.statements import MIN_WORDS, DocumentPart, fold_statement, iter_parts
 from ragsmith.grouping import group_values
+from ragsmith.text.folded import fold
 from ragsmith.text.words import terms, tokeniser_for
 from ragsmith.types import Document, Span
 

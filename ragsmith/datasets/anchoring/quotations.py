@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, drop_overlaps
 from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.datasets.statements import StatementIndex
+from ragsmith.text.folded import FoldedText, fold, is_unspaced
 from ragsmith.types import Document, Span
 
 WordIds = NDArray[np.int64]

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import (
     EvidenceMatch,
     MatchType,
@@ -29,6 +28,7 @@ from ragsmith.datasets.anchoring.quotations import (
     extend_to_punctuation,
 )
 from ragsmith.datasets.evidence import find_occurrences
+from ragsmith.text.folded import fold
 from ragsmith.text.words import sentences
 from ragsmith.types import Document, Span
 

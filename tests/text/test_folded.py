@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.folded import fold
+from ragsmith.text.folded import fold
 
 
 @pytest.mark.parametrize(
