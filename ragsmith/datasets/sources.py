@@ -21,7 +21,8 @@ class SourceRecord:
 
     ``doc`` and ``file`` are the identifier and path of the document, None for a duplicate of ``duplicate_of``.
     ``sha256`` is the digest of the source file, ``text_sha256`` the digest of the converted text: a document with
-    another digest was edited. ``pages`` are the offsets of pages, slides or chapters in the text.
+    another digest was edited. ``metadata_title`` is that of the source file. ``pages`` are the offsets of pages, slides
+    or chapters in the text.
     """
 
     source: str
@@ -35,6 +36,7 @@ class SourceRecord:
     file: str | None = None
     duplicate_of: str | None = None
     title: str | None = None
+    metadata_title: str | None = None
     language: str | None = None
     pages: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY_BYTES
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
 from ragsmith.datasets.ingest.naming import (
     choose_file_name,
-    choose_title,
+    choose_titles,
     collect_titles,
     format_new_manifest,
     update_manifest,
@@ -162,7 +162,7 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.SKIPPED if entry.hidden else FileOutcome.REFUSED
                 files[source] = ConvertedFile(source, outcome, reason=reason)
-        assigned = _assign_documents(parts, before)
+        assigned = _choose_titles(_assign_documents(parts, before))
         orphaned = [row for row in before.docs.values() if row.doc not in {part.row.doc for part in assigned}]
         rows, outcomes = _write_documents(assigned, before, changes)
         with changes.lock_questions():
@@ -283,7 +283,7 @@ def _make_part(part: FilePart, source: str, digest: str, kind: str, converter: s
         text_sha256=_digest(part.text.encode()),
         ending=part.ending,
         part=part.name,
-        title=choose_title(part, source),
+        metadata_title=part.title,
         pages=part.pages,
         notes=part.notes,
     )
@@ -326,6 +326,19 @@ def _assign_documents(parts: Sequence[_ConvertedPart], before: _ExistingDataset)
         first[key] = doc
         assigned.append(replace(part, row=replace(row, doc=doc, file=file, duplicate_of=None)))
     return assigned
+
+
+def _choose_titles(parts: Sequence[_ConvertedPart]) -> list[_ConvertedPart]:
+    """Choose the titles of all documents, of unchanged ones as well, as they depend on each other."""
+    titled = [part for part in parts if part.row.doc]
+    titles = choose_titles(
+        [
+            (FilePart(text, row.ending, row.metadata_title or row.title, row.part), row.source)
+            for row, text in ((part.row, part.text) for part in titled)
+        ]
+    )
+    by_document = {part.row.doc: title for part, title in zip(titled, titles, strict=True)}
+    return [replace(part, row=replace(part.row, title=by_document.get(part.row.doc))) for part in parts]
 
 
 def _write_documents(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, count
@@ -57,21 +58,73 @@ def choose_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
     return next(path for path in paths if document_id(path) not in taken)
 
 
-def choose_title(part: FilePart, source: str) -> str | None:
-    """Return the only heading of level 1, else the title in the metadata, else the first such heading or the file name.
+MANY = 3
+"""Number of documents with the same title from which on it does not tell them apart."""
 
-    Titles in metadata are often those of templates, so a single heading takes precedence.
+_LETTERS = re.compile(r"[^\W\d_]+")
+_EMPTY_WORDS = frozenset(
+    _LETTERS.findall(
+        "untitled unbenannt unbenanntes ohne titel sans titre sin título senza titolo sem adsız başlıksız no title "
+        "none null default new neue neues neuer nouveau nuevo nuovo novo yeni document dokument documento belge "
+        "presentation präsentation présentation presentación sunu book workbook mappe classeur spreadsheet tabelle "
+        "sheet slide folie scan page index microsoft office word excel powerpoint adobe acrobat indesign pagemaker "
+        "framemaker quarkxpress libreoffice openoffice writer impress calc google docs latex tex pdftex pdflatex xetex "
+        "output camscanner ghostscript"
+    )
+)
+"""Words of titles that programs write: a title that consists of them says nothing."""
+_PROGRAM = re.compile(
+    r"^(?:microsoft (?:office )?|adobe )?(?:word|excel|powerpoint|indesign) *- *(?=\S)", re.IGNORECASE
+)
+_FILE_SUFFIX = re.compile(
+    r"\.(?:docx?|dotx?|pptx?|xlsx?|odt|ods|odp|rtf|indd|tex|dvi|ps|pdf|txt|md|html?)", re.IGNORECASE
+)
+
+
+def clean_title(title: str) -> str:
+    """Return the title in the metadata of a file, or "" if a program wrote it: ``untitled``, ``Microsoft Word``.
+
+    The names of the program and the ending of a file are removed: ``Microsoft Word - leave_policy.doc`` is
+    ``leave policy``.
+    """
+    line = " ".join(FORBIDDEN.sub("", title).split())
+    named = _PROGRAM.sub("", line)
+    if _FILE_SUFFIX.fullmatch(PurePosixPath(named).suffix):
+        named = title_from_name(named.replace("\\", "/"))
+    return "" if _EMPTY_WORDS.issuperset(_LETTERS.findall(named.casefold())) else named
+
+
+def choose_titles(parts: Sequence[tuple[FilePart, str]]) -> list[str | None]:
+    """Return a title for each part and its source.
+
+    It is the first of the candidates of a part that fewer than `MANY` parts have, or else the first candidate.
+    """
+    candidates = [_candidate_titles(part, source) for part, source in parts]
+    shared = Counter(key for titles in candidates for key in {title.casefold() for title in titles})
+    return [
+        next((title for title in titles if shared[title.casefold()] < MANY), titles[0]) if titles else None
+        for titles in candidates
+    ]
+
+
+def _candidate_titles(part: FilePart, source: str) -> list[str]:
+    """Return the only heading of level 1, the title in the metadata, the first such heading, and the names of the file.
+
+    Titles in metadata are often those of templates, so a single heading takes precedence. Source code has none, as its
+    path is the title.
     """
     kind = find_document_type(f"x{part.ending}")
-    if kind is None or kind.modality is Modality.CODE:  # the file name is the title
-        return None
+    if kind is None or kind.modality is Modality.CODE:
+        return []
     prose = part.ending in (".md", ".txt")
     heads = (
         [b.heading for b in parse_blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
     )
-    metadata_title = " ".join(FORBIDDEN.sub("", part.title or "").split())
-    title = heads[0] if len(heads) == 1 or (heads and not metadata_title) else metadata_title
-    return " ".join(title.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
+    said = [*heads[:1], clean_title(part.title or "")]
+    named = (f"{title_from_name(name)}{part.name and ': '}{part.name}" for name in (source, source.replace("/", " ")))
+    return [
+        title for each in (*(said if len(heads) == 1 else reversed(said)), *named) if (title := " ".join(each.split()))
+    ]
 
 
 def collect_titles(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.ingest.decoding import decode_text
-from ragsmith.datasets.ingest.naming import choose_file_name, title_from_name
+from ragsmith.datasets.ingest.ingest import ingest_folder
+from ragsmith.datasets.ingest.naming import choose_file_name, choose_titles, clean_title, title_from_name
 from ragsmith.datasets.ingest.near_duplicates import MIN_SIMILARITY, find_near_duplicates
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.text.files import TextError
@@ -154,3 +157,58 @@ def test_pairs_are_those_of_the_definition() -> None:
 def test_case_and_punctuation_do_not_count_and_short_texts_are_compared_whole() -> None:
     texts = {"a": "The gate, is SHUT.", "b": "the gate is shut", "c": "the gate is open", "d": "", "e": "!?"}
     assert [(pair.first, pair.second, pair.similarity) for pair in find_near_duplicates(texts)] == [("a", "b", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("Leave policy", "Leave policy"),
+        (" The  new\x07 office\n", "The new office"),
+        ("untitled", ""),
+        ("Untitled document (2)", ""),
+        ("Neues Dokument", ""),
+        ("Microsoft Word", ""),
+        ("PowerPoint Presentation", ""),
+        ("Book1", ""),
+        ("TeX output 2024.01.31:1200", ""),
+        ("---", ""),
+        ("Microsoft Word - leave_policy.docx", "leave policy"),
+        ("Microsoft Word - Document1", ""),
+        (r"C:\Users\ada\Desktop\price-list 2024.indd", "price list 2024"),
+        ("Word of mouth", "Word of mouth"),
+        ("Node.js", "Node.js"),
+    ],
+)
+def test_a_title_that_a_program_wrote_says_nothing(written: str, title: str) -> None:
+    assert clean_title(written) == title
+
+
+def test_a_title_falls_back_to_heading_file_name_and_sheet() -> None:
+    assert choose_titles(
+        [
+            (FilePart("# One\n\nText\n\n# Two\n", title="untitled"), "a.pdf"),
+            (FilePart("Text\n", title="Microsoft Word"), "hr/leave_policy.pdf"),
+            (FilePart("month: May\n", ".csv", title="Book1", name="Prices"), "lists.xlsx"),
+            (FilePart("pass\n", ".py"), "tool.py"),
+        ]
+    ) == ["One", "leave policy", "lists: Prices", None]
+
+
+@pytest.mark.parametrize(("number", "shared"), [(2, False), (3, True)])
+def test_a_title_that_many_documents_share_falls_back(number: int, shared: bool) -> None:
+    pages = [(FilePart(f"# A {n}\n\n# B\n", title="Intranet"), f"page_{n}.html") for n in range(number)]
+    assert choose_titles(pages) == [f"A {n}" if shared else "Intranet" for n in range(number)]
+    minutes = [(FilePart("# Minutes\n\nText\n"), f"2024/{n}/minutes.md") for n in range(number)]
+    assert choose_titles(minutes) == [f"2024 {n} minutes" if shared else "Minutes" for n in range(number)]
+
+
+def test_an_update_chooses_the_titles_of_a_new_data_set(tmp_path: Path) -> None:
+    files, updated, fresh = tmp_path / "files", tmp_path / "updated", tmp_path / "fresh"
+    for number in range(4):
+        folder = files / f"team {number}"
+        folder.mkdir(parents=True)
+        (folder / "rules.md").write_text(f"---\ntitle: Our rules\n---\nRule {number} of the team.\n")
+        ingest_folder(files, updated)
+    ingest_folder(files, fresh)
+    titles = [{each.id: each.title for each in load_documents(made).documents} for made in (updated, fresh)]
+    assert titles[0] == titles[1] == {f"team {n}/rules": f"team {n} rules" for n in range(4)}
