@@ -13,7 +13,6 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,8 +27,8 @@ def is_in_cell(fn: Callable[..., Any]) -> bool:
     fn = inspect.unwrap(fn)
     if not isinstance(fn, FunctionType) or fn.__module__.startswith("ragsmith."):
         return False
-    file = fn.__code__.co_filename
-    return not Path(file).is_file() and bool(linecache.getlines(file))
+    known = linecache.cache.get(fn.__code__.co_filename, ())
+    return len(known) > 1 and known[1] is None  # source without a time of change, as it is not read from a file
 
 
 def fingerprint_definition(fn: Callable[..., Any]) -> str:
