@@ -15,7 +15,7 @@ from ragsmith.api.resources import CACHE
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.exported.pipeline import Pipeline
@@ -45,7 +45,7 @@ from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
-from ragsmith.text.table import Table, figures, texts
+from ragsmith.text.table import Table, figures, texts, to_data_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -201,10 +201,6 @@ class Result:
             MissingExtra: pandas is not installed.
             UsageError: there is no such table.
         """
-        try:
-            from pandas import DataFrame  # noqa: PLC0415  it is optional, and slow to import
-        except ImportError as error:
-            raise MissingExtra("pandas", "pandas") from error
         tables: dict[str, Iterable[dict[str, Any]]] = {
             "ranking": ({"place": place, **_to_cells(row)} for place, row in enumerate(self.ranking, 1)),
             "front": map(_to_cells, self.front),
@@ -213,7 +209,7 @@ class Result:
         }
         if table not in tables:
             raise UsageError(f"unknown table {table!r}: {did_you_mean(table, tables)}")
-        found = DataFrame(list(tables[table]))
+        found = to_data_frame(tables[table])
         return found.drop(columns="measures") if table == "records" else found
 
     def plot(self, chart: str = "convergence", path: str | Path | None = None) -> SvgChart:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragsmith.assessment.pairwise import check_unseen, describe_candidate, evaluate_on, select_questions, verdict_terms
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.display import short_repr
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import COMPOSITES, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.exported.pipeline import Pipeline
@@ -31,6 +33,11 @@ from ragsmith.reporting.wording import (
 )
 from ragsmith.runs.final_comparison import count_test_use, peek_test_use
 from ragsmith.store.store import Store
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.table import to_data_frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Part = Literal["search", "test", "all"]
 
@@ -40,6 +47,7 @@ class FinalTest:
     """The decision by a test of a pipeline, and its basis: one comparison with each rival, tested as one family.
 
     ``look`` is None if the pipeline failed on more questions than it may: then nothing is compared, and no look counts.
+    ``scores`` has a row for each pipeline and question, with all measures; see `to_pandas`.
     """
 
     decision: Decision
@@ -48,6 +56,23 @@ class FinalTest:
     comparisons: tuple[Comparison, ...]
     clusters: Clusters
     look: HoldoutUse | None
+    scores: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+
+    def to_pandas(self, table: str = "measures") -> DataFrame:
+        """A table as a data frame: ``measures``, the means of each pipeline, or ``questions``, all scores by question.
+
+        A mean is over the questions that have the measure; a question that failed has none.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+            UsageError: there is no such table.
+        """
+        if table not in (tables := ("measures", "questions")):
+            raise UsageError(f"unknown table {table!r}: {did_you_mean(str(table), tables)}")
+        found = to_data_frame(self.scores)
+        if table == "questions":
+            return found
+        return found.drop(columns="question").groupby("pipeline", sort=False).mean().reset_index()
 
     __repr__ = short_repr
 
@@ -109,7 +134,19 @@ def final_test(
         titled,
         clusters,
         taken,
+        tuple(row for role, one in {name: first, **by_role}.items() for row in _score_questions(role, one, fitness)),
     )
+
+
+def _score_questions(name: str, evaluation: Evaluation, fitness: Fitness) -> Iterator[dict[str, Any]]:
+    """Yield a row with all measures for each question, without values if it failed."""
+    parts = (*COMPOSITES, *evaluation.measures)
+    columns = {"fitness": evaluation.column("fitness", fitness), **{part: evaluation.column(part) for part in parts}}
+    finished = [question for question in evaluation.questions if question in evaluation.records]
+    for question in evaluation.questions:
+        row: dict[str, Any] = {"pipeline": name, "question": question, "failed": question in evaluation.failures}
+        at = finished.index(question) if question in evaluation.records else None
+        yield row if at is None else {**row, **{column: values[at] for column, values in columns.items()}}
 
 
 def _decide(

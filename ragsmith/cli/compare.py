@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,7 +115,8 @@ def final_test(
 
 def _show_family(found: FinalTest, as_json: bool) -> None:
     head = f"{found.dataset}, {found.decision.part} questions: {found.clusters}"
-    shown = {**asdict(found), "decision": found.decision.to_dict()}
+    shown = {**asdict(replace(found, scores=())), "decision": found.decision.to_dict()}
+    del shown["scores"]
     show_result(as_json, shown, lambda: print_wrapped(head, *str(found).splitlines()))
 
 

@@ -9,7 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet may evaluate as a formula."""
@@ -132,3 +137,16 @@ def round_values(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): round_values(item) for key, item in value.items()}
     return [round_values(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def to_data_frame(records: Iterable[Mapping[str, Any]]) -> "DataFrame":
+    """Return records as a data frame of pandas.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+    """
+    try:
+        from pandas import DataFrame  # noqa: PLC0415  it is optional, and slow to import
+    except ImportError as error:
+        raise MissingExtra("pandas", "pandas") from error
+    return DataFrame(list(records))

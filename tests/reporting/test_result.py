@@ -190,6 +190,26 @@ def test_winner_and_report_are_written_and_listed(found: ragsmith.Result, tmp_pa
     assert ragsmith.verify(winner, cache=tmp_path / "other.sqlite").differences == ()
 
 
+def test_any_number_of_pipelines_is_compared_in_tables_by_measure_and_by_question(
+    found: ragsmith.Result, tmp_path: Path
+) -> None:
+    pytest.importorskip("pandas")
+    winner = found.export(tmp_path / "winner.yaml")
+    compared = ragsmith.compare_all(winner, "naive", "bm25", cache=tmp_path / "other.sqlite")
+    means, scores = compared.to_pandas(), compared.to_pandas("questions")
+    assert list(means["pipeline"]) == [str(winner), "naive", "bm25"]
+    assert set(scores.groupby("question").size()) == {3}
+    baselines = found.run_report.baselines
+    for row, known in zip(
+        means.to_dict("records"), [found.ranking[0], baselines["naive"], baselines["bm25"]], strict=True
+    ):
+        for name in ("fitness", "retrieval", "recall", "judge"):
+            assert row[name] == pytest.approx(known.scores[name].mean)
+        assert row["failed"] == 0
+    with pytest.raises(UsageError, match="unknown table 'measure': did you mean 'measures'"):
+        compared.to_pandas("measure")
+
+
 def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
     found: ragsmith.Result, tiny_folder: Path, tmp_path: Path
 ) -> None:
