@@ -23,7 +23,7 @@ from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
 from ragsmith.api.searching import plan, search
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import MissingExtra, RagsmithError, UsageError, WrongOption
-from ragsmith.gateway.budget import TOTAL_KEY, Budget, Limits, parse_spent
+from ragsmith.gateway.budget import TOTAL_KEY, Budget, Limits, LimitSpec, parse_spent, read_limits
 from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.building import read_report
@@ -55,7 +55,7 @@ def agent(
     *,
     folders: Sequence[str | Path] = (),
     reports: str | Path = "reports",
-    limits: Limits | None = None,
+    limits: LimitSpec = None,
     max_looks: int | None = 1,
     accept_spent: str | None = None,
     prices: PriceSpec = None,
@@ -84,7 +84,7 @@ def agent(
         MissingExtra: the extra ``serve`` is not installed.
     """
     sources = {data.name: data.source for data in map(load_dataset, datasets)}
-    limits, resources = limits or Limits(), Resources(**given)
+    limits, resources = read_limits(limits), Resources(**given)
     if not limits.by_name and (served := resources.setup(next(iter(sources.values()))).served):
         raise UsageError(f"the agent could spend any amount on {', '.join(served)}: set --max-calls or --max-cost")
     with (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from ragsmith.pipelines.telemetry import Traces
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
+
+
+_NOT_IMPORTED = dict.fromkeys(
+    ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "SpaceSpec", "Store", "Traces"), Any
+)
+"""Types that are not imported here, because that is slow."""
 
 
 @dataclass(frozen=True)
@@ -253,19 +259,24 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
     ]
 
 
+def check_types(arguments: Mapping[str, Any]) -> None:
+    """Check the arguments that are numbers, texts or switches.
+
+    Raises:
+        WrongOption: the value of one has another type.
+    """
+    from ragsmith.plugins import KINDS, check_type  # noqa: PLC0415  --help checks nothing
+
+    hints = get_type_hints(SearchArguments, localns=_NOT_IMPORTED)
+    for name, value in arguments.items():
+        kinds = [kind for kind in KINDS if hints.get(name) in (kind, kind | None)]
+        if kinds:
+            check_type(name, kinds[0], value)
+
+
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
     """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
-    not_imported = (
-        "FitnessSpec",
-        "ModelSpec",
-        "PriceSpec",
-        "PromptFiles",
-        "RunSettings",
-        "SpaceSpec",
-        "Store",
-        "Traces",
-    )
-    hints = get_type_hints(arguments, localns=dict.fromkeys(not_imported, Any), include_extras=True)
+    hints = get_type_hints(arguments, localns=_NOT_IMPORTED, include_extras=True)
     flags: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():
         for flag in getattr(hint, "__metadata__", ()):

@@ -26,6 +26,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
+from ragsmith.plugins import check_type
 from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import audit as run_audit
@@ -197,6 +198,7 @@ def recommend(
         UsageError: the documents, the space or a model cannot be used.
     """
     resources = Resources(**given)
+    check_type("calls", int, calls)
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
     chosen, objects = resources.resolve_models()

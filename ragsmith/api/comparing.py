@@ -123,8 +123,10 @@ def compare(
     """
     resources = Resources(**given)
     check_choice("split", split, PARTS)
-    ours, theirs = _PipelineLoader(dataset, resources).load_all(first, second)
     names = _display_name(first, "first"), _display_name(second, "second")
+    if names[0] == names[1]:
+        raise UsageError(f"{names[0]} is given twice: name another pipeline to compare it with")
+    ours, theirs = _PipelineLoader(dataset, resources).load_all(first, second)
     workers = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
         day = timestamp(now())[:10]

@@ -23,7 +23,7 @@ from ragsmith.datasets.languages import DOMINANT_SHARE
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.gateway.budget import Budget, Limits, Spent, parse_spent
+from ragsmith.gateway.budget import Budget, LimitSpec, Spent, parse_spent, read_limits
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.checking.check import Check, GateOptions, check, check_page, select_gates
@@ -172,7 +172,7 @@ def draft_questions(
     seed: int = 0,
     models: ModelSpec = None,
     base_url: str | None = None,
-    limits: Limits | None = None,
+    limits: LimitSpec = None,
     prices: PriceSpec = None,
     accept_spent: Spent | str | None = None,
     imports: Sequence[str | Path] = (),
@@ -214,7 +214,8 @@ def draft_questions(
     if not is_chat_model(model):
         raise UsageError(f"{chosen.name} is not a chat model, which drafting needs: name one (--llm openai:NAME)")
     price_table = read_given_prices(prices)
-    if limits and limits.cost is not None:
+    limits = read_limits(limits)
+    if limits.cost is not None:
         price_table.require_prices([model.id.partition("@")[0]])
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     with open_store(cache) as store:

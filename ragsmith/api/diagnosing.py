@@ -27,7 +27,7 @@ from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import add_general_weights, drop_general_weights
 from ragsmith.evaluation.keys import finding_key
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline, require_question
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import load_run_experiment
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
@@ -65,8 +65,7 @@ def explain(
             a single word that is not an id of the data set.
         StageFailed: a stage of the pipeline failed on this question.
     """
-    if not question.strip():
-        raise UsageError("the question is blank")
+    require_question(question)
     resources = Resources(**given)
     loaded = resources.assessed(pipeline, dataset)
     if isinstance(loaded, System) and find_question(loaded.setup, question).id not in loaded.setup.answers:

@@ -27,7 +27,7 @@ from ragsmith.errors import (
 )
 from ragsmith.exported.writing import ExportedPipeline, load_run_experiment
 from ragsmith.exported.writing import export as write_pipeline
-from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
+from ragsmith.gateway.budget import NOTHING_SPENT, Limits, LimitSpec, Spent, read_limits
 from ragsmith.reporting import WrittenReports, folder_of, write_report
 from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.report_files import write_combined_report
@@ -58,7 +58,7 @@ class Searched:
 def search_each(
     datasets: str | Sequence[Dataset | str | Path] = ALL_DOMAINS,
     *,
-    limits: Limits | None = None,
+    limits: LimitSpec = None,
     reports: str | Path | None = None,
     on_dataset: Callable[[int, int, str], None] | None = None,
     on_start: Callable[[Start], None] | None = None,
@@ -86,6 +86,7 @@ def search_each(
         UsageError: a data set or an argument cannot be used, two data sets have the same name, or all searches failed
             alike.
     """
+    limits = read_limits(limits)
     check_arguments(arguments)
     cache = arguments.get("cache", CACHE)
     chosen = _load_datasets(datasets)
@@ -97,7 +98,7 @@ def search_each(
     failed: dict[str, RagsmithError] = {}
     waiting: dict[str, str] = {}
     for place, data in enumerate(chosen, 1):
-        bounds, exhausted = _remaining_limits(limits or Limits(), spent)
+        bounds, exhausted = _remaining_limits(limits, spent)
         left = seconds
         if seconds is not None and place > 1:
             left = seconds - (time.monotonic() - began)

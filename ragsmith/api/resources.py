@@ -10,13 +10,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ragsmith.api.arguments import check_types
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
-from ragsmith.models.file import read_models
+from ragsmith.models.file import EXAMPLE_MODELS, read_models
 from ragsmith.models.local.multilingual_e5 import EXTRA
 from ragsmith.models.local.multilingual_e5 import MODEL as MULTILINGUAL
 from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
@@ -64,6 +65,8 @@ def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
     """Return the models of an argument ``models`` by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
+    if models and not isinstance(models, ModelNames | Mapping):
+        raise WrongOption("models", f"is {models!r}: give a YAML file, or {EXAMPLE_MODELS}")
     return (
         {role: models.for_role(role) for role in models.named_roles} if isinstance(models, ModelNames) else models or {}
     )
@@ -85,6 +88,7 @@ class Resources:
     traces: Traces | None = None
 
     def __post_init__(self) -> None:
+        check_types(vars(self))
         if self.workers is not None and self.workers < 1:
             raise WrongOption("workers", f"is {self.workers}: give at least 1")
         import_files(self.imports)
@@ -249,7 +253,7 @@ def resolve_space(space: SpaceSpec | None, preset: str | None, without: Sequence
     if not isinstance(space, Space):
         default = preset if preset in ("paper", "quick") else "default"
         space = load_space(default if space in (None, "") else space)
-    return space.without_options(without or ())
+    return space.without_options([without] if isinstance(without, str) else without or ())
 
 
 def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ragsmith.api.arguments import SearchArguments, SettingChanges
+from ragsmith.api.arguments import SearchArguments, SettingChanges, check_types
 from ragsmith.api.resources import (
     Resources,
     read_given_prices,
@@ -26,12 +26,13 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.exported.file import ExportedFile
-from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
+from ragsmith.gateway.budget import LimitSpec, Prices, Spent, parse_spent, read_limits
 from ragsmith.gateway.memory import parse_size
 from ragsmith.models.loading import without_requests
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.own_prompts import read_prompts
 from ragsmith.pipelines.space import Space
+from ragsmith.plugins import check_type
 from ragsmith.records.objectives import with_price
 from ragsmith.records.record import CROSSFIT, SEARCH_OBJECTIVES, RunSettings, check_objective
 from ragsmith.reporting import folder_of
@@ -55,6 +56,8 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
     Raises:
         UsageError: there is no such preset or setting, or both are given.
     """
+    if not isinstance(settings, RunSettings | None):
+        raise WrongOption("settings", f"is {settings!r}: give RunSettings, or settings by name, such as seed=1")
     if settings is None:
         check_choice("preset", preset or "default", PRESETS)
         settings = RunSettings.preset(preset or "default")
@@ -129,7 +132,7 @@ class EachArguments(SearchArguments, total=False):
 def search(
     dataset: Dataset | str | Path,
     *,
-    limits: Limits | None = None,
+    limits: LimitSpec = None,
     accept_spent: Spent | str | None = None,
     retry_failed: bool = False,
     engine: str = PROCESSES,
@@ -166,10 +169,11 @@ def search(
     implements the protocol of its role in `ragsmith.models`; its ``id`` has to identify everything that its results
     depend on. Objects are called concurrently from ``workers`` threads. Their results are stored if they are chat
     models or have a true attribute ``slow``; pass them to `Pipeline.load` again. ``base_url`` is the server of
-    ``openai:`` models, and ``vector_store`` the store of vectors. ``limits`` bound the spending over all resumes; a
-    limit on cost requires ``prices``. ``accept_spent`` is the spending so far, as `Spent` or
-    ``"calls=352,tokens=5280,cost=0.0033"``, if its record in the cache is damaged; the larger of it and the remaining
-    record counts. ``faithfulness`` checks answers claim by claim, by default if the judge is embedded.
+    ``openai:`` models, and ``vector_store`` the store of vectors. ``limits``, as `Limits` or
+    ``{"calls": 1000}``, bound the spending over all resumes; a limit on cost requires ``prices``. ``accept_spent`` is
+    the spending so far, as `Spent` or ``"calls=352,tokens=5280,cost=0.0033"``, if its record in the cache is damaged;
+    the larger of it and the remaining record counts. ``faithfulness`` checks answers claim by claim, by default if the
+    judge is embedded.
 
     ``imports`` are Python files with extensions: the techniques, measures and model providers that they define can be
     referred to by name, and stored results are valid as long as their code is unchanged. So can those of the cells of
@@ -208,6 +212,8 @@ def search(
         BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same call resumes the search.
         ModelUnavailable: a provider refuses the key or is down; computed results are stored.
     """
+    limits = read_limits(limits)
+    check_type("memory", int, None if isinstance(memory, str) else memory)
     cluster = parse_engine(engine, arguments.get("workers"))
     memory_bytes = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
@@ -217,9 +223,9 @@ def search(
     if cluster and setup.uses_cells:
         problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
         raise WrongOption("engine", problem)
-    if limits and limits.by_name and not setup.served and not found.system:
+    if limits.by_name and not setup.served and not found.system:
         warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
-    if limits and limits.cost is not None:
+    if limits.cost is not None:
         known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
     observers = [] if on_step is None else [on_step]
@@ -249,7 +255,7 @@ def search(
                 limits,
                 known,
                 accepted,
-                plan_rest if not found.system and (known.known or (limits and limits.by_name)) else None,
+                plan_rest if not found.system and (known.known or limits.by_name) else None,
             ),
             callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress, stop=stop),
         )
@@ -305,6 +311,7 @@ def plan(
     from ragsmith.runs.plan import plan as estimate_costs  # noqa: PLC0415  not needed by a search
 
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
+        check_type(name, float if name == "latency" else int, value)
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
     with without_requests(), ExitStack() as stack:
@@ -344,6 +351,7 @@ def _read_arguments(
     arguments: SearchArguments,
 ) -> tuple[Resources, Space, RunSettings, Prices, int | None, bool | None]:
     """Return the inputs that do not depend on the data set."""
+    check_types(arguments)
     given = dict[str, Any](arguments)
     resources = Resources.pop_from(given)
     preset = given.pop("preset", None)

@@ -146,9 +146,7 @@ def _print_captioned(content: Table) -> None:
 @expand_groups
 def audit(
     *,
-    dataset: Annotated[
-        list[str], typer.Option(help="A bundled data set by name, or a folder; may be given several times.")
-    ],
+    dataset: Annotated[list[str], typer.Argument(help="Bundled data sets by name, or folders.")],
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
     sample: Annotated[int, typer.Option(help="Maximum number of search questions.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,

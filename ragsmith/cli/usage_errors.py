@@ -44,7 +44,8 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
 def _describe_extra(error: Any, context: Any, command: str) -> str:
     """Return the message for an unknown command or an extra argument; else the message of Typer."""
     if extra := EXTRA_ARGUMENT.search(error.message):
-        return f"{command} does not take {shorten(extra[1])}: `{command} -h` lists its arguments"
+        hint = "put several words in quotation marks; " if " " in extra[1] else ""
+        return f"{command} does not take {shorten(extra[1])}: {hint}`{command} -h` lists its arguments"
     if unknown := UNKNOWN_COMMAND.search(error.message):
         known = sorted(getattr(context.command, "commands", {}))
         near = find_nearest_name(unknown[2], known)

@@ -29,7 +29,7 @@ def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Pa
     An existing path takes precedence. ``package`` is the folder of the installed package. Raises ``UsageError`` for an
     unknown name.
     """
-    path = Path(name)
+    path = Path(str(name))
     if path.is_dir() if kind == "datasets" else path.is_file():
         return path
     return find_bundled(kind, str(name), package=package)

@@ -76,6 +76,12 @@ class Reply:
     __repr__ = short_repr
 
 
+def require_question(question: str) -> None:
+    """Raise `UsageError` unless ``question`` is a text with words."""
+    if not isinstance(question, str) or not question.strip():
+        raise UsageError(f"the question is {'blank' if isinstance(question, str) else repr(question)}: give a question")
+
+
 class Pipeline:
     """A configuration of all stages, with the data set or documents that it answers questions about."""
 
@@ -138,7 +144,7 @@ class Pipeline:
         """
         load_techniques()
         import_files(imports)
-        exported = ExportedFile(Path(path))
+        exported = ExportedFile(Path(str(path)))
         exported.import_files()
         named, given = partition_models(models or {})
         names = exported.models().override(named, base_url, vector_store)
@@ -280,8 +286,7 @@ class Pipeline:
 
     def run(self, question: str, filter: object = None) -> Trace:  # noqa: A002  the name of the option everywhere
         """Return the output of every stage for a question, see `ask`."""
-        if not question.strip():
-            raise UsageError("the question is blank: give a question")
+        require_question(question)
         return self.engine.answer(
             self.candidate, Question(question, None if filter is None else parse_filter(filter, self.field_types))
         )

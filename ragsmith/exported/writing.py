@@ -187,7 +187,10 @@ def load_run_experiment(
     if named and not ended:
         raise UsageError(_describe_unfinished(store, data, *named[-1]))
     if not ended:
-        raise UsageError(f"the cache has no search on {data.name!r} as it is now: run one first")
+        raise UsageError(
+            f"the cache has no search on {data.name!r} as it is now: start one with  ragsmith search "
+            f"{data.source or data.name}"
+        )
     row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
     if record.winner is None:
         raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")

@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError
+from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError, WrongOption
 from ragsmith.models.usage import Usage, estimate_max_tokens
-from ragsmith.plugins import is_instance_of
+from ragsmith.plugins import check_type, is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
@@ -116,6 +116,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in self.by_name.items():
+            check_type(name, float if name == "cost" else int, value)
             if not value > 0:
                 raise UsageError(f"the limit on {name} (--max-{name}) is {value}: give a number above 0")
 
@@ -127,6 +128,24 @@ class Limits:
     def exceeded(self, spent: Spent) -> str | None:
         """Return the name of the first limit that ``spent`` exceeds, or None."""
         return next((name for name, limit in self.by_name.items() if getattr(spent, name) > limit), None)
+
+
+LimitSpec: TypeAlias = "Limits | Mapping[str, float] | None"
+"""Type of ``limits`` of `ragsmith.search`."""
+
+
+def read_limits(limits: LimitSpec) -> Limits:
+    """Return limits, which may be given by name, such as ``{"calls": 1000}``.
+
+    Raises:
+        UsageError: a name is unknown, or a limit is not a number above 0.
+    """
+    if isinstance(limits, Limits):
+        return limits
+    names = [one.name for one in fields(Limits)]
+    if not isinstance(limits or {}, Mapping) or set(limits or {}) - set(names):
+        raise WrongOption("limits", f"is {limits!r}: give numbers by name ({', '.join(names)}), as {{'calls': 1000}}")
+    return Limits(**(limits or {}))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _find_run(store: Store, run_key: str | None) -> RunRow:
     if not runs and run_key:
         raise UsageError(f"the cache {store.place} has no run {run_key!r}: see  ragsmith runs")
     if not runs:
-        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
+        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search NAME")
     if run_key and len(runs) > 1:
         raise UsageError(f"{len(runs)} runs have keys that begin with {run_key!r}: give more characters")
     return runs[-1]

@@ -21,11 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName
-from ragsmith.models.registry import ROLES, option_names, problem_with_name, problem_with_option
+from ragsmith.models.registry import FLAG_ROLES, ROLES, option_names, problem_with_name, problem_with_option
 from ragsmith.text.files import shorten
 from ragsmith.text.redaction import redacted
 from ragsmith.text.strict_yaml import YamlPath, YamlTree, YamlValue, read_yaml, unknown_key_message
+
+EXAMPLE_MODELS = "in Python models by role, such as {'language_model': 'openai:MODEL'}"
+"""What can be given instead of a file."""
 
 
 def read_models(path: Path) -> dict[str, ModelName]:
@@ -34,6 +38,8 @@ def read_models(path: Path) -> dict[str, ModelName]:
     Raises:
         YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
+    if ":" in path.name and not path.exists():
+        raise UsageError(f"{path} is no file of models: name one by its flag (--llm), or {EXAMPLE_MODELS}")
     tree = read_yaml(path)
     return parse_models(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
 
@@ -45,7 +51,7 @@ def parse_models(
     models = {}
     for role, value in section.items():
         if role not in ROLES:
-            raise tree.error((*key_path, role), unknown_key_message(role, ROLES))
+            raise tree.error((*key_path, role), unknown_key_message(role, ROLES, FLAG_ROLES.get(role)))
         models[role] = parse_model(
             tree, (*key_path, role), role, value, option_names(affecting_results=affecting_results)
         )

@@ -16,6 +16,7 @@ from typing import Any
 from ragsmith.errors import UsageError
 from ragsmith.models.options import EMBEDDER_OPTIONS, SERVED_OPTIONS
 from ragsmith.models.registry import (
+    FLAG_ROLES,
     OBJECT_KIND,
     ROLE_LABELS,
     ROLES,
@@ -269,7 +270,9 @@ def partition_models(models: Mapping[str, Any]) -> tuple[dict[str, str | ModelNa
     wrapped: dict[int, Any] = {}
     for role, model in models.items():
         if role not in ROLES:
-            raise UsageError(f"there is no role {role!r} for a model; {did_you_mean(role, ROLES)}")
+            raise UsageError(
+                f"there is no role {role!r} for a model; {did_you_mean(FLAG_ROLES.get(role, role), ROLES)}"
+            )
         if isinstance(model, str | ModelName):
             names[role] = model
             continue

@@ -39,6 +39,8 @@ ROLES: Mapping[str, str] = {
 }
 """The roles in a run, and for which of them a provider is registered: judges and controller are language models."""
 ROLE_LABELS = {role: role.replace("_", " ") for role in ROLES} | {"cross_encoder": "reranker"}
+FLAG_ROLES = {"llm": "language_model", "reranker": "cross_encoder"}
+"""Roles by the names of their flags, where these differ."""
 
 INJECTED = ("model", "kind", "endpoint", "texts", "languages", "word_vectors")
 """Arguments that are not options: the name after the colon and before it, the `JsonEndpoint` of the server, the texts
@@ -202,6 +204,8 @@ def problem_with_name(role: str, name: str) -> str | None:
         return None
     closest = find_nearest_name(kind, candidates) if kind not in candidates else kind
     suggestion = candidates[closest].form.replace("MODEL", model or "MODEL") if closest else None
+    if not (closest or colon) and "openai" in candidates:
+        suggestion = f"openai:{name}"
     forms = did_you_mean("", (model_provider.form for model_provider in candidates.values()))
     return redacted(
         f"unknown {ROLE_LABELS[role]} {shorten(name)}; "

@@ -52,8 +52,10 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
         for run in sorted(list_searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key))
         if key in (None, run.key) and (data := described.get(run.dataset))
     }
+    if not latest and key:
+        raise UsageError(f"no search {key!r} is in the cache {store.place}: see `ragsmith runs`")
     if not latest:
-        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
+        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search NAME")
     return latest
 
 

@@ -86,7 +86,7 @@ def listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # on other systems this would allow two processes to listen
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{host} port {port} cannot be used ({reason}): give another --host or --port") from None

@@ -161,7 +161,7 @@ def collect_answers(
                     f", kept in {keep}: the same command asks for the others" if keep is not None and answered else ""
                 )
                 counted = f"it answered {answered:,} of {len(dataset.examples):,} questions{kept}"
-                raise ModelUnavailable(f"{name} is down: {given.error}; {counted}")
+                raise ModelUnavailable(f"{name} does not answer: {given.error}; {counted}")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)  # answers in flight may have been paid for
     return found

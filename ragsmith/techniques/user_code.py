@@ -19,14 +19,14 @@ ImportRecord = Mapping[str, str]
 """An imported file of an exported pipeline: its path as ``file``, and the fingerprint of its code as ``digest``."""
 
 
-def import_files(paths: Iterable[str | Path]) -> None:
-    """Import Python files, which register techniques, measures and providers.
+def import_files(paths: Iterable[str | Path] | str | Path) -> None:
+    """Import Python files, or a single one, which register techniques, measures and providers.
 
     Raises:
         UsageError: a file is missing, cannot be run, has changed since this process ran it, or registers a name that
             exists already.
     """
-    for path in paths:
+    for path in [paths] if isinstance(paths, str | Path) else paths:
         load_techniques()
         measures()
         providers("embedder")

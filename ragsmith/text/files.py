@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.text.suggest import find_nearest_name
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -72,11 +73,14 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
         if stat.S_ISLNK(status.st_mode):
             raise TextError("is a symbolic link, which is not followed; put the file itself here")
         if not stat.S_ISREG(status.st_mode):
-            raise TextError("is not a regular file")
+            raise TextError("is a folder, and no file" if path.is_dir() else "is not a regular file")
         with path.open("rb") as file:
             data = file.read(limit + 1) if status.st_size <= limit else None
     except FileNotFoundError:
-        raise TextError("is missing") from None
+        alike = [other.stem for other in path.parent.glob(f"*{path.suffix}") if path.suffix]
+        near = find_nearest_name(path.stem, alike)
+        advice = f"did you mean {near}{path.suffix}?" if near else "check its name and folder"
+        raise TextError(f"is missing; {advice}") from None
     except OSError as error:
         raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
     if data is None or len(data) > limit:

@@ -112,9 +112,9 @@ def parse_yaml(text: str, source: str, error_type: type[UsageError] = YamlError)
     return _TreeBuilder(text, source, error_type).tree()
 
 
-def unknown_key_message(key: str, known: Iterable[str]) -> str:
-    """Return ``unknown key 'x'; did you mean 'y'? known: y, z``."""
-    return f"unknown key {shorten(key)}; {did_you_mean(key, known)}"
+def unknown_key_message(key: str, known: Iterable[str], meant: str | None = None) -> str:
+    """Return ``unknown key 'x'; did you mean 'y'? known: y, z``, where y is the nearest of ``known`` to ``meant``."""
+    return f"unknown key {shorten(key)}; {did_you_mean(meant or key, known)}"
 
 
 class _TreeBuilder:

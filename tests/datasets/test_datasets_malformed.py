@@ -71,7 +71,7 @@ CONVERT = "convert the folder with  ragsmith dataset init  or move the file away
 ROWS = [json.loads(line) for line in Path(__file__).with_name("malformed.jsonl").read_text().splitlines()]
 """Mistakes that are in the text of one file: ``case``, ``file``, ``text`` and the sentence, ``mistake``."""
 MALFORMED: list[tuple[Break, str]] = [
-    (lambda f: (f / "dataset.yaml").unlink(), "dataset.yaml: is missing"),
+    (lambda f: (f / "dataset.yaml").unlink(), "dataset.yaml: is missing; check its name and folder"),
     (no_documents, f"documents/: has no documents; put {ANY_KIND} files there"),
     (
         file("documents/c.pdf", b"%PDF"),

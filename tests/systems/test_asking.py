@@ -117,7 +117,7 @@ def test_a_server_that_dies_half_way_loses_nothing(
     keep = tmp_path / "theirs.jsonl"
     with pytest.raises(ModelUnavailable) as error:
         collect_answers(endpoint("/ask"), data, name="theirs", keep=keep)
-    assert "theirs is down: " in str(error.value)
+    assert "theirs does not answer: " in str(error.value)
     assert f"it answered 10 of 24 questions, kept in {keep}: the same command asks for the others" in str(error.value)
     answered = len(server.log)
     server.let_go()
@@ -153,13 +153,13 @@ def test_an_exception_of_a_function_fails_its_question_alone_unless_all_fail(dat
     def fail(question: str) -> str:
         raise RuntimeError("no index")
 
-    with pytest.raises(ModelUnavailable, match=r"mine is down: RuntimeError: no index; it answered 0 of 24 questions$"):
+    with pytest.raises(ModelUnavailable, match=r"not answer: RuntimeError: no index; it answered 0 of 24 questions$"):
         collect_answers(fail, data, name="mine")
 
     def leave(question: str) -> str:
         raise SystemExit(0)
 
-    with pytest.raises(ModelUnavailable, match="mine is down: SystemExit: 0"):
+    with pytest.raises(ModelUnavailable, match="mine does not answer: SystemExit: 0"):
         collect_answers(leave, data, name="mine")
 
 

@@ -170,7 +170,9 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
             removed = _remove_documents(orphaned, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
-                raise DatasetError([f"{folder}: has no file that can be read", *reasons])
+                raise DatasetError(
+                    [f"{folder}: has no file that can be read; put text, tables or PDF files there", *reasons]
+                )
             by_source = group_values(
                 (part.row.source, part) for part in sorted(assigned, key=lambda part: (part.row.source, part.row.part))
             )
