@@ -207,6 +207,7 @@ def ablate(
         UsageError: the file, its documents, the space or a model cannot be used.
     """
     resources = Resources(**given)
+    check_choice("split", split, PARTS)
     loaded = resources.pipeline(pipeline, dataset)
     setup, fitness, winner = (
         loaded.setup,
@@ -217,7 +218,6 @@ def ablate(
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to compare by: give one that has some with --dataset")
     on_own_dataset = dataset is None and (loaded is not pipeline or bool(loaded.expected))
-    check_choice("split", split, PARTS)
     examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[split]
     if split == "test":
         loaded.refuse_test("the pipeline", instead="leave --split out, or run its ablation")

@@ -220,6 +220,12 @@ class ExportedFile:
     def named_dataset(self) -> Dataset:
         """Load the data set of the file in its current state."""
         kind, _, folder = self._location()
+        if kind != "bundled" and not folder.is_dir():
+            raise self._tree.error(
+                ("dataset",),
+                f"the documents of this pipeline are missing: there is no folder {folder}, as seen from this file; put "
+                "both back where they were, or name the folder with --documents or --dataset",
+            )
         return (load_documents if kind == "documents" else load_dataset)(folder)
 
     def content(self) -> dict[str, Any]:

@@ -45,7 +45,10 @@ def load_space(name_or_path: str | Path | Mapping[str, Any]) -> Space:
     if isinstance(name_or_path, Mapping):
         return _SpaceReader(_read_mapping(name_or_path), Path("own")).space()
     path = bundled_path("search_spaces", str(name_or_path))
-    return _SpaceReader(read_yaml(path, SpaceError), path).space()
+    tree = read_yaml(path, SpaceError)
+    if isinstance(tree.data, dict) and "pipeline" in tree.data:
+        raise tree.error((), f"this is a pipeline, and no search space: ask it with  ragsmith ask {path} QUESTION")
+    return _SpaceReader(tree, path).space()
 
 
 def _read_mapping(space: Mapping[str, Any]) -> YamlTree:

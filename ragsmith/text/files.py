@@ -73,7 +73,7 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
         if stat.S_ISLNK(status.st_mode):
             raise TextError("is a symbolic link, which is not followed; put the file itself here")
         if not stat.S_ISREG(status.st_mode):
-            raise TextError("is a folder, and no file" if path.is_dir() else "is not a regular file")
+            raise TextError("is a folder; name a file in it" if path.is_dir() else "is not a regular file")
         with path.open("rb") as file:
             data = file.read(limit + 1) if status.st_size <= limit else None
     except FileNotFoundError:
