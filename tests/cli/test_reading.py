@@ -148,7 +148,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("no command", [], "Usage"),
     ("unknown command", ["serch"], "serch"),
     ("unknown flag", ["search", "--dataset", "law", "--generation", "3"], "--generation"),
-    ("missing flag", ["search"], "--dataset"),
+    ("missing flag", ["search"], "DATASET"),
     ("not a number", ["search", "--dataset", "law", "--population", "many"], "--population"),
     ("unknown data set", ["search", "--dataset", "lawn"], "did you mean 'law'?"),
     ("unknown space", ["search", "--dataset", "law", "--space", "papers"], "did you mean 'paper'?"),
