@@ -130,7 +130,7 @@ def test_the_answers_of_a_server_are_kept_and_it_is_asked_for_the_others_only(
     server.script, server.always = [None] * 9, Fault("reset")
     down = ragsmith("evaluate", address, "--dataset", tiny_folder)
     assert down.code == 1
-    assert "is down" in down.err
+    assert "does not answer" in down.err
     assert "it answered 9 of 24 questions, kept in cache.sqlite.answers/" in down.err
     server.let_go()
     before = len(server.log)
