@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsmith.api.arguments import check_types
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
@@ -25,6 +24,7 @@ from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.pipelines.telemetry import Traces
+from ragsmith.plugins import check_type
 from ragsmith.systems.answers import SystemFunction
 from ragsmith.systems.loading import is_system, is_system_file, load_system
 from ragsmith.systems.system import System
@@ -88,7 +88,7 @@ class Resources:
     traces: Traces | None = None
 
     def __post_init__(self) -> None:
-        check_types(vars(self))
+        check_type("workers", int, self.workers)
         if self.workers is not None and self.workers < 1:
             raise WrongOption("workers", f"is {self.workers}: give at least 1")
         import_files(self.imports)
