@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -142,6 +142,19 @@ def document_id(name: str) -> str:
     path = PurePosixPath(name)
     kind = find_document_type(path)
     return unicodedata.normalize("NFC", str(path.with_suffix("") if kind and kind.by_stem else path))
+
+
+def path_ids(path: str) -> Iterator[str]:
+    """Yield the identifiers that a path may name, the longest first: of ``wiki/hr/policy.md`` also ``hr/policy``."""
+    parts = PurePosixPath(unicodedata.normalize("NFC", path.replace("\\", "/"))).parts
+    for first in range(len(parts)):
+        name = "/".join(parts[first:])
+        yield from (name, document_id(name))
+
+
+def find_document_id(path: str, known: Container[str]) -> str | None:
+    """Return the identifier that a path names, with or without folders above and the ending, None if none is known."""
+    return next((id_ for id_ in path_ids(path) if id_ in known), None)
 
 
 def default_title(document: Document) -> str:

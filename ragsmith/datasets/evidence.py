@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragsmith.datasets.documents import Documents
+from ragsmith.datasets.documents import Documents, find_document_id
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
 from ragsmith.datasets.statements import StatementIndex
 from ragsmith.text.files import TextError, shorten
@@ -269,8 +269,8 @@ def _iter_offset_problems(entry: Record) -> Iterator[str]:
 
 
 def _describe_unknown_document(doc: str, documents: Documents) -> str:
-    if "/" in doc or "\\" in doc:
-        return f"{shorten(doc)} is a path; name a document by its file name, without the ending of .md and .txt"
+    if id_ := find_document_id(doc, documents):
+        return f"{shorten(doc)} is a path; did you mean {id_!r}? write that, which is the identifier"
     return f"there is no document {shorten(doc)}; {did_you_mean(doc, documents)}"
 
 

@@ -8,15 +8,15 @@ replaced as a whole, under a lock that is held from reading to writing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import asdict, replace
 from datetime import date
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.dataset import load_documents, make_dataset
-from ragsmith.datasets.documents import read_document
+from ragsmith.datasets.documents import find_document_id, path_ids, read_document
 from ragsmith.datasets.locking import hold_lock as locked
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.file import ExportedFile
@@ -80,21 +80,29 @@ class Collection:
     def add(self, paths: Sequence[str | Path]) -> Dataset:
         """Add the documents in files and folders; a document replaces the one with the same identifier.
 
+        The identifier is the path of the file in the folder of the index, if the index has a document of this path:
+        that of ``wiki/hr/policy.md`` is ``hr/policy`` in an index of ``wiki``.
+
         Raises:
             DatasetError: a document cannot be read; all errors are listed.
             UsageError: there is no index yet.
         """
-        added: Documents = {}
+        added: list[tuple[Path, Document]] = []
         mistakes: list[str] = []
         for path in map(Path, paths):
             try:
                 read = all_documents(load_documents(path)) if path.is_dir() else (read_document(path),)
-                added |= {document.id: document for document in read}
+                added += [((path if path.is_dir() else path.parent).resolve(), document) for document in read]
             except DatasetError as error:
                 mistakes += error.mistakes
         if mistakes:
             raise DatasetError(mistakes)
-        return self._replace(lambda: self._read_all() | added)
+
+        def extended() -> Documents:
+            known = self._read_all()
+            return known | {each.id: each for each in (_with_known_id(*one, known) for one in added)}
+
+        return self._replace(extended)
 
     def remove(self, names: Sequence[str]) -> Dataset:
         """Remove the documents with these identifiers.
@@ -106,11 +114,11 @@ class Collection:
 
         def remaining() -> Documents:
             documents = self._read_all()
-            unknown = [name for name in names if name not in documents]
-            if unknown:
+            found = {name: find_document_id(name, documents) for name in names}
+            if unknown := [name for name, id_ in found.items() if id_ is None]:
                 raise DatasetError([f"the index has no {name!r}: {did_you_mean(name, documents)}" for name in unknown])
-            for name in set(names):
-                del documents[name]
+            for id_ in set(filter(None, found.values())):
+                del documents[id_]
             if not documents:
                 raise UsageError(
                     "these are all documents of the index: keep at least one, or build the index on other documents"
@@ -160,6 +168,14 @@ class Collection:
     def _dataset(self, documents: Documents) -> Dataset:
         languages = {document.id: document.language for document in documents.values()}
         return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
+
+
+def _with_known_id(folder: Path, document: Document, known: Container[str]) -> Document:
+    """Return a document of ``folder`` with the identifier that it has in the index, below folders above ``folder``."""
+    depth = document.id.count("/")
+    candidates = path_ids((folder / document.id).as_posix())
+    id_ = next((name for name in candidates if name in known and name.count("/") >= depth), document.id)
+    return replace(document, id=id_, title=id_ if document.title == document.id else document.title)
 
 
 def _restore_field(stored: Any) -> Any:

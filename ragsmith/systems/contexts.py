@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ragsmith.datasets.anchoring.matches import EvidenceMatch
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
+from ragsmith.datasets.documents import find_document_id
 from ragsmith.datasets.places import whole_document_span
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.digest import digest
@@ -66,6 +67,7 @@ class ContextLocator:
         """Return the place of a context, or why there is none."""
         doc = None if context.doc is None else self._merged.get(context.doc, context.doc)
         documents = self._corpus.documents
+        doc = doc and (find_document_id(doc, documents) or doc)
         if doc is not None and doc not in documents:
             raise DatasetError([f"{where}: there is no document {doc!r}; {did_you_mean(doc, documents)}"])
         if doc is not None and context.start is not None and context.end is not None:

@@ -102,6 +102,7 @@ def test_a_folder_that_is_not_there_is_refused(ragsmith: Command, tmp_path: Path
 def test_a_document_is_printed_as_it_was_loaded(ragsmith: Command, tiny_folder: Path) -> None:
     for document in load_dataset(tiny_folder).documents:
         shown = ragsmith("dataset", "show", tiny_folder, document.id)
+        assert ragsmith("dataset", "show", tiny_folder, f"documents/{document.id}.md").out == shown.out
         assert (shown.code, shown.out) == (0, document.text.removesuffix("\n") + "\n")
 
 

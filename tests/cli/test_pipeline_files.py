@@ -258,6 +258,27 @@ def test_a_damaged_collection_is_not_believed(home: Path) -> None:
     assert len(collection.read().documents) == 3
 
 
+@pytest.mark.parametrize(
+    "given", ["documents/hr/policy.md", "documents/hr", "documents", "documents/hr/../hr/policy.md"]
+)
+def test_a_file_replaces_its_document_whichever_way_it_is_given(home: Path, given: str) -> None:
+    for team in ("hr", "it"):
+        write(home / "documents" / team, {"policy": f"Passwords of {team} have nine letters."})
+    said("index", "build", "winner.yaml", "--documents", "documents")
+    write(home / "documents" / "hr", {"policy": "Passwords of hr have ten letters."})
+    assert said("index", "add", "winner.yaml", given)["documents"] == 5
+    [source] = ask("How many letters have passwords of hr?", "--indexed")["sources"]
+    assert (source["doc"], source["text"].strip()) == ("hr/policy", "Passwords of hr have ten letters.")
+    assert said("index", "remove", "winner.yaml", "documents/hr/policy.md")["documents"] == 4
+
+
+def test_a_new_file_in_a_folder_does_not_replace_one_of_the_same_name_above(home: Path) -> None:
+    said("index", "build", "winner.yaml")
+    write(home / "new", {})
+    write(home / "new" / "north", {"tower": "The tower of the north has a lamp."})
+    assert said("index", "add", "winner.yaml", "new")["changes"]["added"] == ["north/tower"]
+
+
 def test_documents_that_were_added_are_not_given_up_by_building_again(home: Path) -> None:
     write(home / "new", {"ferry": "The ferry of Dunmere carries sheep."})
     said("index", "build", "winner.yaml")

@@ -91,6 +91,13 @@ def test_what_is_nowhere_or_in_several_places_is_named_and_keeps_its_rank(tiny_s
     assert "Nothing of the kind" in named
 
 
+def test_a_document_is_named_by_its_path_as_well(tiny_setup: Experiment) -> None:
+    document = tiny_setup.dataset.documents[0]
+    context = Context(doc=f"/srv/wiki/{document.id}.md", start=20, end=90)
+    [chunk] = ContextLocator(tiny_setup.corpus, {}).locate("q", GivenAnswer("", (context,))).chunks
+    assert (chunk.doc, chunk.start, chunk.end) == (document.id, 20, 90)
+
+
 @pytest.mark.parametrize(
     ("context", "said"),
     [

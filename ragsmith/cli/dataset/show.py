@@ -114,9 +114,10 @@ def show(
 def _show_document(dataset: str, doc: str, start: int | None, end: int | None, as_json: bool) -> None:
     """Print a document; invalid questions are ignored, as this command is used to write their evidence."""
     from ragsmith.datasets.bundled import bundled_path
-    from ragsmith.datasets.documents import read_documents
+    from ragsmith.datasets.documents import find_document_id, read_documents
 
     documents, mistakes = read_documents(bundled_path("datasets", dataset))
+    doc = find_document_id(doc, documents) or doc
     if doc not in documents:
         if not documents:
             raise DatasetError(mistakes)

@@ -11,6 +11,7 @@ from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder, e
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
+from ragsmith.datasets.documents import path_ids
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, join_places, sort_spans
 from ragsmith.text.files import shorten
 from ragsmith.text.folded import fold
@@ -217,10 +218,10 @@ class EvidenceFinder:
         return outcome
 
     def document_id(self, name: str) -> str | None:
-        """Return the id of the document with this identifier, file name or title."""
+        """Return the id of the document with this identifier, path, file name or title."""
         normalised = unicodedata.normalize("NFC", name)
-        file = PurePath(normalised.replace("\\", "/")).name
-        keys = (candidate.casefold() for candidate in (normalised, file, PurePath(file).stem))
+        stem = PurePath(normalised.replace("\\", "/")).stem
+        keys = (candidate.casefold() for candidate in (normalised, *path_ids(normalised), stem))
         return next((self._names[key] for key in keys if key in self._names), None)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.datasets.anchoring.anchor import EvidenceFinder
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.types import Document
@@ -108,3 +109,21 @@ def test_a_sentence_with_few_words_changed_is_found_where_it_stood(seed, edits):
     assert isinstance(found, EvidenceMatch)
     assert text[found.span.start : found.span.end].rstrip(".") == wanted.rstrip(".")
     assert found.score == pytest.approx(1 - edits / 14, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hr/policy", "hr/policy"),
+        ("hr/policy.md", "hr/policy"),
+        ("wiki/hr/policy.md", "hr/policy"),
+        (r"C:\wiki\HR\Policy.md", "hr/policy"),
+        ("./prices.csv", "prices.csv"),
+        ("prices", "prices.csv"),
+        ("policy.md", None),  # there are two
+        ("sales/policy.md", None),
+    ],
+)
+def test_a_list_may_name_documents_by_their_paths(name: str, expected: str | None) -> None:
+    ids = ("hr/policy", "it/policy", "prices.csv")
+    assert EvidenceFinder([Document(id_, id_, f"Text of {id_}.\n") for id_ in ids]).document_id(name) == expected
