@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder, extract_terms
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
+from ragsmith.datasets.anchoring.copies import CopyFinder
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
@@ -82,6 +83,7 @@ class EvidenceFinder:
     def __init__(self, documents: Sequence[Document], merged: Mapping[str, str] | None = None) -> None:
         self.documents = documents
         self.quotations = QuotationFinder(documents)
+        self._copies = CopyFinder(documents, self.quotations.statements)
         self._checker = EvidenceChecker({document.id: document for document in documents})
         self._names = {**_index_names(documents), **{id_.casefold(): first for id_, first in (merged or {}).items()}}
 
@@ -144,34 +146,12 @@ class EvidenceFinder:
     def _add_copies(
         self, outcome: EvidenceMatch | NoMatch, question: ListedQuestion, docs: Collection[str] | None
     ) -> EvidenceMatch | NoMatch:
-        """Return ``outcome`` with the copies of its statement in ``docs`` (by default all) as further places.
-
-        Copies are left out in documents that the question does not mean: those that lack a term of the question which
-        is in the title of the document that was found, or in this document alone.
-        """
+        """Return ``outcome`` with the copies in ``docs`` (by default all) that the question means as further places."""
         if isinstance(outcome, NoMatch) or outcome.match_type is MatchType.GIVEN:
             return outcome
-        own = outcome.span.doc
-        asked = extract_terms(question.question) & self._terms[own]
-        naming = {term for term in asked if self._frequencies[term] == 1 or term in self._titles[own]}
-        copies = self.quotations.statements.copies(outcome.span)
-        meant = [place for place in copies if naming <= self._terms[place.doc] and (docs is None or place.doc in docs)]
-        return replace(outcome, span=join_places([outcome.span, *meant])) if meant else outcome
-
-    @cached_property
-    def _titles(self) -> Mapping[str, frozenset[str]]:
-        """The terms of the titles of documents."""
-        return {document.id: extract_terms(document.title) for document in self.documents}
-
-    @cached_property
-    def _terms(self) -> Mapping[str, frozenset[str]]:
-        """The terms of documents with their titles."""
-        return {document.id: extract_terms(f"{document.title}\n{document.text}") for document in self.documents}
-
-    @cached_property
-    def _frequencies(self) -> Counter[str]:
-        """The number of documents with each term."""
-        return Counter(term for terms in self._terms.values() for term in terms)
+        copies = self._copies.find(outcome.span, question.question)
+        places = [outcome.span, *(place for place in copies if docs is None or place.doc in docs)]
+        return replace(outcome, span=join_places(places)) if len(places) > 1 else outcome
 
     def _missing_document(self, name: str) -> NoMatch:
         reason = f"there is no document {shorten(name)}; {did_you_mean(name, self._names)}"

@@ -16,6 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from unicodedata import normalize
 
+from ragsmith.datasets.evidence import entry_places
 from ragsmith.datasets.locking import hold_lock, lock_questions
 from ragsmith.datasets.questions import FILE
 from ragsmith.datasets.writing import TEMPORARY_PREFIX, draft_folder, publish_folder
@@ -152,7 +153,8 @@ def read_evidence_references(dataset: Path) -> list[EvidenceReference]:
         except (ValueError, RecursionError):
             continue
         evidence = record.get("evidence") if isinstance(record, dict) else None
-        for entry in evidence if isinstance(evidence, list) else ():
+        entries = evidence if isinstance(evidence, list) else ()
+        for entry in chain.from_iterable(map(entry_places, entries)):
             match entry:
                 case {"doc": str(doc)}:
                     references.append((number, normalize("NFC", doc), ""))

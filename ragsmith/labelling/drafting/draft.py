@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragsmith.datasets.evidence import find_occurrences
+from ragsmith.datasets.evidence import ANY, entry_places, find_occurrences
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.digest import digest
@@ -90,7 +90,8 @@ def locate_quotes(draft: Draft, corpus: DraftingCorpus) -> Draft | str:
         found = _locate_quote(quote, draft, corpus)
         if isinstance(found, str):
             return found
-        quotes.append(found)
+        copies = corpus.copies.find(found.span, draft.question)
+        quotes.append(replace(found, copies=tuple(map(corpus.quote, copies))))
     if draft.answerable and not quotes:
         return "it has an answer but no quotation"
     if not draft.answerable and quotes:
@@ -227,6 +228,8 @@ def make_rejected_row(rejected: RejectedDraft) -> dict[str, object]:
 
 
 def _evidence_entry(quote: Quote) -> dict[str, object]:
+    if quote.copies:
+        return {ANY: [_evidence_entry(place) for place in (replace(quote, copies=()), *quote.copies)]}
     if quote.start is None:  # the draft was rejected because the quotation was not found
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}
@@ -243,6 +246,7 @@ def _iter_keys(record: Mapping[str, object]) -> Iterable[str]:
     origin, evidence = record.get("origin"), record.get("evidence")
     if isinstance(origin, dict):
         entries = evidence if isinstance(evidence, list) else []
-        quotations = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
+        first = [place for entry in entries for place in entry_places(entry)[:1]]  # copies are of the same text
+        quotations = [str(place.get("text", "")) for place in first if isinstance(place, dict)]
         question, answer = str(record.get("question", "")), str(record.get("answer", ""))
         yield content_key(str(origin.get("method", "")), question, answer, tuple(quotations))

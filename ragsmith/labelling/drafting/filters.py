@@ -63,11 +63,11 @@ _ANTECEDENT = re.compile(r"\b(?:an?|the|any|each|every|someone|somebody|who|whic
 
 
 def quote_unique(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:
-    """Reject quotations that are too short, or that occur more than once in the documents."""
+    """Reject quotations that are too short, or that occur in different statements of the documents."""
     for quote in draft.quotes:
         if len(quote.text) < MIN_QUOTE_CHARACTERS:
             return f"{quote.text!r} is too short to be evidence"
-        if (count := material.occurrences(quote.text)) > 1:
+        if (count := material.occurrences(quote.text)) > 1 + sum(copy.text == quote.text for copy in quote.copies):
             return f"{quote.text!r} occurs {count} times in the documents"
     return None
 
@@ -168,8 +168,8 @@ def _has_answer(passage: Chunk, answer: str, material: DraftingCorpus) -> bool:
 
 
 def _overlaps(draft: Draft, span: Span) -> bool:
-    """Whether a quotation of the draft overlaps ``span``."""
-    return any(count_overlap(quote.span, span) for quote in draft.quotes)
+    """Whether a quotation of the draft, or a copy of it, overlaps ``span``."""
+    return any(count_overlap(place.span, span) for quote in draft.quotes for place in (quote, *quote.copies))
 
 
 def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, accepted: Sequence[str]) -> str | None:

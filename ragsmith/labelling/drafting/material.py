@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise, zip_longest
 
+from ragsmith.datasets.anchoring.copies import CopyFinder
 from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.statements import StatementIndex
 from ragsmith.grouping import group_values
+from ragsmith.labelling.reviewing.decisions import Quote
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.markdown import BlockType, parse_blocks
@@ -62,6 +65,16 @@ class DraftingCorpus:
             for name, its in sorted(found.items())
             if len(its) <= MAX_LINKED and len({passage.doc for passage in its.values()}) > 1
         }
+
+    @cached_property
+    def copies(self) -> CopyFinder:
+        """The finder of copies of quotations."""
+        documents = [*self.documents.values()]
+        return CopyFinder(documents, StatementIndex(documents))
+
+    def quote(self, span: Span) -> Quote:
+        """Return the quotation of the text of ``span``."""
+        return Quote(span.doc, self.documents[span.doc].text[span.start : span.end], span.start)
 
     def occurrences(self, text: str) -> int:
         """Return the number of occurrences of a text in the documents."""

@@ -45,11 +45,15 @@ class DecisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Quotation of document ``doc``; ``start`` is its position, or None if it is not located."""
+    """Quotation of document ``doc``; ``start`` is its position, or None if it is not located.
+
+    ``copies`` are quotations of the same statement in other places.
+    """
 
     doc: str
     text: str
     start: int | None = None
+    copies: tuple[Quote, ...] = ()
 
     @property
     def span(self) -> Span:

@@ -139,6 +139,18 @@ def test_a_question_may_name_its_document_in_either_unicode_form(files: Path, ma
     assert (gone.questions, gone.kept) == (1, True)
 
 
+def test_a_removed_document_with_one_of_several_places_is_kept(files: Path, made: Path) -> None:
+    (files / "copy.md").write_text("The gate is shut at nine.\n")
+    ingest_folder(files, made)
+    question(made, "rules", "The gate is shut at nine.")
+    row = json.loads((made / "questions.jsonl").read_text())
+    copy = {"doc": "copy", "text": "The gate is shut at nine."}
+    (made / "questions.jsonl").write_text(json.dumps({**row, "evidence": [{"any": [*row["evidence"], copy]}]}) + "\n")
+    (files / "copy.md").unlink()
+    (gone,) = ingest_folder(files, made).removed
+    assert (gone.questions, gone.kept) == (1, True)
+
+
 def test_questions_whose_evidence_lies_in_a_changed_document_are_counted(
     files: Path, made: Path, ragsmith: Callable[..., Any]
 ) -> None:

@@ -9,10 +9,11 @@ import pytest
 from made import documents, draft, material
 
 from ragsmith.labelling.drafting.asking import ModelDrafting
-from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft, collect_keys, locate_quotes, make_row
 from ragsmith.labelling.drafting.drafting import DraftSelection, filter_draft
 from ragsmith.labelling.drafting.filters import FILTERS
 from ragsmith.labelling.drafting.material import DraftingCorpus
+from ragsmith.labelling.reviewing.decisions import Quote
 from ragsmith.types import Document
 
 CRANE = draft("How many tonnes does the harbour's crane lift?", "The crane lifts eleven tonnes.")
@@ -36,6 +37,31 @@ def test_quote_unique() -> None:
     twice = DraftingCorpus([*documents(), Document("copy", "Copy", "A copy. The crane lifts eleven tonnes.")])
     assert "2 times" in str(refused_by("quote_unique", CRANE, twice))
     assert refused_by("quote_unique", CRANE) is None
+
+
+RULE = "The crane of the harbour lifts eleven tonnes on a calm day."
+
+
+def test_a_quotation_of_a_repeated_statement_has_all_places() -> None:
+    repeated = DraftingCorpus(
+        [
+            Document("guide", "Guide", f"Read this first. {RULE}"),
+            Document("slides", "Slides", f"Eleven tonnes!\n\n- {RULE.rstrip('.')}\n"),
+        ]
+    )
+    asked = replace(CRANE, quotes=(Quote("guide", RULE.rstrip(".")),), passage=repeated.passages[0].span)
+    located = locate_quotes(asked, repeated)
+    assert isinstance(located, Draft)
+    (entry,) = make_row(located, ())["evidence"]  # type: ignore[misc]
+    assert [(place["doc"], place["text"]) for place in entry["any"]] == [
+        ("guide", RULE.rstrip(".")),
+        ("slides", RULE.rstrip(".")),
+    ]
+    assert not isinstance(filter_draft(located, repeated, ()), RejectedDraft)
+    assert set(located.keys) <= collect_keys([make_row(located, ())])
+    named = locate_quotes(replace(asked, question="How many tonnes does the guide say the crane lifts?"), repeated)
+    assert isinstance(named, Draft)
+    assert refused_by("quote_unique", named, repeated) is not None
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
+from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of, write_rows
 
 from ragsmith.errors import UsageError
+from ragsmith.labelling.reviewing.decisions import Accept
 from ragsmith.labelling.reviewing.journal import FolderDisk
 from ragsmith.labelling.reviewing.page.server import ReviewServer, describe_draft, page
 from ragsmith.labelling.reviewing.review import Review
@@ -195,6 +196,25 @@ def test_a_decision_about_an_earlier_state_is_refused(browser: Browser, folder: 
     assert (status, reply["draft"]["state"]) == (409, "accepted")
     assert "draft-003 has changed since it was shown" in reply["error"]
     assert "draft-003" in rows_of(folder)
+
+
+def test_evidence_in_several_places_is_shown_once(folder: Path) -> None:
+    rows = rows_of(folder)
+    first = rows["draft-004"]["evidence"][0]
+    other = next(row["evidence"][0] for row in rows.values() if row["evidence"][0]["doc"] != first["doc"])
+    write_rows(
+        folder, [*({**rows, "draft-004": {**rows["draft-004"], "evidence": [{"any": [first, other]}]}}.values())]
+    )
+    with Review.open(folder) as review:
+        (shown,) = describe_draft(review, review.draft("draft-004"))["evidence"]
+        texts = sorted((place["doc"], place["text"]) for place in (first, other))
+        assert (shown["doc"], shown["text"], shown["found"]) == (
+            texts[0][0],
+            f"{texts[0][1]} (also in {texts[1][0]})",
+            True,
+        )
+        review.decide("draft-004", Accept(), reviewer="ada")
+    assert rows_of(folder)["draft-004"]["evidence"] == [{"any": [first, other]}]
 
 
 def test_what_was_typed_is_there_after_the_process_is_gone(folder: Path) -> None:

@@ -216,8 +216,8 @@ def copies(view: DatasetView) -> GateFinding:
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
     advice = (
-        "read some: if the copy answers the question too, as an older print or a quoted message does, mark or remove "
-        "it; if it does not, as the same clause of another contract, nothing is wrong"
+        "read some: if the copy answers the question too, as an older print or a quoted message does, mark it "
+        "(`any` in the evidence) or remove it; if it does not, as the same clause of another contract, nothing is wrong"
     )
     return judged(summary, figure, MAX_COPIED_SHARE, advice, offenders, listed=True, otherwise=GateState.WARNING)
 

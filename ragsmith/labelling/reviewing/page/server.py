@@ -42,6 +42,7 @@ from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, Review
 from ragsmith.reporting.inline import inline_page
 from ragsmith.text.files import MIB, TextError, shorten
 from ragsmith.text.jsonl import parse_json
+from ragsmith.types import Document, RepeatedSpan, Span
 
 HERE = Path(__file__).parent
 ADDRESS = "127.0.0.1"
@@ -337,10 +338,8 @@ def describe_draft(review: Review, draft: ReviewedDraft, more: int = 0) -> Value
     evidence = [
         {
             "entry": number,
-            "doc": entry.get("doc"),
-            "text": entry.get("text"),
+            **_describe_entry(entry, span, review.documents),
             "start": span.start if span else None,
-            "part": {key: value for key, value in entry.items() if key not in ("doc", "start", "end", "text")},
             "found": span is not None,
         }
         for number, (entry, span) in enumerate(zip(draft.evidence, spans, strict=True))
@@ -354,6 +353,16 @@ def describe_draft(review: Review, draft: ReviewedDraft, more: int = 0) -> Value
         "whole": all(passage.whole for passage in shown),
         "typed": {**begun.after, "stale": begun.before.get("seen") != draft.seen} if begun else None,
     }
+
+
+def _describe_entry(entry: Mapping[str, object], span: Span | None, documents: Mapping[str, Document]) -> Values:
+    """Return the document, the text and the place of an entry of evidence; of several places, the first."""
+    if isinstance(span, RepeatedSpan):
+        docs = ", ".join(dict.fromkeys(place.doc for place in span.alternatives))
+        text = documents[span.doc].text[span.start : span.end]
+        return {"doc": span.doc, "text": f"{text} (also in {docs})", "part": {}}
+    part = {key: value for key, value in entry.items() if key not in ("doc", "start", "end", "text")}
+    return {"doc": entry.get("doc"), "text": entry.get("text"), "part": part}
 
 
 def describe_passage(passage: ReviewPassage, placed: Sequence[int]) -> Values:
