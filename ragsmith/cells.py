@@ -19,8 +19,6 @@ from typing import Any
 from ragsmith.digest import digest, fingerprint, fingerprint_import
 from ragsmith.errors import UsageError
 
-_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-
 
 def is_in_cell(fn: Callable[..., Any]) -> bool:
     """Whether a function was defined in a cell of a notebook, or in another interpreter that keeps its source."""
@@ -66,7 +64,10 @@ def fingerprint_source(fn: Callable[..., Any]) -> str:
 def _list_globals(fn: FunctionType) -> dict[str, Any]:
     """Return what a function uses from outside itself by name; names that are not defined (yet) are left out."""
     names = {
-        one.argval for code in _list_codes(fn.__code__) for one in dis.get_instructions(code) if one.opname in _LOADS
+        one.argval
+        for code in _list_codes(fn.__code__)
+        for one in dis.get_instructions(code)
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
     cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
     return {name: fn.__globals__[name] for name in names if name in fn.__globals__} | {
@@ -89,16 +90,19 @@ def _find_definition(fn: FunctionType) -> ast.AST:
         nodes = list(ast.walk(ast.parse("".join(linecache.getlines(code.co_filename)))))
     except SyntaxError:  # the file has changed since
         nodes = []
-    places = set(code.co_positions())
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
-            if min(part.lineno for part in (node, *node.decorator_list)) == code.co_firstlineno:
-                return node
-        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
-            body = node.body
-            if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places:
-                return node
-    raise UsageError(f"the source of {fn.__name__} is not known, so its results cannot be stored: put it in a file")
+    if (found := next((node for node in nodes if _is_definition(node, code)), None)) is None:
+        raise UsageError(f"the source of {fn.__name__} is not known, so its results cannot be stored: put it in a file")
+    return found
+
+
+def _is_definition(node: ast.AST, code: CodeType) -> bool:
+    """Whether ``code`` was compiled from the function or lambda ``node``; lambdas of one line differ by column."""
+    if isinstance(node, ast.Lambda):
+        span = node.body.lineno, node.body.end_lineno, node.body.col_offset, node.body.end_col_offset
+        return code.co_name == "<lambda>" and span in code.co_positions()
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != code.co_name:
+        return False
+    return min(part.lineno for part in (node, *node.decorator_list)) == code.co_firstlineno
 
 
 def _describe(value: object, name: str, by: FunctionType) -> object:
@@ -112,6 +116,7 @@ def _describe(value: object, name: str, by: FunctionType) -> object:
     try:
         return digest(sorted(value) if isinstance(value, set | frozenset) else value)
     except (TypeError, ValueError):
-        problem = f"uses {name}, a {type(value).__name__} that has no fingerprint"
-        how = "put both in a file and import it, or use plain data and functions"
-        raise UsageError(f"{by.__name__} of {by.__code__.co_filename} {problem}: {how}") from None
+        raise UsageError(
+            f"{by.__name__} of {by.__code__.co_filename} uses {name}, a {type(value).__name__} that has no "
+            "fingerprint: put both in a file and import it, or use plain data and functions"
+        ) from None

@@ -236,8 +236,10 @@ class Result:
             raise UsageError(f"unknown chart {chart!r}: {did_you_mean(str(chart), plots)}; a file is  path=")
         found = plots[chart]()
         if found is None:
-            how = "run  ragsmith ablate" if chart == "pairs" else "evaluate more pipelines"
-            raise UsageError(f"there is nothing to plot as {chart!r} for this search: {how}")
+            raise UsageError(
+                f"there is nothing to plot as {chart!r} for this search: "
+                + ("run  ragsmith ablate" if chart == "pairs" else "evaluate more pipelines")
+            )
         image = SvgChart(chart_svg(found))
         if path is not None:
             title = f"Search on {report.about.dataset}"

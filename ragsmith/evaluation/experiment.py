@@ -206,8 +206,8 @@ class Experiment:
     @not_fingerprinted
     def prefers_threads(self) -> bool:
         """Whether threads suit it: models are remote or objects, a system is searched, or code is in cells."""
-        own = bool(self.given or self.system or self.uses_cells)
-        return own or any(one.loaded_models.prefers_threads for one in self.variants)
+        remote = (one.loaded_models.prefers_threads for one in self.variants)
+        return bool(self.given or self.system or self.uses_cells) or any(remote)
 
     @property
     @not_fingerprinted

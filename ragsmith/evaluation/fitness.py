@@ -195,19 +195,22 @@ class Fitness:
         Raises:
             UsageError: the function raises an error or does not return a finite number.
         """
-        if not self.is_custom:
-            return
         known = [one for one in measures if one.subject == "ranking" or not self.ranking_only]
-        asked = (one for one in examples if one.evidence or not self.needs_evidence)
+        asked = [one for one in examples if one.evidence or not self.needs_evidence] if self.is_custom else []
         cases = {(bool(one.evidence), one.answerable): one for one in asked}
         for (has_evidence, answerable), example in sorted(cases.items(), reverse=True, key=lambda item: item[0]):
             case = Case(evidence=example.evidence, answerable=answerable)
-            kind = "an answerable" if answerable else "an unanswerable"
             for level in (0.5, 0.0, 1.0):
                 made_up: dict[str, float | None] = {
-                    one.name: None if one.needs and not case.satisfies(one.needs) else one.clip(level) for one in known
+                    one.name: min(max(level, one.range[0]), one.range[1])
+                    if not one.needs or case.satisfies(one.needs)
+                    else None
+                    for one in known
                 }
-                self(made_up, f"{kind} question {'with' if has_evidence else 'without'} evidence")
+                self(
+                    made_up,
+                    f"an {'un' * (not answerable)}answerable question with{'out' * (not has_evidence)} evidence",
+                )
 
     def _check(self) -> None:
         """Compute the fitness of a question with all measures 0.5, to raise errors early."""
@@ -277,9 +280,8 @@ class Fitness:
         """The properties that results depend on, without the location of the file."""
         if not self.is_custom:
             return self.to_dict()
-        builtin = BUILTIN_FITNESSES[self.function].__module__ if not self.digest else ""
-        code = {"digest": fingerprint(builtin, self.function)} if builtin else {}
-        return {**self.to_dict(), **code, "file": ""}
+        code = self.digest or fingerprint(BUILTIN_FITNESSES[self.function].__module__, self.function)
+        return {**self.to_dict(), "digest": code, "file": ""}
 
     @property
     def formula(self) -> str:

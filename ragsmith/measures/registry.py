@@ -73,10 +73,6 @@ class Measure:
         """The name and the fingerprint of the code, on which stored values depend."""
         return self.name, fingerprint_definition(self.fn)
 
-    def clip(self, value: float) -> float:
-        """Return the value of the range that is nearest to ``value``."""
-        return min(max(value, self.range[0]), self.range[1])
-
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as JSON types; an infinite bound is None."""
         return {

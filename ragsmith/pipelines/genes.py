@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from ragsmith.caches import bounded_cache
+from ragsmith.cells import is_in_cell
 from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.errors import SpaceError
 from ragsmith.models.names import ModelName, model_name_from
@@ -189,7 +190,7 @@ class Gene:
 
     @not_fingerprinted
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.technique.is_in_cell:  # which may be run again: not cached
+        if is_in_cell(self.technique.fn):  # which may be run again: not cached
             options = dict(self.parameters), "", self.fit, dict(self.prompts)
             return make_gene, (self.technique.family, self.technique.name, *options)
         return _unpickle_gene, (self._pickled,)

@@ -66,7 +66,9 @@ def plot_parts(found: Ablation) -> ForestPlot | None:
     rows = tuple(
         effect_row(
             f"{one.family} {one.option}",
-            *_bounds(gained),
+            gained.mean,
+            gained.low,
+            gained.high,
             f"{_say(gained)}, {numbers.plain(abs(one.calls or 0.0), 1)} calls",
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
@@ -80,7 +82,13 @@ def plot_effects(effects: Sequence[OptionEffect]) -> ForestPlot | None:
     ordered = sorted(effects, key=lambda one: -one.gain.mean)
     shown = ordered if len(ordered) <= 2 * MAX_OPTIONS else ordered[:MAX_OPTIONS] + ordered[-MAX_OPTIONS:]
     rows = tuple(
-        effect_row(f"{one.family} {one.option}", *_bounds(one.gain), f"{_say(one.gain)}, {one.pairs} pairs")
+        effect_row(
+            f"{one.family} {one.option}",
+            one.gain.mean,
+            one.gain.low,
+            one.gain.high,
+            f"{_say(one.gain)}, {one.pairs} pairs",
+        )
         for one in shown
     )
     title = "Gain in F of each option over that of naive RAG, over all pairs of pipelines, with 95 % intervals"
@@ -90,15 +98,11 @@ def plot_effects(effects: Sequence[OptionEffect]) -> ForestPlot | None:
 def plot_interactions(found: Ablation | None) -> ForestPlot | None:
     """Plot what parts of the winner gain together beyond the sum of their single gains; None if it is not known."""
     rows = tuple(
-        effect_row(", ".join(one.options), *_bounds(one.beyond), _say(one.beyond))
+        effect_row(", ".join(one.options), one.beyond.mean, one.beyond.low, one.beyond.high, _say(one.beyond))
         for one in (found.interactions if found else ())
     )
     title = "Gain in F of parts together minus the sum of their single gains, with 95 % intervals"
     return forest_plot(title, rows, ("less than the sum", "more")) if rows else None
-
-
-def _bounds(gain: Estimate) -> tuple[float, float | None, float | None]:
-    return gain.mean, gain.low, gain.high
 
 
 def _say(gain: Estimate) -> str:

@@ -128,14 +128,9 @@ class Technique:
         return {name: item for name, items in metadata.items() for item in items if isinstance(item, Range)}
 
     @property
-    def is_in_cell(self) -> bool:
-        """Whether the function is in a cell of a notebook, which worker processes cannot import."""
-        return is_in_cell(self.fn)
-
-    @property
     def code(self) -> str:
         """Fingerprint of the function, of those that fit it, and of the code that they use."""
-        if not self.is_in_cell:
+        if not is_in_cell(self.fn):
             return fingerprint(self.fn.__module__, self.fn.__name__)
         fitting = self.fitting
         parts = (fitting.observe, fitting.solve, fitting.signals) if fitting else ()
@@ -210,7 +205,7 @@ class Family(Generic[F]):
 
         def register(fn: F) -> F:
             known = self.techniques.get(fn.__name__)
-            if known and not (known.is_in_cell and is_in_cell(fn)):
+            if known and not (is_in_cell(known.fn) and is_in_cell(fn)):
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice: give the function another name")
             options = choices or {}, fitting, after or {}, packages or {}, most_chunks
             technique = Technique(self.name, fn, paper, *options)
