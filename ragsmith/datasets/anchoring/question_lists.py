@@ -185,10 +185,7 @@ def _single_text(value: object, label: str) -> str:
         return ""
     if isinstance(value, bool | dict | list):
         raise TextError(f"the {label} is {name_type(value)}; write a text")
-    text = str(value).strip()
-    if found := FORBIDDEN.search(text):
-        raise TextError(f"the {label} has a {name_character(found.group())}; remove it")
-    return text
+    return str(value).strip()
 
 
 def _list_entries(value: object) -> Sequence[object]:

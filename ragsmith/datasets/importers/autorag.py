@@ -81,18 +81,16 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise TextError(f"{path.name}: is not a Parquet file ({str(error).splitlines()[0]}); write it again") from None
-    cleaned: list[dict[str, Any]] = _without_controls(rows)
+    cleaned = [{key: _without_controls(value) for key, value in row.items()} for row in rows]
     if cleaned != rows:
         warnings.warn(f"{path.name}: control characters were removed", Notice, stacklevel=2)
     return cleaned
 
 
 def _without_controls(value: Any) -> Any:
-    """Return a value without control characters in its texts."""
+    """Return a text, or a list of texts at any depth, without control characters; other values as they are."""
     if isinstance(value, str):
         return FORBIDDEN.sub("", value)
-    if isinstance(value, dict):
-        return {key: _without_controls(entry) for key, entry in value.items()}
     return list(map(_without_controls, value)) if isinstance(value, list) else value
 
 
@@ -110,7 +108,7 @@ def _parse_answer(row: Fields) -> str:
     """Return the first reference answer, or ""."""
     value = row.record.get("generation_gt")
     first = (value[0] if value else "") if isinstance(value, list) else value
-    return row.printable(str(first or "").strip(), "generation_gt")
+    return str(first or "").strip()
 
 
 PassageSpans = Mapping[str, tuple[Span, str]]

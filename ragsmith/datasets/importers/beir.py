@@ -65,7 +65,7 @@ def import_beir(source: Path) -> Imported:
         id_, title = fields.text("_id"), " ".join(str(fields.record.get("title") or "").split())
         if id_ in documents:
             raise DatasetError([f"{CORPUS}: the document {id_!r} occurs twice; keep one"])
-        text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
+        text = str(fields.record.get("text") or "").strip()
         if title or text:
             documents[id_] = document_with_title(names.name(id_), title, text)
     judgements = [judgement for path in files for judgement in _read_judgements(path)]

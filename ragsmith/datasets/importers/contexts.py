@@ -84,9 +84,7 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
         contexts = item.record.get("reference_contexts") or []
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
             raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
-        quotations = tuple(
-            QuotedEvidence(item.printable(text, "reference_contexts")) for text in contexts if text.strip()
-        )
+        quotations = tuple(QuotedEvidence(text) for text in contexts if text.strip())
         answer = str(item.record.get("reference_answer") or "").strip()
         questions.append(ListedQuestion(number, id_, item.text("query"), answer, quotations=quotations))
         by = item.record.get("query_by")

@@ -151,7 +151,6 @@ def _parse_paragraph(entry: object, where: str) -> HotpotParagraph:
     match entry:
         case [str(title), list(entries)] if title.strip() and all(isinstance(e, str) for e in entries):
             sentences = tuple(map(str, entries))
-            Fields({}, where, LAYOUT).printable("".join([title, *sentences]), "context")
             return HotpotParagraph(_normalize_title(title), sentences)
     raise TextError(f"{where}: a paragraph must be a title with a list of sentences; give a file in {LAYOUT} layout")
 

@@ -16,7 +16,7 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.ingest.decoding import read_any_text
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.extensions import Extension, Package, Registry
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, name_character, parse_each
+from ragsmith.text.files import MIB, TextError, parse_each
 from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Dataset, Document, Example
@@ -124,18 +124,12 @@ class Fields:
         value = self.get(key, str).strip()
         if not value:
             raise self.error(f"{key!r} is blank")
-        return self.printable(value, key)
+        return value
 
     def objects(self, key: str) -> Iterator[Fields]:
         """Yield the objects in the list under ``key``, with their number as in ``page 3, question 2``."""
         for number, item in enumerate(self.get(key, list), start=1):
             yield Fields.from_value(item, f"{self.where}, {key.removesuffix('s')} {number}", self.layout)
-
-    def printable(self, value: str, key: str) -> str:
-        """Return ``value``; raises ``TextError`` if it has control characters."""
-        if found := FORBIDDEN.search(value):
-            raise self.error(f"{key!r} has a {name_character(found.group())}")
-        return value
 
     def error(self, problem: str) -> TextError:
         """Return the error for a problem with this object."""

@@ -251,7 +251,7 @@ def _parse_cells(fields: Fields) -> Cells:
     if not found or not all(isinstance(row, list) and all(isinstance(cell, str) for cell in row) for row in found):
         raise fields.error("'table' must be rows of texts")
     width = max(1, *map(len, found))
-    cells = [[" ".join(fields.printable(cell, "table").split()) for cell in row] for row in found]
+    cells = [[" ".join(cell.split()) for cell in row] for row in found]
     return tuple((*row, *[""] * (width - len(row))) for row in cells)
 
 
@@ -277,7 +277,7 @@ def _parse_answers(fields: Fields) -> tuple[str, ...]:
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
         raise fields.error("'answer' must be a text, a number or a list of texts")
-    texts = tuple(fields.printable(text, "answer") for part in parts if (text := str(part).strip()))
+    texts = tuple(text for part in parts if (text := str(part).strip()))
     if not texts:
         raise fields.error("'answer' is blank")
     return texts

@@ -54,16 +54,14 @@ def read_any_text(path: Path, *, limit: int, links: bool = False) -> str:
     """
     text, notes = decode_text(read_bytes(path, limit=limit, links=links))
     if path.suffix.lower() in (".json", ".jsonl"):
-        cleaned = _JSON_ESCAPE.sub(lambda match: "" if _is_forbidden(match[1]) else match[0], text)
+        cleaned = _JSON_ESCAPE.sub(
+            lambda match: "" if match[1] and FORBIDDEN.match(chr(int(match[1], 16))) else match[0], text
+        )
         if lost := (len(text) - len(cleaned)) // len("\\u0000"):
             text, notes = cleaned, (*notes, _describe_removed(lost))
     for note in notes:
         warnings.warn(f"{path.name}: {note}", Notice, stacklevel=2)
     return text
-
-
-def _is_forbidden(code: str | None) -> bool:
-    return code is not None and FORBIDDEN.match(chr(int(code, 16))) is not None
 
 
 def _describe_removed(count: int) -> str:

