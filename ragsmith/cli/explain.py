@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -95,7 +96,7 @@ def explain(
     if question is None and not interventions:
         shared = {**models.arguments(), "workers": workers, "cache": cache}
         causes = ragsmith.diagnose(pipeline, dataset=dataset, split=split, **shared)
-        show_result(as_json, causes.to_dict(), lambda: _print_causes(causes))
+        show_result(as_json, causes.to_dict(), lambda: _print_causes(causes, pipeline, dataset))
         return
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
@@ -119,9 +120,13 @@ def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> Non
     _print_answer(explanation)
 
 
-def _print_causes(found: Causes) -> None:
+def _print_causes(found: Causes, pipeline: str, dataset: str | None) -> None:
     print_line(found.table.caption)
     print_table(found.table)
+    failed = (question for one in found.causes if one.remedy for question in one.questions)
+    if question := next(failed, ""):
+        options = ["--dataset", dataset] if dataset else []
+        print_line(f"follow one  {shlex.join(['ragsmith', 'explain', pipeline, question, *options])}")
 
 
 def _confirm(answers: int, *, only: bool) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.text.terminal import COLUMNS, GAP, aligned, folded, widths
@@ -35,6 +37,11 @@ def print_wrapped(*paragraphs: str | None) -> None:
     """
     for paragraph in paragraphs:
         print_lines(*(folded(paragraph) if paragraph is not None else ()))
+
+
+def ask_line(pipeline: str | Path) -> str:
+    """Return the line with the command that asks a pipeline that was written."""
+    return f'ask it  ragsmith ask {shlex.quote(str(pipeline))} "your question"'
 
 
 def show_result(as_json: bool, value: Any, print_text: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from ragsmith.cli.app import app
 from ragsmith.cli.commands import CommandTable
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
 from ragsmith.cli.options import JsonOption, ModelFlags, expand_groups
-from ragsmith.cli.output import print_line, print_lines, print_rows, print_wrapped, show_result
+from ragsmith.cli.output import ask_line, print_line, print_lines, print_rows, print_wrapped, show_result
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
@@ -73,7 +73,7 @@ def _print_recommended(result: RecommendationResult, output: Path, max_calls: in
     for one, *more in merge_equal_classes(result.classes):
         print_line()
         _print_class(one, more)
-    print_lines("", f"{output}: the pipeline of {describe_calls(max_calls)}")
+    print_lines("", f"{output}: the pipeline of {describe_calls(max_calls)}", ask_line(output))
 
 
 def describe_calls(max_calls: int | None) -> str:

@@ -14,7 +14,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, DatasetArgument, ImportsOption, JsonOption
-from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
+from ragsmith.cli.output import ask_line, print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DamagedRows
 from ragsmith.text.terminal import terminal_columns
 
@@ -135,6 +135,7 @@ def export(
         f"of the search {exported.run[:12]}, {'' if exported.is_winner else 'not '}the winner{picked}",
         f"fitness {exported.fitness:.3f} on {exported.questions} search questions, {exported.calls:.1f} calls "
         "a question",
+        ask_line(exported.path),
     )
     show_result(as_json, plain, lambda: print_lines(*lines))
 

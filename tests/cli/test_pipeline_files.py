@@ -44,7 +44,10 @@ def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, fol
     assert blocks[0].startswith("at most 1 call a question")
     assert "any number of calls" in blocks[-1].splitlines()[0]
     assert "take care: these documents are of the kind conversation" in ended.out
-    assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 call"
+    assert ended.out.splitlines()[-2:] == [
+        f"{file}: the pipeline of at most 1 call",
+        f'ask it  ragsmith ask {file} "your question"',
+    ]
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
     verified = ragsmith("verify", file)
     assert verified.code == 2

@@ -121,6 +121,9 @@ def test_a_question_and_the_causes_of_all_are_explained_by_contexts(
         "ferry-2",
         "school-2",
     }
+    shown = ragsmith("explain", "answers.jsonl", "--dataset", tiny_folder, "--split", "all").out.splitlines()
+    worst = next(question for one in found.values() if one["remedy"] for question in one["questions"])
+    assert shown[-1] == f"follow one  ragsmith explain answers.jsonl {worst} --dataset {tiny_folder}"
 
 
 def test_the_answers_of_a_server_are_kept_and_it_is_asked_for_the_others_only(
