@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
 import pytest
+from notebook_cells import Run, run_cells
 
 import ragsmith
 from ragsmith.cells import fingerprint_source, is_in_cell
 from ragsmith.errors import UsageError
-from ragsmith.measures.registry import REGISTERED_MEASURES, measures
+from ragsmith.measures.registry import measures
 from ragsmith.techniques.families import passage_filter
-
-Run = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    """Run cells one after another in one namespace, with their source where IPython puts it."""
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    numbers = count(1)
-    names = []
-
-    def run(source: str) -> dict[str, Any]:
-        names.append(f"<ipython-input-{next(numbers)}-test>")
-        linecache.cache[names[-1]] = len(source), None, source.splitlines(keepends=True), names[-1]
-        exec(compile(source, names[-1], "exec"), namespace)
-        return namespace
-
-    yield run
-    for name in names:
-        linecache.cache.pop(name)
-    for known in [name for name, one in passage_filter.techniques.items() if not one.fn.__module__.startswith("rags")]:
-        del passage_filter.techniques[known]
-    for known in [name for name, one in REGISTERED_MEASURES.items() if not one.fn.__module__.startswith("ragsmith.")]:
-        del REGISTERED_MEASURES[known]
+    with run_cells() as run:
+        yield run
 
 
 IMPORTS = """
