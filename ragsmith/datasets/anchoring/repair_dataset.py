@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
 from ragsmith.datasets.anchoring.repair import (
@@ -151,12 +152,24 @@ def count_reworded(folder: Path) -> int:
 
 
 def relocate_evidence(entry: object, documents: Mapping[str, Document]) -> list[dict[str, object]]:
-    """Return the records of an evidence entry in the present ``documents``; none if the match is uncertain."""
+    """Return the records of an evidence entry in the present ``documents``; none if the match is uncertain.
+
+    Of an entry with several places, those that are found remain.
+    """
+    if (places := entry_places(entry)) != [entry]:
+        return _join_records(record for place in places for record in relocate_evidence(place, documents))
     piece = _old_evidence(entry)
     if piece is None:
         return []
     outcome = EvidenceRepair(list(documents.values())).repair([piece])[piece]
     return _evidence_records(outcome, documents) if isinstance(outcome, RepairedEvidence) else []
+
+
+def _join_records(places: Iterable[Any]) -> list[Any]:
+    """Return the evidence that stands in each of the distinct ``places``; several may have moved to the same one."""
+    distinct: list[Any] = []
+    distinct += (place for place in places if place not in distinct)
+    return [{ANY: distinct}] if len(distinct) > 1 else distinct
 
 
 def _reworded_lines(folder: Path) -> list[str]:
@@ -218,11 +231,22 @@ class _FolderRepair:
             unreviewed = {key: value for key, value in origin.items() if key not in _REVIEW_KEYS}
             self.changed_lines[line] = {**self.changed_lines[line], "origin": unreviewed}
 
+    def _repair_places(self, places: list[object], line: int, id_: str, number: int, *, reviewed: bool) -> list[object]:
+        """Return the replacement of evidence in several ``places``: those that are found, unless none is."""
+        before = len(self.unrepaired)
+        found: list[object] = []
+        for place in places:
+            lost = len(self.unrepaired)
+            repaired = self._repair_entry(place, line, id_, number, reviewed=reviewed)
+            found += repaired if len(self.unrepaired) == lost else []
+        if found:
+            del self.unrepaired[before:]
+        return _join_records(found)
+
     def _repair_entry(self, entry: object, line: int, id_: str, number: int, *, reviewed: bool) -> Iterable[object]:
         """Return the replacements of an entry of ``evidence``: the entry itself if it is not repaired."""
         if (places := entry_places(entry)) != [entry]:
-            found = [self._repair_entry(place, line, id_, number, reviewed=reviewed) for place in places]
-            return [{ANY: list(chain.from_iterable(found))}]
+            return self._repair_places(places, line, id_, number, reviewed=reviewed) or [entry]
         piece = _old_evidence(entry)
         outcome = self._repaired[piece] if piece else None
         repaired = outcome if isinstance(outcome, RepairedEvidence) else None

@@ -16,7 +16,7 @@ from typing import Self
 from ragsmith.datasets.anchoring.repair_dataset import relocate_evidence
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
-from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.datasets.evidence import EvidenceChecker, entry_places
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.locking import hold_lock, lock_questions
 from ragsmith.datasets.manifest import read_manifest
@@ -324,7 +324,8 @@ class Review:
         for entry in evidence_of(row):
             found = [entry]
             if self._checker.span(entry)[0] is None:
-                text = entry.get("text")
+                first = next(iter(entry_places(entry)), entry)
+                text = first.get("text") if isinstance(first, Mapping) else None
                 same = [now for now in draft.evidence if now.get("text") == text and self._checker.span(now)[0]]
                 found = same[:1] or [*relocate_evidence(entry, self.documents)]
             if not found:

@@ -9,7 +9,7 @@ from company_folder import TOPICS, company_folder, rule_of, says
 from ragsmith.datasets.anchoring.anchor import EvidenceFinder
 from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
-from ragsmith.datasets.anchoring.repair_dataset import repair_dataset
+from ragsmith.datasets.anchoring.repair_dataset import relocate_evidence, repair_dataset
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.relevance import ChunkMap
@@ -144,3 +144,20 @@ def test_every_place_is_repaired_after_an_edit(company: Path) -> None:
         (texts[p.doc][p.start : p.end], rule_of(one.question)) for one in after for p in places_of(one.evidence[0])
     ]
     assert all(says(text, rule) for text, rule in places)
+
+
+def test_places_that_are_gone_are_left_out_where_evidence_is_found_again() -> None:
+    documents = {doc: Document(doc, doc, f"New. {RULE}") for doc in ("a", "b")}
+    entries = [{"doc": doc, "start": 0, "end": len(RULE), "text": RULE} for doc in ("a", "b", "gone")]
+    moved = [{**entry, "start": 5, "end": 5 + len(RULE)} for entry in entries[:2]]
+    assert relocate_evidence({"any": entries[:2]}, documents) == [{"any": moved}]
+    assert relocate_evidence({"any": entries[1:]}, {"b": documents["b"]}) == [moved[1]]
+
+
+def test_a_place_in_a_removed_document_is_left_out_by_a_repair(tmp_path: Path) -> None:
+    folder = company_folder(tmp_path)
+    anchor_list(folder / "list.csv", folder)
+    (folder / "documents" / "slides" / "badges.md").unlink()
+    assert repair_dataset(folder).unrepaired == ()
+    places = [places_of(example.evidence[0]) for example in load_dataset(folder).examples]
+    assert sorted(map(len, places)) == [1, 1, 2, 2, *[3] * 36]
