@@ -155,6 +155,7 @@ def test_a_picture_is_shown_by_notebooks_and_is_a_page_or_a_drawing_by_itself(
 def test_every_chart_of_a_result_is_an_image(found: ragsmith.Result, chart: str, shown: str) -> None:
     drawing = ElementTree.fromstring(found.plot(chart)._repr_svg_())
     assert shown in drawing.attrib["aria-label"]
+    assert repr(found.plot(chart)) == "SvgChart()"
 
 
 def test_the_effects_in_a_chart_are_those_of_the_report(found: ragsmith.Result) -> None:
