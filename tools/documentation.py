@@ -102,10 +102,10 @@ def measures() -> Iterator[str]:
         for name, fn in BUILTIN_FITNESSES.items()
     ]
     own = (
-        "A user-defined fitness (`--fitness FILE.py:function`, in Python also a function or lambda) is a function of the "
-        "measures of a question. A measure that the question lacks is None. Before a search computes anything, the function is tried on made-up "
-        "measures of each kind of question that the data have: with and without evidence, answerable or not; each time "
-        "with all measures 0.5, 0 and 1."
+        "A user-defined fitness (`--fitness FILE.py:function`, in Python also a function or lambda) gets the "
+        "measures of a question by name; a measure that the question lacks is None. Before a search computes "
+        "anything, the function is tried on made-up measures of each kind of question that the data have: with and "
+        "without evidence, answerable or not; each time with all measures 0.5, 0 and 1."
     )
     heading = f"{own}\n\nOther fitnesses:"
     yield "\n".join([heading, "", *named])

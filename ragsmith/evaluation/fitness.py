@@ -27,7 +27,7 @@ from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 from ragsmith.cells import fingerprint_source
-from ragsmith.digest import fingerprint
+from ragsmith.digest import fingerprint, not_fingerprinted
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure, measures
@@ -127,6 +127,7 @@ class Fitness:
     objective: str = QUALITY
 
     @classmethod
+    @not_fingerprinted
     def from_spec(cls, given: Fitness | Weights | str | Callable[[MeasureValues], float] | None) -> Fitness:
         """Return the fitness specified by weights, a name, ``FILE.py:function``, a function or lambda, or None.
 
@@ -186,6 +187,7 @@ class Fitness:
         """Whether the fitness is a function of the measures instead of the formula of the paper."""
         return bool(self.function)
 
+    @not_fingerprinted
     def try_on(self, measures: Iterable[Measure], examples: Iterable[Example]) -> None:
         """Compute an own fitness from made-up values of ``measures``, for each kind of question in ``examples``.
 
