@@ -317,9 +317,9 @@ def plan(
     with without_requests(), ExitStack() as stack:
         resources, found, chosen, setup, known = _prepare(dataset, arguments)
         if found.system:
-            systems = min(found.feasible_size, chosen.max_evaluations or chosen.genetic.evaluations)
-            systems += sum(size - 1 for size in found.sizes) + 1 if chosen.probes else 0
-            most = systems * len(setup.split.search) + len(setup.split.test)
+            others = sum(size - 1 for size in found.sizes)  # of the default, and those of the winner for its parts
+            systems = (chosen.max_evaluations or chosen.genetic.evaluations) + 1 + 2 * others
+            most = min(systems, found.feasible_size) * len(setup.split.search) + len(setup.split.test)
             raise UsageError(
                 f"the space {found.name!r} is of another system, whose costs ragsmith does not know: a search asks it "
                 f"{most:,} questions at most, or as many as --max-calls allows"

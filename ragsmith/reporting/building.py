@@ -12,7 +12,7 @@ from ragsmith.diagnosis.estimates import OptionEffect, estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best_evaluation, common_questions
-from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.genes import SYSTEM, label
 from ragsmith.records.front import pareto_front
 from ragsmith.records.objectives import compute_costs
 from ragsmith.records.record import RunRecord, RunSettings
@@ -106,7 +106,7 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         random_curve=best_so_far(_ranking_scores(run, record.random)),
         finalists=_finalist_rows(run, tested),
         comparisons=comparisons,
-        estimates=facts.estimate_choice(run, run.finishers([*proposed, *record.baselines.values()])),
+        estimates=facts.estimate_choice(run, run.finishers([*proposed, *_others_that_may_win(record)])),
         same=map_duplicate_roles(record, tested),
         options=option_rows(run),
         types=scores_by_group(pipelines, about.data.questions, run.fitness),
@@ -135,6 +135,11 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         counted=_answer_counts(run, tested, roles),
         marked=evaluate_marks(*answers_to_mark(run), marks) if marks else None,
     )
+
+
+def _others_that_may_win(record: RunRecord) -> Iterable[str]:
+    """Return the keys of what the search may choose besides its proposals: baselines, or combinations of a system."""
+    return record.told if SYSTEM in record.space.options else record.baselines.values()
 
 
 def _extra_evaluations(run: RunData) -> ExtraEvaluations:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.display import short_repr
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
@@ -185,6 +186,8 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
         return None
     rows = _rows_by_role(report)
     take = report.next_step.take if report.next_step and report.next_step.take in rows else "winner"
+    if not report.next_step and SYSTEM in rows[take].genes:  # a system wins its own search, however far it is behind
+        take = max(rows, key=lambda role: rows[role].level)
     roles = [role for role in (take, "calibrated", "winner", "naive", "bm25") if role in rows]
     own: dict[str, str] = {}
     for role in roles:
@@ -192,7 +195,9 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
     options = [*(["--pick", take] if take != "winner" else []), *(["--cache", cache] if cache else [])]
     return Decision(
         take,
-        shlex.join(["ragsmith", "export", "--dataset", dataset or report.about.dataset, *options]),
+        ""  # the search writes the file of another system, whose program no cache has
+        if SYSTEM in rows[take].genes
+        else shlex.join(["ragsmith", "export", "--dataset", dataset or report.about.dataset, *options]),
         report.groups_split,
         tuple(_contender(report, role, rows[role]) for role in own.values()),
         tuple(sort_rivals(report.comparisons or report.estimates)),
@@ -268,7 +273,9 @@ def explain_levels(report: RunReport) -> str:
     chosen = (
         f"That the winner loses {numbers.plain(lost)} more is the price of choosing it: the highest of many scores is "
         "partly luck"
-        if round(lost, 3) > 0
+        if round(lost, 3) > 0 and searched > tested
+        else "The winner loses nothing on them"
+        if searched <= tested
         else "The winner loses no more than that: the loss is that of other questions, not of having been chosen"
     )
     return (

@@ -124,7 +124,8 @@ def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     stage = most_frequent[0].stage
     of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not generation, nor a measure
     without = [f"leave it out with --without {stage}"] if of_a_technique else []
-    remedies = ["take another model", *without, "repeat the requests with --retry-failed", *more]
+    mend = "mend the system" if stage.startswith("system.") else "take another model"
+    remedies = [mend, *without, "repeat the requests with --retry-failed", *more]
     count = f"{len(most_frequent)} of {sum(map(len, groups.values()))} failures are like this one"
     return f"{count}: {most_frequent[0]}; {', '.join(remedies[:-1])} or {remedies[-1]}"
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from traceback import extract_tb
 from typing import Any, cast
 
 import httpx2
@@ -175,13 +176,20 @@ def ask_one(ask: SystemFunction, question: str, keep: Path | None) -> tuple[Give
     except TextError as error:
         return GivenAnswer("", error=error.reason), True
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  other people's code: the question fails
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        place = "" if isinstance(error, ModelError) else _last_line(error)
+        why = " ".join(f"{type(error).__name__}: {error}{place}".split())
         return GivenAnswer("", error=redacted(why)), not isinstance(error, NoReply)
     given = given if given.seconds is not None else replace(given, seconds=perf_counter() - began)
     if keep is not None and not given.error:
         with _appending, keep.open("ab") as file:  # one write, so that two commands do not mix their lines
             file.write(json_lines([given.to_row(question)]).encode())
     return given, True
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the place in a program where ``error`` was raised."""
+    frames = extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def as_row(value: object) -> Mapping[str, object]:

@@ -54,6 +54,13 @@ from ragsmith.types import (
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.store.store import Store
 
+
+class SystemFailure(ModelError):
+    """Another system has no answer to a question."""
+
+    kind = "no answer"
+
+
 RANKED = ("query_expansion", "reranking", "passage_filter")
 READ = ("passage_augment", "passage_compress")
 
@@ -109,7 +116,7 @@ class SystemEngine(Engine):
         found = self._find(self._ids.get(question.text, ""))
         if found is None or found.given.error:
             why = found.given.error if found else "it has no answer to this question"
-            raise StageFailed("system", "answer", ModelError(why))
+            raise StageFailed("system", "answer", SystemFailure(why))
         hits = tuple(Hit(chunk, 1.0 / rank, Scale.RRF) for rank, chunk in enumerate(found.chunks, 1))
         ranking = self._intern(hits)
         return Trace(dict.fromkeys(RANKED, ranking), {**dict.fromkeys(RANKED, NO_USAGE), RANKED[0]: self.usage})

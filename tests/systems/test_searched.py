@@ -172,6 +172,23 @@ def test_its_space_is_shown_by_its_parameters(home: Path, ragsmith: Command) -> 
     ]
 
 
+def test_without_a_test_the_system_is_estimated_and_not_a_baseline_that_is_ahead(home: Path) -> None:
+    package.search("island", space="mine.yaml", seed=1)
+    write_space(home, parameters={"k": [1, 2], "size": [60, 50]})
+    found = package.search("island", space="mine.yaml", seed=1)
+    assert found.run_report.about.record.untested
+    estimates = {one.name: one.difference for one in found.verdict.estimates}
+    rows = {"naive": found.run_report.baselines["naive"], "bm25": found.run_report.baselines["bm25"]}
+    best = found.ranking[0].scores["fitness"].mean
+    for name, row in rows.items():
+        difference = estimates[name]
+        assert difference is not None
+        assert difference.mean_difference <= best - row.scores["fitness"].mean + 0.05
+        assert difference.mean_difference < 0
+    assert found.decision.take in rows
+    assert "--pick" in found.decision.command
+
+
 def test_an_edited_program_is_another_system_and_a_moved_one_is_not(home: Path) -> None:
     before, program = load_space("mine.yaml").digest, (home / "mine.py").read_text()
     for folder, text in (("moved", program), ("edited", program.replace("HERE =", "HERE  ="))):

@@ -74,8 +74,8 @@ def test_a_question_without_an_answer_fails_and_is_no_score(bm25: Pipeline, stor
     answers[second] = GivenAnswer("", error="out of quota")
     found = system_of(bm25.setup, answers).evaluate(store)
     assert {question: why["error"] for question, why in found.failures.items()} == {
-        first: "ModelError: it has no answer to this question",
-        second: "ModelError: out of quota",
+        first: "SystemFailure: it has no answer to this question",
+        second: "SystemFailure: out of quota",
     }
     assert len(found.records) == len(bm25.setup.dataset.examples) - 2
     assert found.mean("fitness") is None
