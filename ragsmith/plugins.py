@@ -30,6 +30,7 @@ from types import CodeType, ModuleType
 from typing import Annotated, Any, get_type_hints
 
 from ragsmith.caches import bounded_cache
+from ragsmith.digest import digest
 from ragsmith.errors import UsageError, WrongOption
 
 
@@ -178,6 +179,16 @@ def parts_of(place: Path) -> tuple[Path, ...]:
     return _parts[place.resolve()]
 
 
+def version_of(place: Path) -> str:
+    """Return the digest of a user file, which is loaded, and of the neighbouring modules that it imports.
+
+    Raises:
+        UsageError: as `load_file`.
+    """
+    load_file(place)
+    return digest([part.read_text(encoding="utf-8") for part in parts_of(place)])
+
+
 def load_files(files: Mapping[Path, Mapping[Path, str]]) -> None:
     """Load ``files``, each with the digests of its parts; see `load_file`.
 
@@ -186,8 +197,8 @@ def load_files(files: Mapping[Path, Mapping[Path, str]]) -> None:
     """
     for place, parts in files.items():
         load_file(place)
-        for part, digest in parts.items():
-            if _executed_digests.get(part) != digest:
+        for part, expected in parts.items():
+            if _executed_digests.get(part) != expected:
                 raise UsageError(_changed(part))
 
 

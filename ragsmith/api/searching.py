@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -266,7 +267,8 @@ def search(
             tracked = MlflowRun(mlflow, run.key, setup.dataset.name)
             observers.append(tracked.log_step)
         try:
-            outcome = run.go()
+            with redirect_stdout(sys.stderr) if found.system else nullcontext():  # what a program prints is no result
+                outcome = run.go()
         except (ModelUnavailable, BudgetExhausted):
             if reports is not None and run.has_results:
                 write_run(store, Path(reports), setup.dataset.name, run.key)

@@ -94,7 +94,7 @@ def _describe(candidate: Candidate, setup: Experiment, folder: Path) -> dict[str
     named = next(gene for gene in candidate if gene.technique.family == SYSTEM)
     return {
         SYSTEM: f"{Path(os.path.relpath(program, folder.resolve())).as_posix()}:{function}",
-        "version": named.parameters["version"],
+        "version": str(named.parameters["version"]).partition("@")[0],
         "parameters": parameters,
     }
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from ragsmith.models.own_prompts import read_prompts
 from ragsmith.models.registry import OBJECT_KIND, option_names
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, SYSTEM, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
-from ragsmith.plugins import KINDS, is_instance_of, load_file, parts_of
+from ragsmith.plugins import KINDS, is_instance_of, load_file, version_of
 from ragsmith.techniques.families import FAMILIES, get_family
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
@@ -132,7 +134,8 @@ class _SpaceReader:
         program = self._path.parent / file
         self._refuse_if(not file or not program.is_file(), (SYSTEM,), f"there is no file {file!r}: {form}")
         try:
-            build: Any = getattr(load_file(program), function, None)
+            with redirect_stdout(sys.stderr):  # what other people's code prints is no result
+                build: Any = getattr(load_file(program), function, None)
         except UsageError as error:
             raise self._tree.error((SYSTEM,), str(error)) from None
         self._refuse_if(not callable(build), (SYSTEM,), f"{file} has no function {function!r}: {form}")
@@ -143,8 +146,9 @@ class _SpaceReader:
             signature(build).bind(**{one: listed[one][0] for one in listed})
         except TypeError as error:
             raise self._tree.error(("parameters",), f"{function} cannot be called with them: {error}") from None
-        code = digest([part.read_text(encoding="utf-8") for part in parts_of(program)])
-        named = make_gene(SYSTEM, "", {"value": f"{program.name}:{function}", "version": code})
+        # a program may read what is beside it, so that a copy elsewhere is another system
+        version = f"{version_of(program)}@{digest(str(program.resolve()))[:8]}"
+        named = make_gene(SYSTEM, "", {"value": f"{program.name}:{function}", "version": version})
         # the families of a system are those of naive RAG, whose options nothing reads
         families = [(make_gene(family.name, _first_option(family.techniques)),) for family in FAMILIES]
         place = f"{program.resolve()}:{function}"

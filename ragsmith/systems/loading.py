@@ -11,13 +11,12 @@ from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
-from ragsmith.digest import digest
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.exported.file import ExportedFile
 from ragsmith.pipelines.genes import SYSTEM
-from ragsmith.plugins import load_file, parts_of
+from ragsmith.plugins import load_file, version_of
 from ragsmith.systems.answers import GivenAnswer, match_rows, read_rows
 from ragsmith.systems.contexts import ContextLocator
 from ragsmith.systems.searched import BuiltSystem
@@ -88,18 +87,20 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
         if not (rows := read_rows(Path(name))):
             raise UsageError(f"{name} has no rows: write a line of JSON for each question")
         return match_rows(rows, data)
-    if is_system_file(source):
-        place, version, parameters = ExportedFile(Path(source)).system()
-        system = BuiltSystem.at(place, parameters)
-        if not system.program.is_file():
-            raise UsageError(f"{name} is of {system.program}, which is not there: move it back, or name it in {name}")
-        if system.version != version:
-            said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
-            warnings.warn(said, Notice, stacklevel=5)
-        return _collect(system, system.name, folder / file_name(system.name, data, system.version), data, workers)
     if name.endswith(".py"):
         raise UsageError(f"{name} is a program: name a function in it that answers a question, {name}:FUNCTION")
     with redirect_stdout(sys.stderr):  # what other people's code prints is no result
+        if is_system_file(source):
+            place, version, parameters = ExportedFile(Path(source)).system()
+            system = BuiltSystem.at(place, parameters)
+            if not system.program.is_file():
+                raise UsageError(
+                    f"{name} is of {system.program}, which is not there: move it back, or correct 'system'"
+                )
+            if system.version != version:
+                said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
+                warnings.warn(said, Notice, stacklevel=5)
+            return _collect(system, system.name, folder / file_name(system.name, data, system.identity), data, workers)
         if URL.match(name):
             with closing(Endpoint(name)) as endpoint:
                 return _collect(endpoint, name, folder / file_name(name, data, ""), data, workers)
@@ -108,8 +109,7 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
             raise UsageError(f"there is no file {file!r}: give FILE.py:function")
         ask = getattr(load_file(file), function, None)
         _check_function(ask, f"{function!r} of {file}")
-        code = digest([part.read_text() for part in parts_of(Path(file))])
-        return _collect(ask, name, folder / file_name(name, data, code), data, workers)
+        return _collect(ask, name, folder / file_name(name, data, version_of(Path(file))), data, workers)
 
 
 def _collect(ask: Any, name: str, keep: Path, data: Dataset, workers: int) -> dict[str, GivenAnswer]:

@@ -12,17 +12,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ragsmith.digest import digest, fingerprint
-from ragsmith.errors import Notice
+from ragsmith.errors import DatasetError, Notice
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.usage import ONE_CALL
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Gene, system_parameters
-from ragsmith.plugins import load_file, parts_of
+from ragsmith.plugins import load_file, version_of
 from ragsmith.systems.answers import GivenAnswer
 from ragsmith.systems.contexts import ContextLocator, LocatedAnswer
 from ragsmith.systems.system import SystemEngine, SystemExperiment
@@ -59,23 +60,31 @@ class BuiltSystem:
 
     @cached_property
     def version(self) -> str:
-        """The digest of the program with the modules beside it that it imports.
-
-        Raises:
-            UsageError: the program cannot be executed.
-        """
-        load_file(self.program)
-        return digest([part.read_text(encoding="utf-8") for part in parts_of(self.program)])
-
-    def __call__(self, question: str) -> object:
-        """Return what the system returns; it is built at the first question."""
-        return self._function(question)
+        """The digest of the program; see `ragsmith.plugins.version_of`."""
+        return version_of(self.program)
 
     @cached_property
-    def _function(self) -> Callable[[str], object]:
+    def identity(self) -> str:
+        """The digest of the program, its place, as it may read what is beside it, and the parameters."""
+        return digest("system", self.version, str(self.program.resolve()), dict(self.parameters))
+
+    def __call__(self, question: str) -> object:
+        """Return what the system returns; it is built at the first question, once."""
+        if isinstance(self.built, BaseException):
+            raise self.built
+        return self.built(question)
+
+    @cached_property
+    def built(self) -> Callable[[str], object] | BaseException:
+        """The function of a question, or why it cannot be built."""
         with _building:
-            function: Callable[[str], object] = getattr(load_file(self.program), self.function)(**self.parameters)
-        return function
+            try:
+                made = getattr(load_file(self.program), self.function)(**self.parameters)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  other people's code: the combination fails
+                return error
+        if not callable(made) or iscoroutinefunction(made) or isgeneratorfunction(made):
+            return TypeError(f"{self.function} returned {made!r}: let it return a function of the question")
+        return cast("Callable[[str], object]", made)
 
 
 _building = threading.Lock()
@@ -91,13 +100,12 @@ class ParameterSearch:
     place: str
     folder: Path
     lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
-    _locators: dict[int, ContextLocator] = field(default_factory=dict, compare=False)
+    _locators: list[ContextLocator] = field(default_factory=list, compare=False)
 
     def experiment(self, setup: Experiment, settings: tuple[Gene, ...]) -> Experiment:
         """See `SearchedSystem.experiment`."""
         system = BuiltSystem.at(self.place, system_parameters(settings))
-        code = [fingerprint(*one) for one in CODE]
-        identity = digest("system", system.version, dict(system.parameters), code)
+        identity = digest(system.identity, [fingerprint(*one) for one in CODE])
         found: dict[str, LocatedAnswer] = {}
         asking = Asking(system, setup, self, found)
         return AskedExperiment.of(setup, found, identity, asking=asking)
@@ -105,7 +113,9 @@ class ParameterSearch:
     def locate(self, setup: Experiment, question: str, given: GivenAnswer) -> LocatedAnswer:
         """Return an answer with its contexts located; a `Notice` names the first that is not in the documents."""
         with self.lock:
-            locator = self._locators.setdefault(0, ContextLocator(setup.corpus, dict(setup.dataset.merged)))
+            if not self._locators:
+                self._locators.append(ContextLocator(setup.corpus, dict(setup.dataset.merged)))
+            locator = self._locators[0]
             known = len(locator.not_found)
             found = locator.locate(question, given)
             if locator.not_found and not known:
@@ -131,15 +141,20 @@ class Asking:
         text = self._setup.examples[id_].question
         with self._locks[text]:
             if id_ not in self._found:
-                given = self._kept.get(text) or self._ask(text, before)
-                self._kept[text] = given
-                self._found[id_] = self._search.locate(self._setup, id_, given)
+                with self._search.lock:
+                    kept = self._kept
+                given = kept[text] = kept.get(text) or self._ask(text, before)
+                try:
+                    self._found[id_] = self._search.locate(self._setup, id_, given)
+                except DatasetError as error:  # a context that cannot be
+                    self._found[id_] = LocatedAnswer(GivenAnswer("", error=str(error)), ())
         return self._found[id_]
 
     def _ask(self, text: str, before: Callable[[], None]) -> GivenAnswer:
         from ragsmith.systems.asking import ask_one  # noqa: PLC0415  an HTTP client is slow to import
 
-        before()
+        if not isinstance(self._system.built, BaseException):
+            before()
         return ask_one(self._system, text, self._file)[0]
 
     @cached_property
@@ -147,14 +162,13 @@ class Asking:
         from ragsmith.systems.asking import file_name  # noqa: PLC0415  as above
 
         make_folder(self._search.folder)
-        return self._search.folder / file_name(self._system.name, self._setup.dataset, self._system.version)
+        return self._search.folder / file_name(self._system.name, self._setup.dataset, self._system.identity)
 
     @cached_property
     def _kept(self) -> dict[str, GivenAnswer]:
         from ragsmith.systems.asking import read_kept  # noqa: PLC0415  as above
 
-        with self._search.lock:
-            kept = read_kept(self._file, self._setup.dataset)
+        kept = read_kept(self._file, self._setup.dataset)
         return {self._setup.examples[id_].question: given for id_, given in kept.items()}
 
 

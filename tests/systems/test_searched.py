@@ -189,14 +189,15 @@ def test_without_a_test_the_system_is_estimated_and_not_a_baseline_that_is_ahead
     assert "--pick" in found.decision.command
 
 
-def test_an_edited_program_is_another_system_and_a_moved_one_is_not(home: Path) -> None:
+def test_an_edited_program_is_another_system_and_so_is_a_copy_elsewhere(home: Path) -> None:
     before, program = load_space("mine.yaml").digest, (home / "mine.py").read_text()
     for folder, text in (("moved", program), ("edited", program.replace("HERE =", "HERE  ="))):
         (home / folder).mkdir()
         (home / folder / "mine.py").write_text(text)
         (home / folder / "mine.yaml").write_text((home / "mine.yaml").read_text())
-    assert load_space("moved/mine.yaml").digest == before
-    assert load_space("edited/mine.yaml").digest != before
+    others = {load_space(f"{folder}/mine.yaml").digest for folder in ("moved", "edited")}
+    assert before not in others, "a program may read what is beside it"
+    assert len(others) == 2
 
 
 def test_a_combination_that_cannot_be_built_fails_and_others_win(home: Path, ragsmith: Command) -> None:
@@ -205,6 +206,46 @@ def test_a_combination_that_cannot_be_built_fails_and_others_win(home: Path, rag
     assert ended.code == 0, ended.err
     assert yaml.safe_load((home / "reports/island/winner.yaml").read_text())["parameters"]["size"] == 200
     assert "13 brings bad luck" in (home / "reports/island/report.md").read_text()
+
+
+HEAD = "def build(k=2, size=200, stop=0):"
+
+
+def edit(home: Path, old: str, new: str) -> None:
+    text = (home / "mine.py").read_text()
+    assert old in text
+    (home / "mine.py").write_text(text.replace(old, new))
+
+
+def test_values_of_other_types_are_other_combinations(home: Path, ragsmith: Command) -> None:
+    edit(home, HEAD, f"{HEAD}\n    k = int(k)")
+    write_space(home, parameters={"k": [2, "2"]})
+    assert ragsmith(*SEARCH).code == 0
+    assert len(list((home / "cache.sqlite.answers").iterdir())) == 2
+
+
+def test_a_combination_is_built_once_and_costs_no_request_if_it_cannot_be(home: Path, ragsmith: Command) -> None:
+    edit(home, HEAD, f'{HEAD}\n    with (HERE / "built.txt").open("a") as file:\n        print(k, size, file=file)')
+    write_space(home, parameters={"k": [2, 1], "size": [200, 13]})
+    ended = ragsmith(*SEARCH, "--json")
+    assert ended.code == 0, ended.err
+    assert sorted((home / "built.txt").read_text().splitlines()) == ["1 13", "1 200", "2 13", "2 200"]
+    assert "ValueError: 13 brings bad luck (mine.py, line" in (home / "reports/island/report.md").read_text()
+    unlimited = sum(asked(home).values())
+    limited = ragsmith(*SEARCH, "--cache", "other.sqlite", "--max-calls", str(unlimited))
+    assert limited.code == 0, limited.err
+
+
+def test_what_a_program_prints_is_no_result_and_a_wrong_context_fails_its_question(
+    home: Path, ragsmith: Command
+) -> None:
+    edit(home, "        with (HERE", "        print('said')\n        with (HERE")
+    wrong = 'if "ferry to Marrow" in question:\n            return "x", [{"doc": "nowhere", "text": "x"}]'
+    edit(home, "        best =", f"        {wrong}\n        best =")
+    ended = ragsmith(*SEARCH, "--max-failure-rate", "0.2", "--json")
+    assert ended.code == 0, ended.err
+    json.loads(ended.out)
+    assert "there is no document 'nowhere'" in (home / "reports/island/report.md").read_text()
 
 
 MISTAKES = {
