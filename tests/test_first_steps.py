@@ -17,6 +17,7 @@ import ragsmith.api.comparing
 import ragsmith.api.diagnosing
 import ragsmith.api.result
 import ragsmith.api.searching
+import ragsmith.pipelines.space_file
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
@@ -26,6 +27,7 @@ MODULES = (
     ragsmith.api.comparing,
     ragsmith.api.searching,
     ragsmith.api.result,
+    ragsmith.pipelines.space_file,
 )
 
 

@@ -337,7 +337,10 @@ class Fitness:
         if not self.digest:
             return BUILTIN_FITNESSES[self.function]
         if self.digest not in _passed_functions:
-            raise UsageError(f"{self._named} is no function of a file: define it in this process and search again")
+            raise UsageError(
+                f"{self._named} is in no file, and only the process that searched knows it: put it in a file and "
+                "search again, which reuses all answers"
+            )
         return _passed_functions[self.digest]
 
     def combine(self, retrieval: float, generation: float) -> float:

@@ -107,7 +107,9 @@ def test_lambdas_differ_by_their_own_source() -> None:
 
 def test_a_function_of_another_process_is_missed_with_a_sentence() -> None:
     stored = {"file": "", "function": "<lambda>", "digest": "0123456789abcdef"}
-    with pytest.raises(UsageError, match="the fitness <lambda> is no function of a file: define it in this process"):
+    with pytest.raises(
+        UsageError, match="the fitness <lambda> is in no file, and only the process that searched knows it: put it"
+    ):
         Fitness.from_dict(stored)(MEASURES)
 
 
