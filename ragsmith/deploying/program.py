@@ -7,11 +7,14 @@ cuts as ragsmith does; vectors, retriever, prompt, chat model and pipeline are t
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,6 @@ from jinja2 import FileSystemLoader
 
 from ragsmith.deploying.kit import ENVIRONMENT as KIT_ENVIRONMENT
 from ragsmith.deploying.kit import literal
-from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.names import ModelName
@@ -91,7 +93,7 @@ def write_program(loaded: Pipeline, source: Path, framework: str, path: Path, *,
 
     Raises:
         UsageError: the framework is unknown, the pipeline has options without an equivalent there, ``path`` is no
-            Python file, or a file exists.
+            Python file or has the name of a module that the program imports, or a file exists.
         OSError: a file cannot be written.
     """
     name = framework.lower().replace("_", "-")
@@ -104,11 +106,22 @@ def write_program(loaded: Pipeline, source: Path, framework: str, path: Path, *,
         raise UsageError(f"{' and '.join(existing)} would be overwritten: give --force, or name another file")
     refuse_untranslatable(loaded, source, FRAMEWORKS[name])
     documents = json.dumps(_documents(loaded), ensure_ascii=False) + "\n"
-    context = _describe(loaded, name) | {"path": path, "source": source, "digest": digest("documents", documents)[:12]}
+    hashed = sha256(documents.encode()).hexdigest()
+    context = _describe(loaded, name) | {"path": path, "source": source, "digest": hashed}
     program = ENVIRONMENT.get_template(f"{name.replace('-', '_')}.py.j2").render(context)
+    if path.stem in sys.stdlib_module_names | _imported(program):
+        raise UsageError(f"{path} would hide the module {path.stem!r} from the programs beside it: name another file")
+    write_file(documents, data)  # first: a program never stands beside data that it does not know
     write_file(re.sub(r"\n{4,}", "\n\n\n", program), path)  # parts that are left out leave blank lines
-    write_file(documents, data)
     return Program(name, path, data, context["packages"])
+
+
+def _imported(program: str) -> set[str]:
+    """Return the top-level names of the modules that a program imports."""
+    nodes = list(ast.walk(ast.parse(program)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
 
 
 def refuse_untranslatable(loaded: Pipeline, source: Path, framework: str) -> None:

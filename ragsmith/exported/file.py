@@ -189,8 +189,8 @@ class ExportedFile:
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
-                "questions changed; search again, name the data set to use with --dataset, or ask about the documents "
-                f"as they are:  {self._ask_command()}",
+                "questions changed; search again, name the data set to use with --dataset, or use the documents as "
+                f"they are with --documents, as in  {self._ask_command()}",
             )
         return data
 

@@ -355,7 +355,7 @@ def test_after_the_repair_the_documents_as_they_are_can_be_asked(ragsmith: Comma
     shown = ragsmith("ask", "winner.yaml", BUILT)
     assert shown.code == 2
     assert shown.err.rstrip().endswith(
-        'ask about the documents as they are:  ragsmith ask winner.yaml "..." --documents set'
+        'use the documents as they are with --documents, as in  ragsmith ask winner.yaml "..." --documents set'
     )
     assert ragsmith("ask", "winner.yaml", BUILT, "--documents", "set").code == 0
 

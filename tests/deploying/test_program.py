@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,9 @@ def test_words_of_another_language_are_refused(winner: Callable[..., Path], home
         (("--to", "langchain", "-o", "there.py"), "there.py would be overwritten: give --force, or name another file"),
         (("--to", "langchain", "-o", "there.py/mine.py"), "there.py is a file, so that nothing can be written in it"),
         (("--to", "langchain", "-o", "folder.py", "--force"), "folder.py is a folder: name a file in it"),
+        (("--to", "langchain", "-o", "json.py"), "json.py would hide the module 'json' from the programs beside it"),
+        (("--to", "haystack", "-o", "haystack.py"), "haystack.py would hide the module 'haystack'"),
+        (("--to", "llama-index", "-o", "openai.py"), "openai.py would hide the module 'openai'"),
     ],
 )
 def test_misuse_is_one_sentence(
@@ -206,6 +211,44 @@ def test_with_force_an_earlier_program_is_replaced(winner: Callable[..., Path], 
     (home / "there.py").write_text("mine = 1\n")
     assert ragsmith("translate", winner(), "--to", "llama_index", "-o", "there.py", "--force").code == 0
     assert "llama_index" in imports(home / "there.py")
+
+
+def start(program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an isolated interpreter without installed packages, so that no framework can be imported."""
+    command = [sys.executable, "-I", "-S", str(program), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_program_says_in_a_sentence_what_it_lacks(framework: str, winner: Callable[..., Path], home: Path) -> None:
+    written = library.translate(winner(), framework, home / "mine.py")
+    keyless = start(written.path, "Who?")
+    assert (keyless.returncode, keyless.stdout) == (2, "")
+    assert keyless.stderr.startswith("error: OPENAI_API_KEY is not set: ")
+    assert keyless.stderr.count("\n") == 1
+    whole = start(written.path, "Who?", OPENAI_API_KEY="key")
+    assert "ModuleNotFoundError" in whole.stderr, "its own data and a key are enough to go on to the framework"
+    written.data.write_text(written.data.read_text().replace("chunks", "pieces"))
+    other = start(written.path, "Who?", OPENAI_API_KEY="key")
+    assert (other.returncode, other.stdout) == (2, "")
+    said = "error: mine.json beside it is not what was written with mine.py: translate the pipeline again\n"
+    assert other.stderr == said
+    written.data.unlink()
+    assert start(written.path, "Who?", OPENAI_API_KEY="key").stderr == said
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_is_no_question(option: str, winner: Callable[..., Path], home: Path) -> None:
+    ended = start(library.translate(winner(), "langchain", home / "mine.py").path, option)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("usage: python mine.py [QUESTION ...]")
+
+
+def test_the_program_is_written_after_its_data(winner: Callable[..., Path], home: Path) -> None:
+    (home / "mine.json").mkdir()
+    with pytest.raises(UsageError, match=r"mine\.json is a folder"):
+        library.translate(winner(), "langchain", home / "mine.py", force=True)
+    assert not (home / "mine.py").exists()
 
 
 PROMPT = """{context}
