@@ -41,7 +41,18 @@ def iso(text: str) -> date | None:
         ("in the winter of 2021", "2020-12-01", "2022-02-28"),
         ("between 2019 and 2021", "2019-01-01", "2021-12-31"),
         ("from 2019 until 2021", "2019-01-01", "2021-12-31"),
-        ("2019-2021", "2019-01-01", "2021-12-31"),
+        ("in 2019-2021", "2019-01-01", "2021-12-31"),
+        ("in 2019, 2020 and 2021", "2019-01-01", "2021-12-31"),
+        ("Was more sold in 2021 than 2019?", "2019-01-01", "2021-12-31"),
+        ("in the years 2019 and 2021", "2019-01-01", "2021-12-31"),
+        ("from March until May 2021", "2021-03-01", "2021-05-31"),
+        ("in March, April and May 2021", "2021-03-01", "2021-05-31"),
+        ("What may the tenant do since 2019?", "2019-01-01", ""),
+        ("Who will march before 2019?", "", "2018-12-31"),
+        ("What did spring bring since 2019?", "2019-01-01", ""),
+        ("What was sold before June in 2021?", "2021-01-01", "2021-05-31"),
+        ("Which site had 1200 employees in 2021?", "2021-01-01", "2021-12-31"),
+        ("In 2021 1200 people moved, and 1500 left", "2021-01-01", "2021-12-31"),
         ("from March to May 2021", "2021-03-01", "2021-05-31"),
         ("the first and second quarter of 2021", "2021-01-01", "2021-06-30"),
         ("In 2021, was it in March?", "2021-01-01", "2021-12-31"),
@@ -71,13 +82,37 @@ def test_a_period_is_read_from_words_and_digits(text: str, first: str, last: str
         "for $2021",
         "2,021 crowns, or 2021.5",
         "part B2021",
+        "1200 employees",
+        "Rooms 1200 and 1300",
         "after 2021 and before 2020",
+        "before 2021 or after 2019",
+        "after 2019 or before 2021",
+        "since 2019, or otherwise until 2021",
+        "before 2019 or before 2021",
         "on 31 February 2021",
         "on 0 May 2021",
     ],
 )
 def test_what_is_no_period(text: str) -> None:
     assert find_period(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("Who had a total of 1200 employees in 2021?", "2021-01-01", "2021-12-31"),
+        ("Who grew from 1200 to 1500 employees since 2021?", "2021-01-01", ""),
+        ("from 2015 until 2020", "2015-01-01", "2020-12-31"),
+        ("between 2015 and 2020", "2015-01-01", "2020-12-31"),
+        ("in May 2015", "2015-05-01", "2015-05-31"),
+    ],
+)
+def test_a_number_is_one_of_the_possible_years(text: str, first: str, last: str) -> None:
+    assert find_period(text, range(2019, 2023)) == (iso(first), iso(last))
+
+
+def test_a_number_that_is_none_of_the_possible_years_is_no_period() -> None:
+    assert find_period("How was it in 1200 cases?", range(2019, 2023)) is None
 
 
 @given(

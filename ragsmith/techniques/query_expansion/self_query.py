@@ -48,7 +48,8 @@ def propose_filter_offline(model: OfflineModel, *, sample: int, question: str, f
     ]
     groups = ([field for field in named if field in dates + years], dates, years)
     dated = next((group[0] for group in groups if len(group) == 1), None)
-    if dated and (period := find_period(question)):
+    first, last = (int(end[:4]) for end in dated.values[0].split(" to ")) if dated else (0, 0)
+    if dated and (period := find_period(question, range(first, last + 1))):
         conditions += [
             Condition(dated.name, operator, (str(day if dated in dates else day.year),))
             for operator, day in zip((">=", "<="), period, strict=True)

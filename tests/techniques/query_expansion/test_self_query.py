@@ -52,6 +52,7 @@ def propose(question: str, documents: list[dict[str, Any]]) -> str:
         ("What does the Harbour Act say?", 'tags="Harbour Act"'),
         ("What was signed in 2021?", "signed>=2021-01-01 and signed<=2021-12-31"),
         ("Who paid before May 2021?", "signed<=2021-04-30"),
+        ("Who had a total of 1200 tenants in 2021?", "signed>=2021-01-01 and signed<=2021-12-31"),
         ("What does Acme pay since 2020?", "tenant=Acme and signed>=2020-01-01"),
     ],
 )
