@@ -14,7 +14,7 @@ from ragsmith.api.resources import (
     Resources,
     SpaceSpec,
     reject_fixed_dimensions,
-    resolve_space,
+    resolve_pipeline_space,
     warn_unsupported_languages,
 )
 from ragsmith.datasets.annotations import FILE as ANNOTATIONS
@@ -70,7 +70,7 @@ def check_models(
         UsageError: the space or a model cannot be used, or the space searches over a model that is given.
     """
     resources = Resources(models, base_url, imports=imports)
-    search_space = resolve_space(space, None)
+    search_space = resolve_pipeline_space(space)
     reject_fixed_dimensions(search_space, None, models)
     names, objects = resources.resolve_models()
     check = partial(
@@ -157,7 +157,7 @@ def audits(
         raise WrongOption("output", f"{output} is a folder: name a file in it")
     if not datasets:
         raise WrongOption("dataset", "is missing: name at least one")
-    search_space = resolve_space(space, None)
+    search_space = resolve_pipeline_space(space)
     chosen = Fitness.from_spec(fitness)
     setups = [resources.setup(dataset, chunk_size) for dataset in datasets]
     samples = [draw_sample(setup, sample, seed) for setup in setups]
@@ -209,7 +209,7 @@ def recommend(
     knowledge = effects if isinstance(effects, Knowledge) else read_effects(effects)
     warn_unsupported_languages(setup)
     result = recommend_pipelines(
-        setup, resolve_space(space, None), knowledge, most_calls=calls, fitness=Fitness.from_spec(fitness)
+        setup, resolve_pipeline_space(space), knowledge, most_calls=calls, fitness=Fitness.from_spec(fitness)
     )
     if output is not None:
         folder = Path(documents) if unlabelled and not isinstance(documents, Dataset) else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
-from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source
+from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source, resolve_pipeline_space
 from ragsmith.assessment.causes import Causes
 from ragsmith.assessment.causes import diagnose as find_causes
 from ragsmith.assessment.pairwise import PARTS
@@ -31,8 +31,6 @@ from ragsmith.exported.pipeline import Pipeline, require_question
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import load_run_experiment
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
-from ragsmith.pipelines.space import Space
-from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -225,7 +223,7 @@ def ablate(
         split, examples = "all", data.examples
     questions = sort_examples(examples)
     default_space = loaded.space if loaded.space in bundled_names("search_spaces") else "default"
-    search_space = space if isinstance(space, Space) else load_space(space or default_space)
+    search_space = resolve_pipeline_space(space or default_space)
     search_space = searchable_space(setup, search_space.without_settings(), ranks=fitness.ranking_only)
     others = [
         add_general_weights(setup, candidate)

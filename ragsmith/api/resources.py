@@ -256,6 +256,20 @@ def resolve_space(space: SpaceSpec | None, preset: str | None, without: Sequence
     return space.without_options([without] if isinstance(without, str) else without or ())
 
 
+def resolve_pipeline_space(space: SpaceSpec | None) -> Space:
+    """Return the space as `resolve_space` does, if it is one of pipelines.
+
+    Raises:
+        UsageError: it is that of another system.
+    """
+    found = resolve_space(space, None)
+    if found.system:
+        raise WrongOption(
+            "space", f"{found.name!r} is of another system, and this needs pipelines: only a search takes it"
+        )
+    return found
+
+
 def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
     """Raise UsageError if the space searches over a given argument."""
     given = {*(["chunk_size"] if chunk_size is not None else []), *models_by_role(models)}

@@ -289,6 +289,25 @@ def test_what_a_system_cannot_do_is_refused_in_a_sentence(home: Path, ragsmith: 
         assert found.winner
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("models", "check"),
+        ("audit", "--dataset", "island"),
+        ("recommend", "island", "-o", "mine_too.yaml"),
+        ("ablate", "plain.yaml"),
+    ],
+)
+def test_a_space_of_a_system_is_refused_where_pipelines_are_needed(
+    command: tuple[str, ...], home: Path, ragsmith: Command
+) -> None:
+    assert ragsmith("recommend", "island", "-o", "plain.yaml").code == 0
+    ended = ragsmith(*command, "--space", "mine.yaml")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith("--space 'mine' is of another system, and this needs pipelines: only a search takes it\n")
+    assert not (home / "mine_too.yaml").exists()
+
+
 def test_a_cluster_does_not_ask_another_system(home: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
     with pytest.raises(UsageError, match="another system is asked from this process"):
