@@ -25,6 +25,7 @@ from ragsmith.models.file import parse_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
 from ragsmith.pipelines.genes import SYSTEM, Candidate, read_configuration
+from ragsmith.pipelines.space_file import read_system
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.user_code import import_recorded_files
 from ragsmith.text.strict_yaml import read_yaml
@@ -82,10 +83,14 @@ class ExportedFile:
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def system(self) -> tuple[str, str, Mapping[str, Any]]:
-        """Return the place of the function that builds another system, its version, and its parameters."""
-        program, _, function = str(self._data.get(SYSTEM)).rpartition(":")
+        """Return the place of the function that builds another system, its version, and its parameters.
+
+        Raises:
+            SpaceError: the program or its function is missing, or cannot be imported.
+        """
+        program, function, _ = read_system(self._tree, self._data.get(SYSTEM), self._path.parent)
         parameters = self._tree.mapping(("parameters",))
-        return f"{(self._path.parent / program).resolve()}:{function}", str(self._data.get("version", "")), parameters
+        return f"{program.resolve()}:{function}", str(self._data.get("version", "")), parameters
 
     def models(self) -> ModelNames:
         """Return the models by name, with the vector store and the options that shape results, without addresses."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from inspect import signature
 from pathlib import Path
@@ -51,6 +51,29 @@ def load_space(name_or_path: str | Path | Mapping[str, Any]) -> Space:
     if isinstance(tree.data, dict) and "pipeline" in tree.data:
         raise tree.error((), f"this is a pipeline, and no search space: ask it with  ragsmith ask {path} QUESTION")
     return _SpaceReader(tree, path).space()
+
+
+def read_system(tree: YamlTree, source: Any, folder: Path) -> tuple[Path, str, Callable[..., Any]]:
+    """Return the program, the name and the function itself of ``source``: ``FILE.py:FUNCTION``, relative to ``folder``.
+
+    Raises:
+        UsageError: the program or its function is missing, or cannot be imported; the message has file and line.
+    """
+    form = "name the function that takes the parameters and returns the system:  system: my_rag.py:build"
+    if not isinstance(source, str):
+        raise tree.error((SYSTEM,) if SYSTEM in tree.mapping() else (), form)
+    file, _, function = source.rpartition(":")
+    program = folder / file
+    if not file or not program.is_file():
+        raise tree.error((SYSTEM,), f"there is no file {file!r}: {form}")
+    try:
+        with redirect_stdout(sys.stderr):  # what other people's code prints is no result
+            build: Any = getattr(load_file(program), function, None)
+    except UsageError as error:
+        raise tree.error((SYSTEM,), str(error)) from None
+    if not callable(build):
+        raise tree.error((SYSTEM,), f"{file} has no function {function!r}: {form}")
+    return program, function, build
 
 
 def _read_mapping(space: Mapping[str, Any]) -> YamlTree:
@@ -127,18 +150,7 @@ class _SpaceReader:
     def _system(self, name: str, description: str) -> Space:
         """Return the space of another system, whose parameters are its genes."""
         root = self._tree.mapping(known=("name", "description", SYSTEM, "parameters"))
-        source = root.get(SYSTEM)
-        form = "name the function that takes the parameters and returns the system:  system: my_rag.py:build"
-        self._refuse_if(not isinstance(source, str), (SYSTEM,) if SYSTEM in root else (), form)
-        file, _, function = str(source).rpartition(":")
-        program = self._path.parent / file
-        self._refuse_if(not file or not program.is_file(), (SYSTEM,), f"there is no file {file!r}: {form}")
-        try:
-            with redirect_stdout(sys.stderr):  # what other people's code prints is no result
-                build: Any = getattr(load_file(program), function, None)
-        except UsageError as error:
-            raise self._tree.error((SYSTEM,), str(error)) from None
-        self._refuse_if(not callable(build), (SYSTEM,), f"{file} has no function {function!r}: {form}")
+        program, function, build = read_system(self._tree, root.get(SYSTEM), self._path.parent)
         listed = self._tree.mapping(("parameters",))
         self._refuse_if(not listed, ("parameters",), "list values for at least one parameter, the default first")
         settings = [tuple(self._parameter(one, listed[one])) for one in sorted(listed)]

@@ -270,6 +270,18 @@ def test_a_mistake_in_the_file_is_named_with_its_line(mistake: str, home: Path) 
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("mistake", ["no function", "a file that is not there", "a function that is not there"])
+def test_a_mistake_in_the_file_of_a_winner_is_named_with_its_line(mistake: str, home: Path, ragsmith: Command) -> None:
+    changes, said = MISTAKES[mistake]
+    file = {"dataset": {"path": "island"}, "version": "", "parameters": {"k": 1}, **changes}
+    (home / "winner.yaml").write_text(yaml.safe_dump(file, sort_keys=False))
+    ended = ragsmith("evaluate", "winner.yaml", "--dataset", "island")
+    assert (ended.code, ended.out) == (2, "")
+    assert "winner.yaml:6: " in ended.err
+    assert said in ended.err
+    assert "name the function that takes the parameters" in ended.err
+
+
 def test_what_a_system_cannot_do_is_refused_in_a_sentence(home: Path, ragsmith: Command) -> None:
     planned = ragsmith("plan", "--dataset", "island", "--space", "mine.yaml")
     assert planned.code == 2
