@@ -93,10 +93,6 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
         if is_system_file(source):
             place, version, parameters = ExportedFile(Path(source)).system()
             system = BuiltSystem.at(place, parameters)
-            if not system.program.is_file():
-                raise UsageError(
-                    f"{name} is of {system.program}, which is not there: move it back, or correct 'system'"
-                )
             if system.version != version:
                 said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
                 warnings.warn(said, Notice, stacklevel=5)

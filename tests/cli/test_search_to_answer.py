@@ -181,7 +181,8 @@ def test_an_export_says_which_pipeline_it_wrote_and_what_it_replaced(
     first, again, third = ragsmith(*asked), ragsmith(*asked), ragsmith(*asked, "--pick", "3")
     on = f"on {scores['search']['questions']} search questions"
     for ended, which in ((first, "the winner"), (third, "not the winner, picked by 3")):
-        file, of, figures = ended.out.splitlines()
+        file, of, figures, then = ended.out.splitlines()
+        assert then == f'ask it  ragsmith ask {path} "your question"'
         assert file.startswith(f"{path}: ")
         assert of == f"of the search {run['key'][:12]}, {which}"
         assert re.fullmatch(rf"fitness [\d.]+ {on}, [\d.]+ calls a question", figures)

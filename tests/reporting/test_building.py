@@ -289,7 +289,7 @@ def test_the_latest_finished_run_is_reported(store: Store) -> None:
 
 
 def test_an_unknown_data_set_is_answered_with_those_that_have_a_run(store: Store) -> None:
-    with pytest.raises(UsageError, match="ragsmith search --dataset NAME"):
+    with pytest.raises(UsageError, match="ragsmith search NAME"):
         load_report(store, "toy")
     put_toy(store, "toy")
     put_toy(store, "law", run="other")
