@@ -215,7 +215,7 @@ def test_an_ablation_on_test_questions_is_merged_with_one_by_the_same_test_judge
     plans: list[Any] = []
 
     def ablate(name: str, **more: Any) -> Any:
-        given = {"space": tiny_space, "part": part, "workers": 1, "cache": store}
+        given = {"space": tiny_space, "split": part, "workers": 1, "cache": store}
         return ragsmith.ablate(judged_by(name), on_plan=lambda plan: plans.append(plan) or True, **given, **more)
 
     swapped = ablate("honest", swaps=True)

@@ -75,7 +75,7 @@ def test_only_a_file_of_its_own_is_read(tmp_path: Path) -> None:
     (tmp_path / "link.pdf").symlink_to("real.pdf")
     for name, reason in (
         ("link.pdf", "is a symbolic link"),
-        (".", "is not a regular file"),
+        (".", "is a folder"),
         ("none.pdf", "is missing"),
     ):
         with pytest.raises(TextError, match=reason):
