@@ -1,16 +1,18 @@
 """Search by the fields of documents: what they are, for whoever proposes a filter, and the search with it.
 
-A proposed filter is a guess: it can only narrow what a question may find, and one that cannot be read finds nothing.
+A proposed filter is a guess: it can only narrow what a question may find, conditions that cannot be read are left out,
+and without any other it finds nothing.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragsmith.digest import to_canonical_json
 from ragsmith.errors import UsageError
-from ragsmith.text.filters import TYPES, parse_filter
+from ragsmith.text.filters import TYPES, find_conditions, parse_filter
 from ragsmith.types import FieldValue, Filter, Hits, Search
 
 MAX_VALUES = 10_000
@@ -76,10 +78,11 @@ class FieldSearch:
     def __call__(self, filter_: str, query: str) -> Hits:
         """Return the hits among the documents that a filter admits, in the language of `ragsmith.text.filters`.
 
-        There are none if it is blank or cannot be read.
+        Conditions that cannot be read are left out. There are no hits if no condition is left.
         """
-        try:
-            admitted = parse_filter(filter_, {field.name: TYPES[field.type] for field in self._fields})
-        except UsageError:
-            return ()
-        return self._within(admitted)((query,))[0]
+        types = {field.name: TYPES[field.type] for field in self._fields}
+        admitted = Filter(())
+        for condition in find_conditions(filter_):
+            with suppress(UsageError):
+                admitted &= parse_filter(condition, types)
+        return self._within(admitted)((query,))[0] if admitted.conditions else ()

@@ -32,8 +32,8 @@ OPERATORS = {"=": "in", "in": "in", "<": "<", "before": "<", "<=": "<=", ">": ">
 _WORD = r'[^\s"<>=|]+'
 _TERM = rf'(?:"(?:[^"\\]|\\["\\])*"|{_WORD})'
 _CONDITION = re.compile(
-    rf"\s*(?P<field>{_TERM})(?:\s*(?P<mark><=|>=|[<>=])|\s+(?P<word>in|before|after)(?=[\s\"]))"
-    rf"\s*(?P<values>{_TERM}(?:\s*\|\s*{_TERM})*)(?:\s+and\s+(?=\S)|\s*$)"
+    rf"\s*(?P<condition>(?P<field>{_TERM})(?:\s*(?P<mark><=|>=|[<>=])|\s+(?P<word>in|before|after)(?=[\s\"]))"
+    rf"\s*(?P<values>{_TERM}(?:\s*\|\s*{_TERM})*))(?:\s+and\s+(?=\S)|\s*$)"
 )
 _FORM = "write FIELD=VALUE, FIELD in VALUE|VALUE or FIELD>=VALUE, joined by  and , with quotes around several words"
 
@@ -56,6 +56,11 @@ def parse_filter(value: object, types: Mapping[str, type]) -> Filter:
     if not parts:
         raise UsageError(f"the filter {shorten(value)} has no condition: {_FORM}")
     return Filter(tuple(_make_condition(*part, types) for part in parts)) & None
+
+
+def find_conditions(text: str) -> list[str]:
+    """Return the conditions in ``text``, without what has not their form; fields and values may be wrong."""
+    return [found["condition"] for found in re.finditer(rf"(?:\A|(?<=\sand\s)){_CONDITION.pattern}", text)]
 
 
 def format_filter(condition: Filter) -> str:

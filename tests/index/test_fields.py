@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pytest
+
 from ragsmith.index.fields import MAX_VALUES, SHOWN_VALUES, Field, FieldSearch, list_fields, read_fields
 from ragsmith.text.filters import parse_filter
 from ragsmith.types import Filter, Queries, Rankings, Search
@@ -72,3 +74,24 @@ def test_a_filter_that_cannot_be_read_finds_nothing() -> None:
     search = FieldSearch(list_fields(DOCUMENTS), no_search)
     for proposed in ("", "landlord=acme", "year>=soon", "year in the question", "tenant>acme", "year=", "signed<May"):
         assert search(proposed, "Who?") == ()
+
+
+@pytest.mark.parametrize(
+    "proposed",
+    [
+        "landlord=acme and year>=2020",
+        "year>=2020 and tenant>acme",
+        "tenant=Acme of the North and year>=2020",
+        "year>=2020 and tenant is acme",
+        "year>=2020 and signed<May",
+    ],
+)
+def test_conditions_that_cannot_be_read_are_left_out(proposed: str) -> None:
+    admitted: list[Filter] = []
+
+    def within(filter_: Filter) -> Search:
+        admitted.append(filter_)
+        return lambda queries: ((),) * len(queries)
+
+    assert FieldSearch(list_fields(DOCUMENTS), within)(proposed, "Who?") == ()
+    assert admitted == [parse_filter("year>=2020", {"year": float})]
