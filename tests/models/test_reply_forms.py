@@ -71,8 +71,8 @@ TEXTS: list[tuple[Task[Any], str, Any]] = [
     (EXTRACT_RELATIONS, "NONE", ()),
     (
         PROPOSE_FILTER,
-        '"year" >= "2020"\n"signed by" in "Acme Nord|Brass"',
-        '"year" >= "2020" and "signed by" in "Acme Nord"|"Brass"',
+        '"signed on" >= "1 May 2020"\n"signed by" in "Acme Nord|Acme Sud"',
+        '"signed on" >= "1 May 2020" and "signed by" in "Acme Nord"|"Acme Sud"',
     ),
     (PROPOSE_FILTER, "NONE", ""),
     (REVIEW_TASK, "Verdict: ok", ()),

@@ -1,5 +1,6 @@
 """Self-query: search the documents whose fields fulfil what a question says of them (Poliakov & Shvai 2024)."""
 
+import json
 import re
 
 from ragsmith.index.fields import Field, FieldSearch, read_fields
@@ -14,16 +15,30 @@ from ragsmith.text.words import words
 from ragsmith.types import Condition, Filter, Hits, Question, Search
 
 _CONDITION = re.compile(r'(?:"[^"]+"|[^\s"<>=|]+)\s*(?:[<>=]|(?:in|before|after)\s)')
-_ALTERNATIVES = re.compile(r'(?<=")[^"|]+(?:\|[^"|]+)+(?="$)')
+_ALTERNATIVES = re.compile(r'(?<=\sin\s")[^"|]+(?:\|[^"|]+)+(?="$)')
 _YEARS = re.compile(r"(?:1[89]|20)\d\d to (?:1[89]|20)\d\d")
+_FORM = ReplyForm("filter", {"conditions": [{"field": str, "operator": (*OPERATORS,), "value": str}]}, None)
 
 
 def parse_proposal(reply: str) -> str:
-    """Parse a reply of one condition per line to a filter, "" for ``NONE``; other text is ignored.
+    """Parse a reply of one condition per line, or of `_FORM`, to a filter, "" for ``NONE``; other text is ignored.
 
     Raises:
         ValueError: there is neither a condition nor ``NONE``.
     """
+    if _FORM.has(reply):
+        return format_filter(
+            Filter(
+                tuple(
+                    Condition(
+                        each["field"],
+                        OPERATORS[each["operator"]],
+                        tuple(each["value"].split("|")) if each["operator"] == "in" else (each["value"],),
+                    )
+                    for each in json.loads(reply, strict=False)["conditions"]
+                )
+            )
+        )
     lines = parse_lines(reply)
     conditions = [line for line in lines if _CONDITION.match(line)]
     if not conditions and not lines[0].upper().startswith("NONE"):
@@ -85,12 +100,7 @@ PROPOSE_FILTER = Task(
         "only values as they are written there. If the question states no condition, reply with NONE alone."
     ),
     parse=parse_proposal,
-    form=ReplyForm(
-        "filter",
-        {"conditions": [{"field": str, "operator": (*OPERATORS,), "value": str}]},
-        '"{field}" {operator} "{value}"',
-        "NONE",
-    ),
+    form=_FORM,
     offline=propose_filter_offline,
     max_tokens=192,
 )
@@ -109,7 +119,8 @@ def self_query(
     """Search the documents whose fields fulfil the conditions that the question states, such as a period or a name.
 
     Helps when documents differ in fields, such as the reports of several years, and questions name them. Costs one
-    call. As a filter is a guess, the question is searched as by ``none`` if it admits fewer than ``min_hits`` chunks.
+    call. As a filter is a guess, the question is searched as by ``none`` if the retriever finds fewer than ``min_hits``
+    hits with it, unless it finds no more without it.
     Below 1, ``weight`` is the share of the filtered search in the score, and the rest that of a search without the
     filter, which finds the evidence of a question that names a year of something else. A proposed filter only narrows
     the filter that the question has. Without fields this is ``none``, and costs no call. In the paper a language model
@@ -121,6 +132,7 @@ def self_query(
         if fields
         else ()
     )
-    if len(hits) < min_hits:
-        return search((question.text,))[0]
-    return hits if weight == 1 else convex_combination((hits, search((question.text,))[0]), (weight, 1 - weight))
+    plain = () if weight == 1 and len(hits) >= min_hits else search((question.text,))[0]
+    if len(hits) < min(min_hits, len(plain)):
+        return plain
+    return hits if weight == 1 else convex_combination((hits, plain), (weight, 1 - weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -17,11 +18,11 @@ from ragsmith.index.fields import FieldSearch, list_fields
 from ragsmith.index.index import Corpus
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, make_gene
-from ragsmith.techniques.query_expansion.self_query import propose_filter_offline, self_query
+from ragsmith.techniques.query_expansion.self_query import PROPOSE_FILTER, propose_filter_offline, self_query
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.testing import ScriptedModel, fake_search, hits_of
 from ragsmith.text.filters import parse_filter
-from ragsmith.types import Chunk, Document, Filter, Hits, Question, Scale, Search
+from ragsmith.types import Chunk, Condition, Document, Filter, Hits, Question, Scale, Search
 
 load_techniques()
 
@@ -115,6 +116,26 @@ def test_a_filter_that_admits_too_little_was_a_wrong_guess() -> None:
     assert run("tenant=Acme", found=()) == (PLAIN, 1)
     assert run("tenant=Acme", min_hits=3) == (PLAIN, 1)
     assert run("tenant=Acme", min_hits=2) == (FILTERED, 1)
+
+
+def test_a_retriever_that_finds_no_more_without_the_filter_is_no_sign_of_a_wrong_guess() -> None:
+    model = ScriptedModel({"propose_filter": ["tenant=Acme"]})
+    search, plain = FieldSearch(list_fields(DEEDS), lambda _: fake_search(FILTERED)), hits_of(CHUNKS[5:7], [0.9, 0.8])
+    assert self_query(QUESTION, fake_search(plain), language_model=model, field_search=search, min_hits=5) == FILTERED
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "values"),
+    [
+        ("=", 'The "Blue" Inn', ('The "Blue" Inn',)),
+        ("=", "C:\\deeds", ("C:\\deeds",)),
+        ("=", "on | off", ("on | off",)),
+        ("in", 'a "b"|c d', ('a "b"', "c d")),
+    ],
+)
+def test_values_in_json_may_have_marks_of_the_language(operator: str, value: str, values: tuple[str, ...]) -> None:
+    reply = json.dumps({"conditions": [{"field": "tenant", "operator": operator, "value": value}]})
+    assert parse_filter(PROPOSE_FILTER.read(reply), TYPES).conditions == (Condition("tenant", "in", values),)
 
 
 def test_below_a_weight_of_1_the_search_without_the_filter_has_the_rest() -> None:
