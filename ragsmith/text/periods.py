@@ -57,7 +57,7 @@ _BOUNDS = {
 _EXPRESSION = re.compile(
     r"(?P<link>\s*[-–]\s*|,?\s+(?:and|or|to|than|versus|vs\.?)\s+|,\s+(?=\w+(?:,|,?\s+(?:and|or)\s)))?"
     rf"(?<![\w.,/$€£])(?:(?:(?P<bound>{'|'.join(_BOUNDS)})|(?P<preposition>in|during|throughout|within|of|for|from|between))"
-    r"\s+)?(?:(?:the|both|either|early|mid|late)[\s-]+)*(?:(?:start|beginning|end)\s+of\s+)?(?:the\s+)?"
+    r"\s+)?(?:(?:the|both|either|early|mid|late)[\s-]+){,3}(?:(?:start|beginning|end)\s+of\s+)?(?:the\s+)?"
     r"(?:(?:(?P<before>\d\d?)(?:st|nd|rd|th)?\s+(?:of\s+)?)?"
     rf"(?P<part>{'|'.join(sorted(_PARTS, key=len, reverse=True))})\b\.?"
     r"(?:\s+(?P<behind>\d\d?)(?:st|nd|rd|th)?\b)?"
