@@ -42,6 +42,7 @@ INPUTS: dict[str, Input] = {
     "framing": "a definition",
     "context": number_blocks(PASSAGES),
     "texts": number_blocks(PASSAGES),
+    "fields": ('{"name": "year", "type": "number", "values": ["2019 to 2024"]}',),
     "feedback": "- missing: the quay",
     "conversation": "user: Which ferry goes to Marrow?\nassistant: The one from the north quay.",
     "claims": ("The ferry leaves at seven.", "It is green."),

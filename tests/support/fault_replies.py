@@ -170,6 +170,7 @@ REPLIES = (
     ("Split it into the separate statements", _claims),
     ("Decide for each claim whether", _support),
     ("Rank them by how much they help", _ranking),
+    ("Which conditions on these fields", lambda prompt: "NONE"),
     ("Reply with one whole number from 1 to 100", _evidence),
     ("Reply with one word: Sufficient", _sufficient),
     ("<probability>", _sampled),
