@@ -41,7 +41,9 @@ PLAIN = frozenset({"none", "listing", "top_k"})
 """Options that need no paper: they do what anybody would do first."""
 
 OURS = Path(ragsmith.techniques.__file__).parent
-PURE = frozenset({"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "numpy", "re"})
+PURE = frozenset(
+    {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "json", "math", "numpy", "re"}
+)
 PURE_TYPING = frozenset({"typing", "collections.abc", "numpy.typing"})
 ROOMS = ("caches", "digest", "extensions", "index", "measures", "plugins", "techniques", "text", "types")
 """Where a technique may import from, besides the protocols and tasks of models; `test_closures.py` lists modules."""
