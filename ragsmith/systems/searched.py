@@ -20,6 +20,7 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import DatasetError, Notice
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.grouping import group_values
 from ragsmith.models.usage import ONE_CALL
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Gene, system_parameters
@@ -134,6 +135,7 @@ class Asking:
         self, system: BuiltSystem, setup: Experiment, search: ParameterSearch, found: dict[str, LocatedAnswer]
     ) -> None:
         self._system, self._setup, self._search, self._found = system, setup, search, found
+        self._ids = group_values((example.question, example.id) for example in setup.dataset.examples)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def answer(self, id_: str, before: Callable[[], None]) -> LocatedAnswer:
@@ -145,9 +147,10 @@ class Asking:
                     kept = self._kept
                 given = kept[text] = kept.get(text) or self._ask(text, before)
                 try:
-                    self._found[id_] = self._search.locate(self._setup, id_, given)
+                    located = self._search.locate(self._setup, id_, given)
                 except DatasetError as error:  # a context that cannot be
-                    self._found[id_] = LocatedAnswer(GivenAnswer("", error=str(error)), ())
+                    located = LocatedAnswer(GivenAnswer("", error=str(error)), ())
+                self._found |= dict.fromkeys(self._ids[text], located)
         return self._found[id_]
 
     def _ask(self, text: str, before: Callable[[], None]) -> GivenAnswer:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import yaml
 import ragsmith as package
 from ragsmith.cli.interrupts import EXIT_INTERRUPTED
 from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.systems.searched import ParameterSearch
+from ragsmith.types import Question
 
 Command = Callable[..., Any]
 
@@ -324,6 +328,24 @@ def test_a_cluster_does_not_ask_another_system(home: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
     with pytest.raises(UsageError, match="another system is asked from this process"):
         package.search("island", space="mine.yaml", engine="ray")
+
+
+def test_questions_with_the_same_text_are_asked_once_and_scored_alike(home: Path) -> None:
+    data = package.load_dataset("island")
+    first = next(one for one in data.examples if one.evidence)
+    twins = [replace(first, id=f"{first.id}-{n}") for n in (1, 2)]
+    setup = Experiment(replace(data, examples=(*data.examples, *twins)))
+    space = load_space("mine.yaml")
+    setup = replace(setup, system=ParameterSearch(space.system, home / "answers")).with_searched_settings(
+        space.settings
+    )
+    variant = setup.for_candidate(tuple(genes[0] for genes in space.options))
+    variant.engine().rank(space.candidate((0,) * len(space.sizes)), Question(first.question))
+    assert sum(asked(home).values()) == 1
+    relevances = [variant.relevance[id_] for id_ in (first.id, *(one.id for one in twins))]
+    assert relevances[0].relevant
+    assert relevances[0] == relevances[1] == relevances[2]
+    assert all(one.id in variant.answers for one in twins)
 
 
 def test_several_workers_find_the_same(home: Path) -> None:
