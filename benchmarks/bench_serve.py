@@ -189,7 +189,7 @@ def tracing(given: argparse.Namespace) -> int:
                 before = [worked(pid) for pid, _ in both]
                 for port in ports:
                     asyncio.run(ask_all(port, "/ask", 1, asked, requests=given.requests))
-                time.sleep(1.5)  # until the last spans are sent
+                time.sleep(6.5)  # until the last spans are sent
                 for (pid, _), spent, begun in zip(both, costs, before, strict=True):
                     if number:  # the first round warms up
                         spent.append(1000 * (worked(pid) - begun) / given.requests)

@@ -16,11 +16,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from threading import Event, Thread
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ragsmith.building import log_progress
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
 from ragsmith.errors import RagsmithError, StageFailed, WrongOption
 from ragsmith.gateway.gateway import Gateway
@@ -31,8 +32,8 @@ from ragsmith.types import Answer, Hit, Prompt, Question
 
 QUEUED_SPANS, SENT_SPANS = 1 << 13, 1 << 10
 """Maximum number of spans that wait to be sent, of which the oldest are dropped, and of those in a request."""
-SEND_SECONDS = 1.0
-"""Seconds between requests to a collector, and maximum number of seconds that the end of a process waits for them."""
+SEND_SECONDS, LAST_SECONDS = 5.0, 1.0
+"""Maximum number of seconds that a span waits, by default, and that the end of a process waits for the last ones."""
 CACHED = "ragsmith.cached"
 """Attribute: whether the result of a stage or call is from a cache; a cached call has no usage of tokens."""
 STAGE_KINDS = {"retrieval": "RETRIEVER", "reranking": "RERANKER"}
@@ -87,20 +88,20 @@ class Traces:
         self,
         name: str,
         kind: str,
-        attributes: Mapping[str, Any],
-        *,
+        *attributes: str,
         sampled: bool = False,
         role: int = INTERNAL,
         parent: RecordedSpan | bool | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the attributes of a new span of a ``kind`` of OpenInference, below ``parent`` or the current span.
+        """Yield further attributes of a new span of a ``kind`` of OpenInference, below ``parent`` or the current span.
 
-        Outside of all spans it begins a trace if it is ``sampled``, or everything is. ``role`` is the kind of
-        OpenTelemetry. Errors are recorded by type, as their messages may quote prompts.
+        ``attributes`` are names and values in turn, which many spans have. Outside of all spans it begins a trace if
+        it is ``sampled``, or everything is. ``role`` is the kind of OpenTelemetry. Errors are recorded by type, as
+        their messages may quote prompts.
         """
         parent = _CURRENT.get() if parent is None else parent
         above = parent if isinstance(parent, RecordedSpan) else RecordedSpan(os.urandom(16), b"", {})
-        span = RecordedSpan(above.trace, os.urandom(8), {"openinference.span.kind": kind, **attributes})
+        span = RecordedSpan(above.trace, os.urandom(8), {})
         started = time_ns()
         is_traced = bool(parent) or (parent is None and (sampled or self.share == 1))
         token = _CURRENT.set(is_traced and span)
@@ -112,14 +113,15 @@ class Traces:
         finally:
             _CURRENT.reset(token)
             if is_traced:
-                _open_queue(self.url).append(partial(_encode, span, above.id, name, role, started, time_ns()))
+                fixed = name, role, "openinference.span.kind", kind, *attributes
+                _open_queue(self.url).append(partial(_encode, span, above.id, fixed, started, time_ns()))
 
     def request_span(self, route: str, traceparent: str) -> AbstractContextManager[dict[str, Any]]:
         """Begin the span of a request to a server, below that of its header ``traceparent`` (W3C Trace Context)."""
         found = TRACEPARENT.fullmatch(traceparent)
         parent = found and found[3] in "13579bdf" and RecordedSpan(bytes.fromhex(found[1]), bytes.fromhex(found[2]), {})
-        about = {"http.request.method": "POST", "http.route": route}
-        return self.span(f"POST {route}", "CHAIN", about, role=SERVER, parent=parent)
+        about = "http.request.method", "POST", "http.route", route
+        return self.span(f"POST {route}", "CHAIN", *about, role=SERVER, parent=parent)
 
 
 def mark_computed() -> None:
@@ -129,61 +131,76 @@ def mark_computed() -> None:
 
 
 @cache
-def _open_queue(url: str) -> deque[Callable[[], Mapping[str, Any]]]:
+def _open_queue(url: str) -> deque[Callable[[Any], None]]:
     """Return the queue of the spans of this process, as functions that encode them; a thread sends them to ``url``."""
     from multiprocessing.util import Finalize  # noqa: PLC0415  acts at the end of worker processes too, unlike atexit
 
-    spans: deque[Callable[[], Mapping[str, Any]]] = deque(maxlen=QUEUED_SPANS)
+    spans: deque[Callable[[Any], None]] = deque(maxlen=QUEUED_SPANS)
     ending = Event()
     thread = Thread(target=_send, args=(url, spans, ending), name="ragsmith-traces", daemon=True)
     thread.start()
     Finalize(None, ending.set, exitpriority=1)
-    Finalize(None, thread.join, (SEND_SECONDS,), exitpriority=0)
+    Finalize(None, thread.join, (LAST_SECONDS,), exitpriority=0)
     return spans
 
 
-def _send(url: str, spans: deque[Callable[[], Mapping[str, Any]]], ending: Event) -> None:
-    """Send ``spans`` until the process is ``ending``, and those that are left then; drop what is not accepted."""
+def _send(url: str, spans: deque[Callable[[Any], None]], ending: Event) -> None:
+    """Send ``spans`` until the process is ``ending``, and those that are left then; drop what is not accepted.
+
+    They wait until a request is full, or for the delay that OpenTelemetry names, as each request has a cost of its own.
+    """
     import httpx2  # noqa: PLC0415  slow to import
     from opentelemetry.proto.trace.v1.trace_pb2 import TracesData  # noqa: PLC0415  optional
 
     address = f"{url.rstrip('/').removesuffix('/v1/traces')}/v1/traces"
     given = re.findall(r"([^=,\s]+)\s*=\s*([^,]+)", unquote(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")))
-    resource = {"attributes": _encode_attributes({"service.name": os.environ.get("OTEL_SERVICE_NAME", "ragsmith")})}
+    milliseconds, due = os.environ.get("OTEL_BSP_SCHEDULE_DELAY", ""), 0.0
+    delay = int(milliseconds) / 1000 if milliseconds.isdecimal() else SEND_SECONDS
     with httpx2.Client(headers={**dict(given), "Content-Type": "application/x-protobuf"}) as client:
-        while not ending.wait(SEND_SECONDS) or spans:
+        while not ending.wait(min(delay, LAST_SECONDS)) or spans:
+            if len(spans) < SENT_SPANS and monotonic() < due and not ending.is_set():
+                continue
+            due = monotonic() + delay
             if batch := [spans.popleft() for _ in range(min(len(spans), SENT_SPANS))]:
-                scope = {"spans": [encode() for encode in batch]}
-                data = TracesData(resource_spans=[{"resource": resource, "scope_spans": [scope]}])
+                resource = (data := TracesData()).resource_spans.add()
+                name = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "ragsmith")}
+                _add_attributes(resource.resource.attributes, name)
+                scope = resource.scope_spans.add()
+                for encode in batch:
+                    encode(scope.spans.add())
                 try:
                     client.post(address, content=data.SerializeToString()).raise_for_status()
                 except httpx2.HTTPError as error:
                     log_progress(f"{len(batch)} spans of traces were dropped, as {url} does not accept them: {error}")
 
 
-def _encode(span: RecordedSpan, parent: bytes, name: str, role: int, started: int, ended: int) -> Mapping[str, Any]:
-    """Return the fields of a span in the protocol of OpenTelemetry."""
-    return {
-        "trace_id": span.trace,
-        "span_id": span.id,
-        "parent_span_id": parent,
-        "name": name,
-        "kind": role,
-        "start_time_unix_nano": started,
-        "end_time_unix_nano": ended,
-        "attributes": _encode_attributes(span.attributes),
-        "status": {"code": 2} if "error.type" in span.attributes else None,
-    }
+def _encode(span: RecordedSpan, parent: bytes, fixed: tuple[Any, ...], started: int, ended: int, message: Any) -> None:
+    """Write a span to an empty ``message`` of the protocol of OpenTelemetry."""
+    trace, id_, attributes = span
+    message.MergeFromString(_encode_fixed(attributes.pop(CACHED, None), *fixed))
+    message.trace_id, message.span_id, message.parent_span_id = trace, id_, parent
+    message.start_time_unix_nano, message.end_time_unix_nano = started, ended
+    _add_attributes(message.attributes, attributes)
+    if "error.type" in attributes:
+        message.status.code = 2
 
 
-def _encode_attributes(attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+@bounded_cache(1 << 10, key="what spans have in common: name, role, attributes")
+def _encode_fixed(is_cached: bool | None, name: str, role: int, *attributes: str) -> bytes:
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span  # noqa: PLC0415  optional
+
+    message = Span(name=name, kind=role)
+    pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
+    _add_attributes(message.attributes, pairs if is_cached is None else {**pairs, CACHED: is_cached})
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def _add_attributes(messages: Any, attributes: Mapping[str, Any]) -> None:
     fields = {bool: "bool_value", int: "int_value", float: "double_value"}
-    return [
-        {"key": key, "value": {fields[type(value)]: value}}
-        if type(value) in fields
-        else {"key": key, "value": {"string_value": str(value).encode("utf-8", "replace")}}  # half of a surrogate pair
-        for key, value in attributes.items()
-    ]
+    for key, value in attributes.items():
+        field, valid = fields.get(type(value)), str(value).encode("utf-8", "replace")  # half of a surrogate pair
+        setattr(messages.add(key=key).value, field or "string_value", value if field else valid.decode())
 
 
 class TracedEngine(ObservedEngine):
@@ -203,16 +220,17 @@ class TracedEngine(ObservedEngine):
     def _run(self, candidate: Candidate, question: Question, gold: Any, before: str | None = None) -> Any:
         traces = self.gateway.traces
         sampled = traces.samples([gene.identity for gene in candidate], question.text)
-        with traces.span("retrieve" if before else "answer", "CHAIN", {}, sampled=sampled) as about:
+        with traces.span("retrieve" if before else "answer", "CHAIN", sampled=sampled) as about:
             trace, reads = super()._run(candidate, question, gold, before)
             if traces.content:
                 about |= {"input.value": question.text, "output.value": "" if before else trace.answer.text}
             return trace, reads
 
     def _run_stage(self, name: str, technique: str, run: Callable[[], Any]) -> Any:
-        attributes = {"ragsmith.technique": technique, CACHED: name not in ("pre_embedding", "retrieval")}
-        attributes |= {"gen_ai.operation.name": name} if name == "retrieval" else {}
-        with self.gateway.traces.span(name, STAGE_KINDS.get(name, "CHAIN"), attributes) as about:
+        operation = ("gen_ai.operation.name", name) if name == "retrieval" else ()
+        kind = STAGE_KINDS.get(name, "CHAIN")
+        with self.gateway.traces.span(name, kind, "ragsmith.technique", technique, *operation) as about:
+            about[CACHED] = name not in ("pre_embedding", "retrieval")
             result = run()
             if self.gateway.traces.content and name != "pre_embedding":
                 about.update(_stage_content(result[0]))
@@ -271,15 +289,8 @@ class _TracedCalls:
 
     def _call(self, method: str, call: Callable[..., Any], model: Any, *inputs: Any, **options: Any) -> Any:
         operation, kind, describe = CALLS[method]
-        provider, name = _name_model(str(model.id))
-        attributes = {
-            "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": provider,
-            "gen_ai.request.model": name,
-            f"{kind.lower()}.model_name": name,
-            CACHED: True,
-        }
-        with self.traces.span(f"{operation} {name}", kind, attributes, role=CLIENT) as about:
+        with self.traces.span(*_describe_call(operation, kind, str(model.id)), role=CLIENT) as about:
+            about[CACHED] = True
             result = call(model, *inputs, **options)
             if kind == "LLM":
                 about |= {"ragsmith.task": inputs[0].name, **({} if about[CACHED] else _count_tokens(result[1]))}
@@ -289,10 +300,12 @@ class _TracedCalls:
 
 
 @cache
-def _name_model(model_id: str) -> tuple[str, str]:
-    """Return the provider and the name of a model, whose id may also have options and digests of code."""
+def _describe_call(operation: str, kind: str, model_id: str) -> tuple[str, ...]:
+    """Return the name, kind and attributes of a call of a model, whose id may also have options and digests of code."""
     provider, *parts = model_id.partition("@")[0].split(":")
-    return provider, ":".join(part for part in parts if not re.fullmatch("[0-9a-f]{16,}", part)) or provider
+    name = ":".join(part for part in parts if not re.fullmatch("[0-9a-f]{16,}", part)) or provider
+    asked = "gen_ai.operation.name", operation, "gen_ai.provider.name", provider, "gen_ai.request.model", name
+    return f"{operation} {name}", kind, *asked, f"{kind.lower()}.model_name", name
 
 
 def _count_tokens(usage: Any) -> Mapping[str, int]:

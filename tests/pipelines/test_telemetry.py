@@ -22,7 +22,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.names import ModelNames, partition_models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.telemetry import Traces, _encode_attributes
+from ragsmith.pipelines.telemetry import Traces, _add_attributes
 from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
@@ -50,7 +50,8 @@ class Chat:
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
     with collecting() as running:
         yield running
 
@@ -203,7 +204,7 @@ def test_a_search_in_processes_is_the_same_and_traces_the_same_answers_each_time
 def test_attributes_of_any_type_arrive_as_they_are(values: list[Any]) -> None:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span  # noqa: PLC0415
 
-    encoded = Span(attributes=_encode_attributes({str(place): value for place, value in enumerate(values)}))
+    _add_attributes((encoded := Span()).attributes, {str(place): value for place, value in enumerate(values)})
     decoded = Span.FromString(encoded.SerializeToString()).attributes
     found = [getattr(pair.value, pair.value.WhichOneof("value")) for pair in decoded]
     assert repr(found) == repr(values)  # also tells apart 1, 1.0 and True, and finds nan
@@ -212,8 +213,8 @@ def test_attributes_of_any_type_arrive_as_they_are(values: list[Any]) -> None:
 def test_half_of_a_surrogate_pair_does_not_stop_the_others(collector: Collector) -> None:
     traces = Traces(collector.url)
     for text in ("\ud800 and more", "fine"):
-        with traces.span("said", "CHAIN", {"text": text}):
-            pass
+        with traces.span("said", "CHAIN") as about:
+            about["text"] = text
     assert [span.attributes["text"] for span in collector.wait_for("said", 2)] == ["? and more", "fine"]
 
 
