@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from threading import Event, Thread
 from time import monotonic, time_ns
-from typing import Any, NamedTuple
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from ragsmith.building import log_progress
@@ -44,15 +43,35 @@ INTERNAL, SERVER, CLIENT = 1, 2, 3
 """Kinds of spans of OpenTelemetry, as numbers of its protocol."""
 
 
-class RecordedSpan(NamedTuple):
-    """The ids of a trace and of a span in it, and the attributes of the span, which can be changed until it ends."""
+class RecordedSpan:
+    """A span that is current within its context, which yields attributes that can be changed until it ends.
 
-    trace: bytes
-    id: bytes
-    attributes: dict[str, Any]
+    It is written to ``queue`` unless that is None. ``fixed`` are its name, its role, and the attributes that all spans
+    like it have. A class, as a generator takes half as long again.
+    """
+
+    __slots__ = ("_queue", "_token", "attributes", "ended", "fixed", "id", "parent", "started", "trace")
+
+    def __init__(self, queue: deque[RecordedSpan] | None, trace: bytes, parent: bytes, fixed: tuple[Any, ...]) -> None:
+        self._queue, self.trace, self.parent, self.fixed = queue, trace, parent, fixed
+        self.id = os.urandom(8)
+        self.attributes: dict[str, Any] = {}
+
+    def __enter__(self) -> dict[str, Any]:
+        self._token = _CURRENT.set(False if self._queue is None else self)
+        self.started = time_ns()
+        return self.attributes
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self.ended = time_ns()
+        _CURRENT.reset(self._token)
+        if isinstance(error, RagsmithError):  # by its type, as its message may quote prompts
+            self.attributes["error.type"] = type(error.cause if isinstance(error, StageFailed) else error).__name__
+        if self._queue is not None:
+            self._queue.append(self)
 
 
-_CURRENT: ContextVar[RecordedSpan | bool | None] = ContextVar("_CURRENT", default=None)
+_CURRENT: ContextVar[RecordedSpan | Literal[False] | None] = ContextVar("_CURRENT", default=None)
 """The span of what this thread or task does; False if that is not traced, None outside of all spans."""
 
 
@@ -83,7 +102,6 @@ class Traces:
         """Return whether the answer of a pipeline, by the identity of its genes, to a question is traced."""
         return self.share == 1 or int(digest("traces", pipeline, question), 16) < self.share * 16**32
 
-    @contextmanager
     def span(
         self,
         name: str,
@@ -91,35 +109,23 @@ class Traces:
         *attributes: str,
         sampled: bool = False,
         role: int = INTERNAL,
-        parent: RecordedSpan | bool | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Yield further attributes of a new span of a ``kind`` of OpenInference, below ``parent`` or the current span.
+        parent: tuple[bytes, bytes] | Literal[False] | None = None,
+    ) -> RecordedSpan:
+        """Return a span of a ``kind`` of OpenInference, below the current span or ``parent``, a trace and a span in it.
 
         ``attributes`` are names and values in turn, which many spans have. Outside of all spans it begins a trace if
-        it is ``sampled``, or everything is. ``role`` is the kind of OpenTelemetry. Errors are recorded by type, as
-        their messages may quote prompts.
+        it is ``sampled``, or everything is. ``role`` is the kind of OpenTelemetry.
         """
-        parent = _CURRENT.get() if parent is None else parent
-        above = parent if isinstance(parent, RecordedSpan) else RecordedSpan(os.urandom(16), b"", {})
-        span = RecordedSpan(above.trace, os.urandom(8), {})
-        started = time_ns()
-        is_traced = bool(parent) or (parent is None and (sampled or self.share == 1))
-        token = _CURRENT.set(is_traced and span)
-        try:
-            yield span.attributes
-        except RagsmithError as error:
-            span.attributes["error.type"] = type(error.cause if isinstance(error, StageFailed) else error).__name__
-            raise
-        finally:
-            _CURRENT.reset(token)
-            if is_traced:
-                fixed = name, role, "openinference.span.kind", kind, *attributes
-                _open_queue(self.url).append(partial(_encode, span, above.id, fixed, started, time_ns()))
+        above = _CURRENT.get() if parent is None else parent
+        is_traced = bool(above) or (above is None and (sampled or self.share == 1))
+        trace, id_ = (above.trace, above.id) if isinstance(above, RecordedSpan) else above or (os.urandom(16), b"")
+        queue = _open_queue(self.url) if is_traced else None
+        return RecordedSpan(queue, trace, id_, (name, role, "openinference.span.kind", kind, *attributes))
 
-    def request_span(self, route: str, traceparent: str) -> AbstractContextManager[dict[str, Any]]:
-        """Begin the span of a request to a server, below that of its header ``traceparent`` (W3C Trace Context)."""
+    def request_span(self, route: str, traceparent: str) -> RecordedSpan:
+        """Return the span of a request to a server, below that of its header ``traceparent`` (W3C Trace Context)."""
         found = TRACEPARENT.fullmatch(traceparent)
-        parent = found and found[3] in "13579bdf" and RecordedSpan(bytes.fromhex(found[1]), bytes.fromhex(found[2]), {})
+        parent = found and found[3] in "13579bdf" and (bytes.fromhex(found[1]), bytes.fromhex(found[2]))
         about = "http.request.method", "POST", "http.route", route
         return self.span(f"POST {route}", "CHAIN", *about, role=SERVER, parent=parent)
 
@@ -131,11 +137,11 @@ def mark_computed() -> None:
 
 
 @cache
-def _open_queue(url: str) -> deque[Callable[[Any], None]]:
-    """Return the queue of the spans of this process, as functions that encode them; a thread sends them to ``url``."""
+def _open_queue(url: str) -> deque[RecordedSpan]:
+    """Return the queue of the ended spans of this process, which a thread sends to ``url``."""
     from multiprocessing.util import Finalize  # noqa: PLC0415  acts at the end of worker processes too, unlike atexit
 
-    spans: deque[Callable[[Any], None]] = deque(maxlen=QUEUED_SPANS)
+    spans: deque[RecordedSpan] = deque(maxlen=QUEUED_SPANS)
     ending = Event()
     thread = Thread(target=_send, args=(url, spans, ending), name="ragsmith-traces", daemon=True)
     thread.start()
@@ -144,7 +150,7 @@ def _open_queue(url: str) -> deque[Callable[[Any], None]]:
     return spans
 
 
-def _send(url: str, spans: deque[Callable[[Any], None]], ending: Event) -> None:
+def _send(url: str, spans: deque[RecordedSpan], ending: Event) -> None:
     """Send ``spans`` until the process is ``ending``, and those that are left then; drop what is not accepted.
 
     They wait until a request is full, or for the delay that OpenTelemetry names, as each request has a cost of its own.
@@ -166,22 +172,21 @@ def _send(url: str, spans: deque[Callable[[Any], None]], ending: Event) -> None:
                 name = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "ragsmith")}
                 _add_attributes(resource.resource.attributes, name)
                 scope = resource.scope_spans.add()
-                for encode in batch:
-                    encode(scope.spans.add())
+                for span in batch:
+                    _encode(span, scope.spans.add())
                 try:
                     client.post(address, content=data.SerializeToString()).raise_for_status()
                 except httpx2.HTTPError as error:
                     log_progress(f"{len(batch)} spans of traces were dropped, as {url} does not accept them: {error}")
 
 
-def _encode(span: RecordedSpan, parent: bytes, fixed: tuple[Any, ...], started: int, ended: int, message: Any) -> None:
+def _encode(span: RecordedSpan, message: Any) -> None:
     """Write a span to an empty ``message`` of the protocol of OpenTelemetry."""
-    trace, id_, attributes = span
-    message.MergeFromString(_encode_fixed(attributes.pop(CACHED, None), *fixed))
-    message.trace_id, message.span_id, message.parent_span_id = trace, id_, parent
-    message.start_time_unix_nano, message.end_time_unix_nano = started, ended
-    _add_attributes(message.attributes, attributes)
-    if "error.type" in attributes:
+    message.MergeFromString(_encode_fixed(span.attributes.pop(CACHED, None), *span.fixed))
+    message.trace_id, message.span_id, message.parent_span_id = span.trace, span.id, span.parent
+    message.start_time_unix_nano, message.end_time_unix_nano = span.started, span.ended
+    _add_attributes(message.attributes, span.attributes)
+    if "error.type" in span.attributes:
         message.status.code = 2
 
 
