@@ -9,6 +9,7 @@
     chat          ->  chat completions in the format of OpenAI
     app           ->  routes, as an ASGI application
     feedback      ->  feedback of users, stored as drafted questions
+    readiness     ->  whether what answers need is available
     monitoring    ->  structured log and metrics
     server        ->  HTTP server, with `uvicorn`
     tools         ->  tools of the Model Context Protocol

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ragsmith.caches import empty_caches
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.diagnosed import merge_ranges
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
+from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import release_free_memory
+from ragsmith.index.index import embed_queries
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, stage_errors
+from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, rewrite_question
 from ragsmith.serving.workers import CancellationToken
@@ -67,6 +71,9 @@ ANSWERS_PER_CLEARING = 512
 """Number of answers after which the caches of indexes, models and functions are cleared.
 
 The caches are bounded only by their number of entries. Clearing them did not slow down 16,000 answers from `law`."""
+
+CHECK_TEXT = "ready"
+"""The text that is searched for to check whether the vector store answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,7 @@ class PipelineService:
         self._resources = ExitStack()
         self._base_engine = pipeline.setup.engine(store)
         self._base_engine.share_collection(pipeline.engine)
+        self._store = store
         self._n_answers = 0
         self._lock = threading.Lock()
 
@@ -141,6 +149,40 @@ class PipelineService:
         if not self.prefers_threads:  # the first question loads the models, at no cost
             first = next(iter(self.setup.corpus.documents.values()))
             self.ask(Question(first.title or "?"), CancellationToken())
+
+    def find_missing(self) -> Mapping[str, str]:
+        """Return what answers need and is not available now, with the reasons.
+
+        Requests to models cost nothing, unless one seems to be down. Documents and indexes are in memory, except for
+        vectors in a server.
+        """
+        found: dict[str, object] = {}
+        for name, check in self._checks.items():
+            try:
+                found[name] = check()
+            except RagsmithError as error:
+                found[name] = error
+        return {name: str(why) for name, why in found.items() if why}
+
+    @cached_property
+    def _checks(self) -> Mapping[str, Callable[[], object]]:
+        """Functions that raise an error if something is not available, or return what is wrong, if anything."""
+        tools = _list_tools(self.pipeline.candidate)
+        roles = ["language_model", "controller", *sorted(tools & {"embedder", "cross_encoder"})]
+        models = {role: getattr(self.setup.loaded_models, role) for role in roles}
+        checks: dict[str, Callable[[], object]] = {
+            role.replace("_", " "): model.find_outage for role, model in models.items() if hasattr(model, "find_outage")
+        }
+        if self._store is not None:
+            checks["cache"] = partial(self._store.get_calls, [CHECK_TEXT])
+        if "embedder" in _list_tools(gene for gene in self.pipeline.candidate if gene.technique.family == "retrieval"):
+            checks["vector store"] = self._search_vectors
+        return checks
+
+    def _search_vectors(self) -> None:
+        embedder = self._base_engine.gateway.embedder(self.setup.loaded_models.embedder, Meter())
+        store = self._base_engine.searched(self.pipeline.candidate).vector_store(embedder)
+        store.search(embed_queries(embedder, [CHECK_TEXT]), 1)
 
     def keep_open(self, resources: ExitStack) -> None:
         """Close ``resources``, which include the store, when the service is closed."""
@@ -259,6 +301,10 @@ class PipelineService:
                     _quotes(answer, text, span.start) if cited or not answer.cited else (),
                 )
         return tuple(passages.values())
+
+
+def _list_tools(genes: Iterable[Gene]) -> set[str]:
+    return {tool for gene in genes for tool in gene.technique.tools.values()}
 
 
 def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:

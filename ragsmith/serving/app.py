@@ -39,6 +39,7 @@ from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.middleware import LOOPBACK_HOSTS, RequestGuard
 from ragsmith.serving.monitoring import Metrics, log_event
 from ragsmith.serving.page import page
+from ragsmith.serving.readiness import Readiness
 from ragsmith.serving.requests import (
     RETRY_SECONDS,
     Body,
@@ -47,6 +48,7 @@ from ragsmith.serving.requests import (
     check_text,
     internal_error,
     invalid_request,
+    not_ready,
     overloaded,
     pipeline_failure,
     read_body,
@@ -150,7 +152,7 @@ class ServingApp(GuardedApp):
     ) -> None:
         """See `GuardedApp` for ``token``, `RequestGuard` for ``hosts``; without ``feedback``, feedback is refused."""
         limits = limits or ServingLimits()
-        self.service = service
+        self.service, self._readiness = service, Readiness(service.find_missing)
         self.feedback = None if feedback is None else FeedbackFile(Path(feedback), limits.feedback)
         self._created = int(time.time())
         routes: Mapping[str, tuple[str, Handler]] = {
@@ -181,6 +183,7 @@ class ServingApp(GuardedApp):
     def close(self) -> None:
         """See `GuardedApp.close`; also close the service."""
         super().close()
+        self._readiness.close()
         self.service.close()
 
     # --- status -------------------------------------------------------------------------------------------------------
@@ -196,6 +199,8 @@ class ServingApp(GuardedApp):
         capacity = self.workers.threads + self.workers.queue
         if self.stopping or self.workers.busy + self.workers.waiting >= capacity:
             raise overloaded()
+        if missing := await self._readiness.find_missing():
+            raise not_ready(missing)
         return JSONResponse({"status": "ready"})
 
     async def _metrics(self, request: Request) -> Response:

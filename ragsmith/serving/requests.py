@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -99,6 +99,12 @@ def overloaded() -> RequestRefused:
     return RequestRefused(
         503, "the server is at its limit of concurrent questions: retry later", "busy", retry_after=RETRY_SECONDS
     )
+
+
+def not_ready(missing: Iterable[str]) -> RequestRefused:
+    """Return the refusal of a server that cannot answer questions, as something is ``missing``."""
+    problem = f"the server cannot answer questions now ({', '.join(missing)} not available): retry later"
+    return RequestRefused(503, problem, "not_ready", retry_after=RETRY_SECONDS)
 
 
 def pipeline_failure(error: Exception) -> RequestRefused:

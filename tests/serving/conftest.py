@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from started import Start, Started
 
 import ragsmith
 from ragsmith.evaluation.experiment import Experiment
@@ -65,3 +67,13 @@ def serving(winner: Path, tmp_path: Path) -> Iterator[Callable[..., ServingApp]]
     yield make
     for app in made:
         app.close()
+
+
+@pytest.fixture
+def start(spawn: Callable[..., subprocess.Popen[str]], winner: Path) -> Start:
+    """Start a server of a pipeline in a process of its own, with flags and variables of the environment."""
+
+    def begin(*more: object, pipeline: Path = winner, **environment: str) -> Started:
+        return Started(spawn("serve", pipeline, "--port", 0, "--json", *more, **environment))
+
+    return begin

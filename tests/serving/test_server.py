@@ -23,6 +23,7 @@ import openai
 import pytest
 from asking import PATIENCE
 from served import Ruled
+from started import Start, Started
 
 import ragsmith
 from ragsmith.errors import UsageError
@@ -32,42 +33,6 @@ from ragsmith.serving.monitoring import json_logging
 QUESTION = "When does the ferry to Marrow leave?"
 TOKEN = "correct-horse-battery-staple"
 Spawn = Callable[..., "subprocess.Popen[str]"]
-
-
-class Started:
-    """A server that has said where it is."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        said = ""
-        assert process.stdout is not None
-        for line in process.stdout:
-            said += line
-            if line == "}\n":
-                break
-        assert said, process.stderr and process.stderr.read()
-        self.url: str = json.loads(said)["url"]
-        self.port = int(self.url.rstrip("/").rpartition(":")[2])
-
-    def connected(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
-
-    def stop(self) -> tuple[int, str]:
-        """Ask it to end; its exit code, and its log."""
-        self.process.send_signal(signal.SIGTERM)
-        _, log = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, log
-
-
-Start = Callable[..., Started]
-
-
-@pytest.fixture
-def start(spawn: Spawn, winner: Path) -> Start:
-    def begin(*more: object, pipeline: Path = winner, **environment: str) -> Started:
-        return Started(spawn("serve", pipeline, "--port", 0, "--json", *more, **environment))
-
-    return begin
 
 
 def requests(log: str) -> list[Any]:

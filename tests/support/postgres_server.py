@@ -14,9 +14,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +35,8 @@ class Server:
 
     programs: Path
     port: int
+    control: Callable[..., None] = lambda *_: None
+    """Runs pg_ctl: ``stop`` and ``start``."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def database(self) -> str:
@@ -96,12 +99,13 @@ def postgres(folder: Path | None = None, locale: tuple[str, ...] = LOCALE) -> It
         data, port = home / "data", _free_port()
         _run(folder / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "-N", *locale, cwd=home)
         options = f"-h 127.0.0.1 -p {port} -k '{home}' -c fsync=off"
-        control = (folder / "pg_ctl", "-D", data, "-w", "-l", home / "log")
-        _run(*control, "-o", options, "start", cwd=home)
+        command = (folder / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", options, "-m", "immediate")
+        control = partial(_run, *command, cwd=home)
+        control("start")
         try:
-            yield Server(folder, port)
+            yield Server(folder, port, control)
         finally:
-            _run(*control, "-m", "immediate", "stop", cwd=home)
+            control("stop")
 
 
 def _free_port() -> int:

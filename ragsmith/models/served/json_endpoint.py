@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from ragsmith.digest import not_fingerprinted
 from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
@@ -78,6 +79,10 @@ class JsonEndpoint:
         attempts = [partial(_attempt, post, body, parse) for body in bodies]
         return self.provider.send_all(attempts, what=what, probe=partial(_probe, post, bodies[0] if bodies else {}))
 
+    async def get_models(self) -> None:
+        """Request the list of models, which every OpenAI-compatible server has, and which costs nothing."""
+        await self.provider.http.get(f"{self.base_url}/models", headers=self.headers)
+
     async def _post(self, target: str, body: dict[str, Any]) -> bytes:
         url = target if target.startswith(("http://", "https://")) else self.base_url + target
         response = await self.provider.http.post(url, json=body, headers=self.headers)
@@ -110,6 +115,11 @@ class EndpointModel:
     def provider(self) -> Provider:
         """The provider that sends the requests."""
         return self._endpoint.provider
+
+    @not_fingerprinted
+    def find_outage(self) -> str:
+        """Return why the server cannot answer now, or ""; see `Provider.find_outage`."""
+        return self.provider.find_outage(self._endpoint.get_models)
 
 
 class TextWindow:

@@ -69,6 +69,7 @@ class Provider:
         self._breaker = CircuitBreaker(self.policy)
         self._probe_lock = asyncio.Lock()
         self._down = asyncio.Event()
+        self._last_probe: Probe | None = None
         self._pending: set[Future[Any]] = set()
         self._closed = False
         self._activity = ProviderActivity()
@@ -130,6 +131,14 @@ class Provider:
             self._pending.difference_update(futures)
         raise self._closed_error(what)
 
+    def find_outage(self, get_page: Probe) -> str:
+        """Return why requests would fail now, or "".
+
+        ``get_page`` requests a page, which costs nothing. If the provider seems to be down, the last probe of a request
+        is sent instead, and its reply ends the cooldown.
+        """
+        return BACKGROUND_LOOP.submit(self._find_outage(get_page)).result()
+
     def close(self, *, patience: float = 0.0) -> None:
         """Close the connections; pending requests fail with `ModelUnavailable`.
 
@@ -151,7 +160,7 @@ class Provider:
 
     async def send_async(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None = None) -> T:
         """Like `send`, in the loop's thread."""
-        policy, request, problem = self.policy, object(), ""
+        policy, request, problem, self._last_probe = self.policy, object(), "", probe
         n_attempts = failed = unusable = 0
         failed_usage = NO_USAGE
         wait: float | None = None
@@ -193,6 +202,20 @@ class Provider:
         await self._probe_if_suspected(probe)
         self._check(what, problem)
         raise failure(ModelError, message)
+
+    async def _find_outage(self, get_page: Probe) -> str:
+        if self._breaker.open_reason(_now()):
+            if not (kind := await self._probe(self._last_probe)):
+                self._breaker.record_answer(_now())
+            return kind
+        try:
+            await self._wait.within(self.policy.probe_deadline, get_page)
+        except AttemptFailed as failed_attempt:
+            status = failed_attempt.problem[:8]
+            if status in ("HTTP 401", "HTTP 429"):  # a server without this page answers 404 or 403, and is not down
+                return status if status == "HTTP 401" else ""
+            return _get_outage_kind(failed_attempt)
+        return ""
 
     async def _attempt(
         self, attempt: Callable[[], Awaitable[T]], request: object, what: str, problem: str, *, retry: bool
