@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ragsmith.api.arguments import CacheArguments
-from ragsmith.api.resources import CACHE, Resources, require_file
+from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_prices, require_file
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.errors import MissingExtra, Notice, UsageError
@@ -281,6 +281,7 @@ def serve(
     token_file: str | Path | None = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
+    prices: PriceSpec = None,
     mcp: bool = False,
     on_start: Callable[[str], None] | None = None,
     **given: Unpack[CacheArguments],
@@ -292,7 +293,8 @@ def serve(
 
     Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. The
     file has a token a line, optionally followed by ``:`` and a filter: the token then shows its documents only.
-    ``feedback`` is a file to which feedback on answers is appended as drafted questions. ``mcp`` serves the tools of
+    ``feedback`` is a file to which feedback on answers is appended as drafted questions. With ``prices``, as those of
+    `ragsmith.search`, the metrics have the cost of requests to models. ``mcp`` serves the tools of
     the Model Context Protocol on standard input and output instead. ``on_start`` is called with the address when the
     server is ready. The other arguments are those of `ragsmith.ask`. Call it in the main thread, which receives
     signals.
@@ -314,7 +316,9 @@ def serve(
         from ragsmith.serving.tools import make_tool_server  # noqa: PLC0415
         from ragsmith.serving.workers import Workers  # noqa: PLC0415
 
-        with closing(_load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)) as service:
+        with closing(
+            _load_service(pipeline, dataset, documents, Resources(**given), prices, indexed=indexed)
+        ) as service:
             make_tool_server(
                 service, Workers(chosen.threads(prefers_threads=service.prefers_threads), chosen.queue), chosen
             ).run("stdio")
@@ -328,6 +332,7 @@ def serve(
         indexed=indexed,
         limits=chosen,
         feedback=feedback,
+        prices=prices,
         **given,
     )
     serve_app(make_app, host, port, token_file, on_start)
@@ -343,6 +348,7 @@ def asgi_app(
     hosts: Sequence[str] | None = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
+    prices: PriceSpec = None,
     **given: Unpack[CacheArguments],
 ) -> ServingApp:
     """Return the ASGI application of `serve`, to mount in another application or to run by any server.
@@ -368,7 +374,7 @@ def asgi_app(
         raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
-    service = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
+    service = _load_service(pipeline, dataset, documents, Resources(**given), prices, indexed=indexed)
     names = LOOPBACK_HOSTS if hosts is None else hosts
     return ServingApp(service, limits=limits, token=tokens, hosts=names, feedback=feedback)
 
@@ -387,6 +393,7 @@ def _load_service(
     dataset: Dataset | str | Path | None,
     documents: str | Path | None,
     resources: Resources,
+    prices: PriceSpec,
     *,
     indexed: bool,
 ) -> PipelineService:
@@ -411,7 +418,7 @@ def _load_service(
             )
     with ExitStack() as stack:
         store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.prefers_threads else None
-        service = PipelineService(loaded, store)
+        service = PipelineService(loaded, store, read_given_prices(prices))
         service.prepare()
         service.keep_open(stack.pop_all())
     return service

@@ -23,6 +23,7 @@ from ragsmith.cli.options import (
     OtherDataset,
     OtherDocuments,
     PipelineArgument,
+    PricesOption,
     TraceFlags,
     WorkersOption,
     expand_groups,
@@ -64,6 +65,7 @@ def serve(
         Path | None,
         typer.Option("--feedback", help="File for feedback on answers, stored as drafted questions (.jsonl)."),
     ] = None,
+    prices: PricesOption = None,
     mcp: Annotated[
         bool, typer.Option("--mcp", help="Serve tools of the Model Context Protocol on standard input and output.")
     ] = False,
@@ -102,6 +104,7 @@ def serve(
         token_file=token_file,
         limits=ragsmith.ServingLimits(concurrency=concurrency, queue=queue, seconds=seconds),
         feedback=feedback,
+        prices=prices,
         mcp=mcp,
         on_start=lambda url: _print_address(
             url, as_json, f"ask at  {url}", f"chat clients  base URL {url}v1, model ragsmith"

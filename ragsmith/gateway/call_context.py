@@ -20,7 +20,7 @@ from ragsmith.gateway.failures import FailedCall, Failures, RequestTarget
 from ragsmith.gateway.memo import EvictionPolicy, GetParts, Memo
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
-from ragsmith.models.usage import Usage
+from ragsmith.models.usage import NO_USAGE, Usage
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -71,6 +71,8 @@ class CallContext:
     def _reset(self, failures: Failures) -> None:
         self.failures, self.stopped, self._lock = failures, False, threading.Lock()
         self._counts = {kind: CallCounts() for kind in MODEL_KINDS}
+        self.sent: dict[str, Usage] = {}
+        """The usage of requests by model id, with that of failed ones as far as servers report it."""
 
     def copy_for_request(self) -> CallContext:
         """Return a context with the same store, budget and threads, and separate failures, counts and stop flag."""
@@ -109,15 +111,24 @@ class CallContext:
             self.store.recover()
         self.raise_if_stopped()
         token = _SENDING.set(self)
+        usages: list[Usage] = []
         try:
             if self._budget is None:
-                yield []
+                yield usages
                 return
             announced = getattr(model, "provider", None) is not None
             with self._budget.request(model.id, text, max_tokens, announced=announced) as usages:
                 yield usages
+        except ModelError as error:
+            self._record_sent(model.id, Usage(error.calls, 0, 0, error.input_tokens, error.output_tokens))
+            raise
         finally:
             _SENDING.reset(token)
+            self._record_sent(model.id, *usages)
+
+    def _record_sent(self, model_id: str, *usages: Usage) -> None:
+        with self._lock:
+            self.sent[model_id] = sum(usages, self.sent.get(model_id, NO_USAGE))
 
     def before_attempt(self) -> None:
         """Check before each attempt, after any queueing, that the request may be sent. Raises as `reserve_cost`.

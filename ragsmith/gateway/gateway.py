@@ -183,6 +183,11 @@ class Gateway:
         distinct = self._completions.memo.computed, self._embeddings.distinct, self._scores.memo.computed
         return self._context.counts(dict(zip(MODEL_KINDS, distinct, strict=True)))
 
+    @property
+    def sent(self) -> Mapping[str, Usage]:
+        """The usage of requests by model id; see `CallContext.sent`."""
+        return self._context.sent
+
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """Return a metered view of a language model; with ``role``, repeated failures raise `ModelUnavailable`."""
         return cast(LanguageModel, self._view("language_model", model, meter, role))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar
 
 from ragsmith.pipelines.engine import Engine
@@ -43,11 +43,24 @@ class StageTimes:
 
 
 class ObservedEngine(Engine):
-    """An engine that runs each stage by `_run_stage`, also retrieval, which is called within query expansion."""
+    """An engine that runs each stage by `_run_stage`, also retrieval, which is called within query expansion.
 
-    @abstractmethod
+    ``seconds`` sums the time of each stage.
+    """
+
+    def __init__(self, *collection: Any, clock: Clock = perf_counter) -> None:
+        """``collection`` are the arguments of `Engine`."""
+        super().__init__(*collection)
+        self._clock = clock
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
     def _run_stage(self, name: str, technique: str, run: Callable[[], T]) -> T:
         """Return the result of ``run``, which is the stage ``name``."""
+        started, retrieval_before = self._clock(), self.seconds.get("retrieval", 0.0)
+        try:
+            return run()
+        finally:
+            self.seconds[name] += self._clock() - started - (self.seconds.get("retrieval", 0.0) - retrieval_before)
 
     def call(self, gene: Gene, *arguments: Any) -> Any:
         """See `Engine.call`."""
@@ -63,12 +76,10 @@ class ObservedEngine(Engine):
 
 
 class TimedEngine(ObservedEngine):
-    """A copy of ``engine`` with empty caches; ``seconds`` sums the time of each stage."""
+    """A copy of ``engine`` with empty caches."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        super().__init__(engine.corpus, engine.models, engine.gateway, engine._open_store)
-        self._clock = clock
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+    def __init__(self, engine: Engine, clock: Clock = perf_counter) -> None:
+        super().__init__(engine.corpus, engine.models, engine.gateway, engine._open_store, clock=clock)
 
     def ask(self, candidate: Candidate, question: Question) -> dict[str, float]:
         """Return the seconds that ``candidate`` takes for ``question``, by stage and in total."""
@@ -78,10 +89,3 @@ class TimedEngine(ObservedEngine):
         self.answer(candidate, question)
         total = self._clock() - started
         return {**self.seconds, TOTAL: total}
-
-    def _run_stage(self, name: str, technique: str, run: Callable[[], T]) -> T:
-        started, retrieval_before = self._clock(), self.seconds["retrieval"]
-        try:
-            return run()
-        finally:
-            self.seconds[name] += self._clock() - started - (self.seconds["retrieval"] - retrieval_before)

@@ -236,7 +236,7 @@ class TracedEngine(ObservedEngine):
         kind = STAGE_KINDS.get(name, "CHAIN")
         with self.gateway.traces.span(name, kind, "ragsmith.technique", technique, *operation) as about:
             about[CACHED] = name not in ("pre_embedding", "retrieval")
-            result = run()
+            result = super()._run_stage(name, technique, run)
             if self.gateway.traces.content and name != "pre_embedding":
                 about.update(_stage_content(result[0]))
             return result

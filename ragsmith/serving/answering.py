@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ragsmith.caches import empty_caches
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.diagnosed import merge_ranges
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
+from ragsmith.digest import digest
 from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.gateway.budget import Prices
 from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import embed_queries
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, stage_errors
 from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.stages import ObservedEngine, TimedEngine
 from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, rewrite_question
+from ragsmith.serving.monitoring import Metrics
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.declining import declines
 from ragsmith.types import Answer, Example, Filter, Hit, Question, Span
@@ -126,16 +131,22 @@ class ServedPassages:
 
 
 class PipelineService:
-    """Service that answers with ``pipeline``, and caches paid replies in ``store``; thread-safe."""
+    """Service that answers with ``pipeline``, and caches paid replies in ``store``; thread-safe.
 
-    def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
+    ``metrics`` has what it does, in money by ``prices``.
+    """
+
+    def __init__(self, pipeline: Pipeline, store: Store | None = None, prices: Prices | None = None) -> None:
         self.pipeline = pipeline
         self.setup = pipeline.setup
         self.prefers_threads = pipeline.setup.loaded_models.prefers_threads
+        self.pipeline_id = digest("pipeline", pipeline.configuration, self.setup.model_ids, self.setup.dataset.digest)
+        """Identifies what answers: the options of the pipeline, its models and its documents."""
         self._resources = ExitStack()
         self._base_engine = pipeline.setup.engine(store)
         self._base_engine.share_collection(pipeline.engine)
-        self._store = store
+        self._store, self.metrics = store, Metrics(prices)
+        self.metrics.build.info({"version": version("ragsmith"), "pipeline": self.pipeline_id})
         self._n_answers = 0
         self._lock = threading.Lock()
 
@@ -148,7 +159,7 @@ class PipelineService:
         self._base_engine.prepare(self.pipeline.candidate)
         if not self.prefers_threads:  # the first question loads the models, at no cost
             first = next(iter(self.setup.corpus.documents.values()))
-            self.ask(Question(first.title or "?"), CancellationToken())
+            self.pipeline.ask(first.title or "?")
 
     def find_missing(self) -> Mapping[str, str]:
         """Return what answers need and is not available now, with the reasons.
@@ -208,21 +219,24 @@ class PipelineService:
         Raises:
             StageFailed: a stage failed or was cancelled.
         """
-        engine = self._engine(cancellation)
         meter = Meter()
-        if turns:
-            model = engine.gateway.language_model(engine.models.technique_model, meter)
-            with stage_errors("conversation", "self_contained"):
-                question = replace(question, text=rewrite_question(model, turns, question.text))
-        trace = engine.answer(self.pipeline.candidate, question)
+        with self._engine(cancellation) as engine:
+            if turns:
+                model = engine.gateway.language_model(engine.models.technique_model, meter)
+                with stage_errors("conversation", "self_contained"):
+                    question = replace(question, text=rewrite_question(model, turns, question.text))
+            trace = engine.answer(self.pipeline.candidate, question)
+            explanation = self._explain(engine, question) if stages else None
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text
-        explanation = self._explain(engine, question) if stages else None
-        return ServedAnswer(question.text, answer, declines(answer), self._source_passages(trace), usage, explanation)
+        if is_declined := declines(answer):
+            self.metrics.declined()
+        return ServedAnswer(question.text, answer, is_declined, self._source_passages(trace), usage, explanation)
 
     def retrieve(self, question: Question, cancellation: CancellationToken) -> ServedPassages:
         """Return the passages for ``question`` after the passage filter, without generation. Raises as `ask`."""
-        trace = self._engine(cancellation).rank(self.pipeline.candidate, question)
+        with self._engine(cancellation) as engine:
+            trace = engine.rank(self.pipeline.candidate, question)
         return ServedPassages(
             question.text, tuple(self._hit_passage(rank, hit) for rank, hit in enumerate(trace.hits, 1))
         )
@@ -232,7 +246,8 @@ class PipelineService:
 
         Raises as `ask`.
         """
-        return self._explain(self._engine(cancellation), question)
+        with self._engine(cancellation) as engine:
+            return self._explain(engine, question)
 
     def span_text(self, doc: str, start: int, end: int, admitted: Filter | None = None) -> str | None:
         """Return the text of a span of a document; None if there is no such span in the ``admitted`` documents."""
@@ -249,8 +264,9 @@ class PipelineService:
         example = Example("", question.text, "", "", (), filter=question.filter)
         return explain_question(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
-    def _engine(self, cancellation: CancellationToken) -> Engine:
-        """Return an engine for one request, whose model calls ``cancellation`` cancels."""
+    @contextmanager
+    def _engine(self, cancellation: CancellationToken) -> Iterator[Engine]:
+        """Provide an engine for one request, whose model calls ``cancellation`` cancels; its work is recorded."""
         with self._lock:
             self._n_answers += 1
             is_due = self._n_answers % ANSWERS_PER_CLEARING == 0
@@ -259,9 +275,13 @@ class PipelineService:
             release_free_memory()
         gateway = self._base_engine.gateway.for_request()
         cancellation.on_cancel(gateway.cancel)
-        engine = self.setup.engine(gateway=gateway)
+        made = self.setup.engine(gateway=gateway)
+        engine = made if isinstance(made, ObservedEngine) else TimedEngine(made)
         engine.share_collection(self._base_engine)
-        return engine
+        try:
+            yield engine
+        finally:
+            self.metrics.work(engine)
 
     def _hit_passage(self, rank: int, hit: Hit) -> SourcePassage:
         """Return a hit with the text of its document, or a summary with its own text."""

@@ -60,7 +60,7 @@ from ragsmith.serving.requests import (
 )
 from ragsmith.serving.streaming import CancellableStream
 from ragsmith.serving.tools import ToolServer, make_tool_server
-from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, done_event
+from ragsmith.serving.workers import Workers, WorkItem, done_event
 from ragsmith.text.filters import parse_filter
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Filter, Question, Span
@@ -95,6 +95,7 @@ class GuardedApp:
         hosts: Sequence[str],
         traces: Traces | None = None,
         types: Mapping[str, type] | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """``workers`` do the work of requests, if it is not done by tools alone, which have threads of their own.
 
@@ -104,7 +105,8 @@ class GuardedApp:
             UsageError: a filter cannot be used.
         """
         self.limits, self.workers = limits or ServingLimits(), workers or Workers(0, 0)
-        self.metrics, self.tools, self.stopping = Metrics(self.workers), tools, False
+        self.metrics, self.tools, self.stopping = metrics or Metrics(), tools, False
+        self.metrics.watch(self.workers)
         sessions = StreamableHTTPSessionManager(
             tools._lowlevel_server, max_request_body_size=self.limits.body, max_sessions=self.limits.connections
         )
@@ -178,6 +180,7 @@ class ServingApp(GuardedApp):
             hosts=hosts,
             traces=service.setup.traces,
             types=service.pipeline.field_types if any((token or {}).values()) else None,
+            metrics=service.metrics,
         )
 
     def close(self) -> None:
@@ -220,9 +223,7 @@ class ServingApp(GuardedApp):
         check_keys(body, ("question", "filter", "stages"))
         question, stages = self._read_question(request, body, body.get("question")), read_flag(body, "stages")
         ask = partial(self.service.ask, question, stages=stages)
-        answer = await self._wait_for(
-            request, submit(self.workers, ("ask", question, stages), self._with_metrics(ask)), began
-        )
+        answer = await self._wait_for(request, submit(self.workers, ("ask", question, stages), ask), began)
         id_ = request.state.request_id
         return JSONResponse({"id": id_, **asdict(answer), "feedback": self.feedback is not None})
 
@@ -258,16 +259,21 @@ class ServingApp(GuardedApp):
         chat_request = read_chat(body, self.limits)
         question = self._read_question(request, body, chat_request.question)
         ask = partial(self.service.ask, question, turns=chat_request.turns)
-        work = submit(self.workers, ("ask", question, chat_request.turns), self._with_metrics(ask))
+        work = submit(self.workers, ("ask", question, chat_request.turns), ask)
         id_ = request.state.request_id
         if chat_request.stream:
-            stream = self._stream(work, chat_request, EventStream(id_, created), id_, began)
+            stream = self._stream(work, chat_request, EventStream(id_, created), request, began)
             return CancellableStream(stream, began + self.limits.seconds, partial(self.workers.withdraw, work))
         answer = await self._wait_for(request, work, began)
         return JSONResponse(chat_completion(answer, id_, created, sources=chat_request.sources))
 
     async def _stream(
-        self, work: WorkItem[ServedAnswer], chat_request: ChatRequest, events: EventStream, id_: str, began: float
+        self,
+        work: WorkItem[ServedAnswer],
+        chat_request: ChatRequest,
+        events: EventStream,
+        request: Request,
+        began: float,
     ) -> AsyncIterator[str]:
         """Yield the events of a reply; an error after the first event is an event as well, as OpenAI clients expect."""
         try:
@@ -281,22 +287,13 @@ class ServingApp(GuardedApp):
                     await asyncio.wait_for(done.wait(), min(remaining, self.limits.heartbeat_seconds))
                 if not done.is_set():
                     yield EventStream.WAITING
-            answer = _result(work, id_)
+            answer = _result(work, request.state.request_id)
             for chunk in events.answer(answer, chat_request):
                 yield chunk
         except RequestRefused as refused:
+            request.state.error = refused.code
             yield sse_event(refused.body)
         yield EventStream.DONE
-
-    def _with_metrics(
-        self, ask: Callable[[CancellationToken], ServedAnswer]
-    ) -> Callable[[CancellationToken], ServedAnswer]:
-        def ask_and_count(cancellation: CancellationToken) -> ServedAnswer:
-            answer = ask(cancellation)
-            self.metrics.answer(answer.usage, declined=answer.declined)
-            return answer
-
-        return ask_and_count
 
     async def _wait_for(self, request: Request, work: WorkItem[T], began: float) -> T:
         """Return the result of ``work``.

@@ -117,10 +117,10 @@ class RequestGuard:
         if refusal is not None and not status:
             await JSONResponse(refusal.body, refusal.status, refusal.headers)(scope, receive, send_with_headers)
         route, seconds = path if path in self._routes else OTHER_LABEL, perf_counter() - started
-        self._metrics.request(route, status, seconds)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else OTHER_LABEL
         rounded = round(seconds, 4)
         code = scope["state"].get("error")
+        self._metrics.request(route, status, seconds, code)
         error_field = {"error": code} if code else {}
         log_event(
             "request", id=id_, method=method, route=route, status=status, seconds=rounded, whole=is_whole, **error_field

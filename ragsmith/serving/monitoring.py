@@ -13,12 +13,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from ragsmith import building
-from ragsmith.models.usage import Usage
+from ragsmith.gateway.budget import Prices
+from ragsmith.pipelines.stages import ObservedEngine
 from ragsmith.serving.workers import Workers
 from ragsmith.text.redaction import REDACTION_FILTER, redacted
 
@@ -79,13 +81,16 @@ BUCKET_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 class Metrics:
-    """Metrics of requests by route and status, latencies, and model usage; gauges are read on demand.
+    """Metrics of requests, stages, models, money and the process; gauges are read on demand.
 
-    Every label has few values, as unknown routes share one.
+    Every label has few values, as unknown routes share one. ``prices`` are those of the models.
     """
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, prices: Prices | None = None) -> None:
+        self._prices = prices or Prices()
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self.build = Info("ragsmith_build", "The version, and the pipeline that answers.", registry=self._registry)
         self._requests = Counter(
             "ragsmith_requests", "Answered requests.", ["route", "status"], registry=self._registry
         )
@@ -96,30 +101,67 @@ class Metrics:
             buckets=BUCKET_SECONDS,
             registry=self._registry,
         )
-        self._calls = Counter("ragsmith_model_calls", "Calls of language models.", registry=self._registry)
-        self._tokens = Counter("ragsmith_model_tokens", "Tokens of language models.", ["kind"], registry=self._registry)
+        self._errors = Counter("ragsmith_errors", "Errors by code.", ["code"], registry=self._registry)
+        self._stage_seconds = Histogram(
+            "ragsmith_stage_seconds",
+            "Seconds of a stage, of answers that failed as well.",
+            ["stage"],
+            buckets=BUCKET_SECONDS,
+            registry=self._registry,
+        )
+        self._calls = Counter(
+            "ragsmith_model_calls",
+            "Tasks of language models, and texts and pairs of others, that a model computed or that were stored.",
+            ["kind", "source"],
+            registry=self._registry,
+        )
+        self._sent = Counter("ragsmith_model_requests", "Requests to models.", ["model"], registry=self._registry)
+        self._tokens = Counter(
+            "ragsmith_model_tokens", "Tokens of requests to models.", ["model", "kind"], registry=self._registry
+        )
+        self._cost = Counter(
+            "ragsmith_cost", "Cost of requests to models whose prices are known.", ["model"], registry=self._registry
+        )
         self._declined = Counter(
             "ragsmith_declined", "Questions that the pipeline declined to answer.", registry=self._registry
         )
         self._feedback = Counter("ragsmith_feedback", "Stored feedback.", ["thumb"], registry=self._registry)
-        for name, description, read in (
-            ("ragsmith_answering", "Questions that are being answered.", lambda: workers.busy),
-            ("ragsmith_waiting", "Questions in the queue.", lambda: workers.waiting),
-            ("ragsmith_given_up", "Questions that were cancelled.", lambda: workers.cancelled),
-        ):
-            Gauge(name, description, registry=self._registry).set_function(read)
+        self._workers = {
+            "busy": Gauge("ragsmith_answering", "Questions that are being answered.", registry=self._registry),
+            "waiting": Gauge("ragsmith_waiting", "Questions in the queue.", registry=self._registry),
+            "cancelled": Gauge("ragsmith_given_up", "Questions that were cancelled.", registry=self._registry),
+        }
 
-    def request(self, route: str, status: int, seconds: float) -> None:
-        """Record an answered request."""
+    def watch(self, workers: Workers) -> None:
+        """Read the gauges of questions from ``workers``."""
+        for name, gauge in self._workers.items():
+            gauge.set_function(partial(getattr, workers, name))
+
+    def request(self, route: str, status: int, seconds: float, code: str | None = None) -> None:
+        """Record an answered request; ``code`` is that of its error, if any."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        if code:
+            self._errors.labels(code).inc()
 
-    def answer(self, usage: Usage, *, declined: bool) -> None:
-        """Record an answer."""
-        self._calls.inc(usage.calls)
-        self._tokens.labels("input").inc(usage.input_tokens)
-        self._tokens.labels("output").inc(usage.output_tokens)
-        self._declined.inc(declined)
+    def work(self, engine: ObservedEngine) -> None:
+        """Record the work for a question, whether it succeeded or not, by the ``engine`` that did nothing else."""
+        for stage, seconds in engine.seconds.items():
+            self._stage_seconds.labels(stage).observe(seconds)
+        for kind, counts in engine.gateway.counts().items():
+            self._calls.labels(kind, "model").inc(counts.made)
+            self._calls.labels(kind, "store").inc(counts.stored)
+        for model_id, usage in engine.gateway.sent.items():
+            name, price = model_id.partition("@")[0], self._prices.get_price(model_id)
+            self._sent.labels(name).inc(usage.calls)
+            self._tokens.labels(name, "input").inc(usage.input_tokens)
+            self._tokens.labels(name, "output").inc(usage.output_tokens)
+            if price:
+                self._cost.labels(name).inc(price.cost(usage.calls, usage.input_tokens, usage.output_tokens))
+
+    def declined(self) -> None:
+        """Record a question that the pipeline declined to answer."""
+        self._declined.inc()
 
     def feedback(self, thumb: str) -> None:
         """Record stored feedback."""

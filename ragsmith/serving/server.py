@@ -238,7 +238,7 @@ def _make_protocol(app: GuardedApp) -> type[asyncio.Protocol]:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             else:
-                app.metrics.request(OTHER_LABEL, refused.status, 0.0)
+                app.metrics.request(OTHER_LABEL, refused.status, 0.0, refused.code)
                 log_event(
                     "request",
                     id=id_,

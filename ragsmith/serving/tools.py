@@ -208,6 +208,8 @@ def make_tool_server(service: PipelineService, workers: Workers, limits: Serving
                 raise pipeline_failure(result)
             return result
         except RequestRefused as refused:
+            if request is not None:
+                request.state.error = refused.code
             raise ToolError(refused.message) from None
 
     @server.tool(structured_output=True)

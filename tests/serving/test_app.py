@@ -14,15 +14,21 @@ from typing import Any
 
 import pytest
 from asking import PATIENCE, Down, Got, Held, send, sent, until
+from fault_kinds import Fault
 from prometheus_client.parser import text_string_to_metric_families
+from served import Ruled, served
 
 import ragsmith
 from ragsmith.errors import MissingExtra, Notice, UsageError
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.gateway.budget import Price, Prices
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import ANSWERS_PER_CLEARING, PipelineService
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.middleware import MAX_HEAD_BYTES
 from ragsmith.serving.workers import CancellationToken
+from ragsmith.store.store import Store
 from ragsmith.text.words import terms
 from ragsmith.types import Question
 
@@ -570,6 +576,64 @@ def test_the_metrics_are_prometheus_and_count_requests(serving: Serving) -> None
     }
     assert counts == {("/ask", "200"): 2, ("other", "404"): 2}
     assert families["ragsmith_answering"].samples[0].value == 0
+
+
+def measured(app: ServingApp) -> Callable[..., float]:
+    """The values of the metrics, by the name of the sample and its labels; 0 of those that are not there."""
+    families = text_string_to_metric_families(sent(app, "GET", "/metrics").text)
+    values = {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+    return lambda name, **labels: values.get((name, tuple(sorted(labels.items()))), 0.0)
+
+
+def test_the_metrics_have_stages_errors_memory_and_the_build(serving: Serving, winner: Path) -> None:
+    app = serving()
+    sent(app, "POST", "/ask", {"question": QUESTION})
+    sent(app, "POST", "/retrieve", {"question": QUESTION})
+    sent(app, "POST", "/ask", {"question": " "})
+    sent(app, "POST", "/ask", {})
+    sent(app, "POST", "/ask", {})
+    value = measured(app)
+    assert value("ragsmith_stage_seconds_count", stage="retrieval") == 2
+    assert value("ragsmith_stage_seconds_count", stage="generation") == 1
+    assert 0 < value("ragsmith_stage_seconds_sum", stage="retrieval") < PATIENCE
+    assert value("ragsmith_errors_total", code="missing_required_parameter") == 2
+    assert value("ragsmith_errors_total", code="invalid_value") == 1
+    assert value("process_resident_memory_bytes") > 0 or not sys.platform.startswith("linux")
+    build = app.service.pipeline_id
+    assert value("ragsmith_build_info", version=ragsmith.__version__, pipeline=build) == 1
+    assert serving().service.pipeline_id == build
+
+
+def test_the_metrics_have_the_calls_and_the_money_of_answers_that_failed(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], store: Store
+) -> None:
+    """Two chat calls: a passage for the expansion, and an answer, which fails after it was paid for."""
+    prices = Prices({"openai:tiny": Price(input=1.0, output=2.0, requests=1000.0)})
+
+    with Ruled() as model:
+        setup = served(tiny_setup, model.url, attempts=1)
+        app = ServingApp(PipelineService(Pipeline(pipeline(query_expansion="hyde"), setup), store, prices))
+        assert sent(app, "POST", "/ask", {"question": QUESTION}).status == 200
+        first = measured(app)
+        calls = first("ragsmith_model_requests_total", model="openai:tiny")
+        assert calls == len(model.log) == 2
+        tokens = [first("ragsmith_model_tokens_total", model="openai:tiny", kind=kind) for kind in ("input", "output")]
+        assert first("ragsmith_cost_total", model="openai:tiny") == pytest.approx(
+            calls + (tokens[0] + 2 * tokens[1]) / 1e6
+        )
+        sent(app, "POST", "/ask", {"question": QUESTION})
+        again = measured(app)
+        assert again("ragsmith_model_calls_total", kind="language_model", source="store") == 2
+        assert again("ragsmith_model_requests_total", model="openai:tiny") == 2
+        answered = len(model.log)
+        model.rule = lambda request: Fault(status=400) if len(model.log) > answered + 1 else None
+        assert sent(app, "POST", "/ask", {"question": "Who steers the ferry?"}).status == 502
+        after = measured(app)
+        assert len(model.log) == 4
+        assert after("ragsmith_model_requests_total", model="openai:tiny") == 4
+        assert after("ragsmith_cost_total", model="openai:tiny") > again("ragsmith_cost_total", model="openai:tiny") + 1
+        assert after("ragsmith_errors_total", code="pipeline_failed") == 1
+        app.close()
 
 
 def test_the_page_fetches_nothing_from_elsewhere(serving: Serving) -> None:
