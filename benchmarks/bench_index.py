@@ -2,7 +2,7 @@
 
     python benchmarks/bench_index.py [--documents N] [--added N] [--changed N] [--removed N] [--seed N]
     python benchmarks/bench_index.py --sizes N [N ...]
-    python benchmarks/bench_index.py --orders N [--documents N]
+    python benchmarks/bench_index.py --orders N [--documents N] [--each N]
 
 The documents are made up (`growing_corpus`). Of a pipeline with each of some retrievers, three indexes are opened in
 processes of their own: one that is built anew on the documents as they are after the change, one that takes over what
@@ -11,9 +11,10 @@ With the share of the texts that were read for words, and of those that were emb
 
 With --sizes, so many documents are added, for each size, to the same collection: what that costs beyond opening it.
 
-With --orders, documents of a quarter of a section are added, changed and removed as often in random orders, a few at a
-time, by processes that are killed (SIGKILL) at random moments in half of the tries: `tests/support/changing.py` tells
-how. All that is kept has to equal, array by array, what is built anew; exit code 1 if it does not.
+With --orders, files of a quarter of a section are added, edited, moved, removed and copied in random orders, --each of
+each kind, a few at a time; the index of the folder follows, file by file, folder by folder or as a whole, in processes
+that are killed (SIGKILL) at random moments in half of the tries: `tests/support/changing.py` tells how. Documents,
+answers and, array by array, all that is kept have to equal what is built anew; exit code 1 if they do not.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # processes are forked
@@ -37,7 +40,7 @@ from numpy.typing import NDArray
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests/support")]
 
-from changing import Change, Order, carried_out, found_on  # noqa: E402
+from changing import CHANGES, FOLDERS, Order, carried_out, drawn_changes, found_on  # noqa: E402
 
 from ragsmith.datasets.dataset import make_dataset  # noqa: E402
 from ragsmith.evaluation.experiment import Experiment  # noqa: E402
@@ -52,8 +55,8 @@ from ragsmith.types import Dataset, Document  # noqa: E402
 RETRIEVERS = ("bm25", "vector", "hybrid", "nest", "graph_ppr", "complete_hybrid")
 SHORT = 2_600
 """Characters of a document in random orders: about 8 chunks."""
-SIZES = (1, 2, 5, 20, 40)
-"""How many documents are changed at a time there."""
+SIZES = (1, 2, 5, 10)
+"""How many changes are made at a time there."""
 PLAIN = {
     "pre_embedding": "none",
     "query_expansion": "none",
@@ -147,20 +150,17 @@ def growth(asked: argparse.Namespace) -> None:
 
 def orders(asked: argparse.Namespace) -> int:
     """Print what came of random orders with kills; 1 if what is kept is not what is built anew."""
-    print("| order | batches | kills | compared with a rebuild | volumes that equal it | seconds |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
-    documents = list(growing_documents(asked.documents + asked.added + asked.changed, asked.seed))
-    texts = {document.id: document.text[:SHORT] for document in documents}
-    names = list(texts)
-    before = {name: texts[name] for name in names[: asked.documents]}
-    new, others = names[asked.documents :][: asked.added], names[asked.documents + asked.added :]
+    print("| order | batches | kills that hit | of tries | documents replaced | volumes that equal | seconds |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    documents = list(growing_documents(asked.documents + 2 * asked.each, asked.seed))
+    texts = [document.text[:SHORT] for document in documents]
+    names = [f"{FOLDERS[number % len(FOLDERS)]}note-{number // len(FOLDERS)}" for number in range(asked.documents)]
+    before = dict(zip(names, texts, strict=False))
     found: list[Order] = []
     for number in range(asked.orders):
         draw = random.Random(f"{asked.seed} {number}")
-        touched = draw.sample(list(before), asked.changed + asked.removed)
-        changes: list[Change] = [(name, texts[name]) for name in new]
-        changes += [(name, texts[other]) for name, other in zip(touched[: asked.changed], others, strict=True)]
-        changes += [(name, None) for name in touched[asked.changed :]]
+        kinds = draw.sample(CHANGES * asked.each, len(CHANGES) * asked.each)
+        changes = drawn_changes(before, kinds, cycle(texts[asked.documents :]), draw)
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             winners = found_on(before, Path(folder))
@@ -170,11 +170,18 @@ def orders(asked: argparse.Namespace) -> int:
                 print(f"order {number}: {error}")
                 return 1
         found.append(order)
-        counts = f"{order.batches} | {order.kills} | {order.compared} | {order.volumes}"
+        counts = f"{order.batches} | {order.kills} | {order.tries} | {order.late} | {order.volumes}"
         print(f"| {number} | {counts} | {time.perf_counter() - began:.1f} |", flush=True)
+    changed = sum((order.changes for order in found), Counter[str]())
     kinds = sorted(set().union(*(order.kinds for order in found)))
-    kills, volumes = sum(order.kills for order in found), sum(order.volumes for order in found)
-    print(f"\n{len(found)} orders, {kills} kills, {volumes:,} volumes equal those built anew: {', '.join(kinds)}")
+    tries, kills, late, compared, volumes = (
+        sum(getattr(order, name) for order in found) for name in ("tries", "kills", "late", "compared", "volumes")
+    )
+    print(
+        f"\n{len(found)} orders of {', '.join(f'{count} x {kind}' for kind, count in changed.items())}\n"
+        f"{kills} of {tries} kills hit a process at work: {kills - late} before documents were replaced, {late} after\n"
+        f"{compared} comparisons: the same documents and answers, and {volumes:,} equal volumes: {', '.join(kinds)}"
+    )
     return 0
 
 
@@ -189,6 +196,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=RETRIEVERS)
     parser.add_argument("--sizes", nargs="+", type=int)
     parser.add_argument("--orders", type=int)
+    parser.add_argument("--each", type=int, default=4, help="changes of each kind in an order")
     parser.add_argument("--opened", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--state", help=argparse.SUPPRESS)

@@ -16,7 +16,7 @@ from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_price
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.errors import MissingExtra, Notice, UsageError
-from ragsmith.exported.collection import Collection, all_documents
+from ragsmith.exported.collection import Collection, IndexUpdate, all_documents
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline, Reply
 from ragsmith.exported.reference import Verification
@@ -138,12 +138,17 @@ def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resourc
 class Indexed:
     """The index of a pipeline, with the numbers of its documents and chunks.
 
-    ``changes`` are the differences from the documents of the search; None if unknown.
+    ``changes`` are the differences from the documents of the search; None if unknown. ``hidden`` are further documents
+    that are not used, by identifier, and the identical documents that are. ``folder`` is the folder or data set that
+    the index was built on, and ``update`` what a command changed.
     """
 
     documents: int
     chunks: int
     changes: DocumentChanges | None
+    hidden: Mapping[str, str]
+    folder: str
+    update: IndexUpdate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +162,15 @@ class ArtifactTotal:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """The folder of indexes, its artifacts by kind for all pipelines, and the index of the requested pipeline."""
+    """The folder of indexes, its artifacts by kind for all pipelines, and the index of the requested pipeline.
+
+    ``names`` are the identifiers of the documents that this index uses.
+    """
 
     folder: str
     kept: tuple[ArtifactTotal, ...]
     index: Indexed | None = None
+    names: tuple[str, ...] = ()
 
 
 def build_index(
@@ -178,16 +187,17 @@ def build_index(
 
     The index is stored next to ``cache``; existing parts are not built again. Other documents that it has are removed
     only with ``replace``. `ragsmith.ask` with ``indexed`` uses the index. The other arguments are those of
-    `ragsmith.ask`.
+    `ragsmith.ask`. The path of a file below the folder identifies its document from then on.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used; or documents would be removed without
         ``replace``. StageFailed: the index cannot be built.
     """
     loaded = Resources(**given).pipeline(require_file(pipeline), documents=documents)
+    folder = ExportedFile(Path(pipeline)).folder() if documents is None else bundled_path("datasets", documents)
     return _change_index(
         pipeline,
-        lambda collection: collection.start(all_documents(loaded.setup.dataset), replace=replace),
+        lambda collection: collection.start(all_documents(loaded.setup.dataset), folder, replace=replace),
         given,
         loaded,
     )
@@ -196,20 +206,25 @@ def build_index(
 def add_to_index(
     pipeline: str | Path,
     paths: Sequence[str | Path],
+    *,
+    replace: bool = False,
     **given: Unpack[CacheArguments],
 ) -> Indexed:
-    """Add documents in files and folders to the index of a pipeline; documents of the same names are replaced.
+    """Add the documents in files and folders to the index of a pipeline, or replace those of the same files.
 
-    >>> ragsmith.add_to_index("winner.yaml", ["minutes-of-may.md"]).changes.added  # doctest: +SKIP
+    >>> ragsmith.add_to_index("winner.yaml", ["minutes-of-may.md"]).update.added  # doctest: +SKIP
     ('minutes-of-may',)
 
-    Only their texts are read and embedded. The other arguments are those of `build_index`.
+    A file in the folder of the index is identified by its path there, however it is given, and another one by its path
+    in the given folder, or by its name. A document of the same identifier whose own file still exists is replaced only
+    with ``replace``. Only texts that are new are processed and embedded. The other arguments are those of
+    `build_index`.
 
     Raises:
-        UsageError: there is no index yet, or a document or a model cannot be used.
-        StageFailed: the index cannot be built.
+        UsageError: there is no index yet, a name could be that of two documents, or a document or a model cannot be
+        used. StageFailed: the index cannot be built.
     """
-    return _change_index(pipeline, lambda collection: collection.add(paths), given)
+    return _change_index(pipeline, lambda collection: collection.add(paths, replace=replace), given)
 
 
 def remove_from_index(
@@ -217,15 +232,16 @@ def remove_from_index(
     documents: Sequence[str],
     **given: Unpack[CacheArguments],
 ) -> Indexed:
-    """Remove documents, by identifier, from the index of a pipeline.
+    """Remove documents, by identifier or path, from the index of a pipeline.
 
-    >>> ragsmith.remove_from_index("winner.yaml", ["minutes-of-may"]).changes.added  # doctest: +SKIP
-    ()
+    >>> ragsmith.remove_from_index("winner.yaml", ["minutes-of-may"]).update.removed  # doctest: +SKIP
+    ('minutes-of-may',)
 
     The other arguments are those of `build_index`.
 
     Raises:
-        UsageError: there is no index yet, or it lacks one of the documents, or would be empty.
+        UsageError: there is no index yet, or it lacks one of the documents, or would be empty; or a name could be that
+        of two documents.
         StageFailed: the index cannot be built.
     """
     return _change_index(pipeline, lambda collection: collection.remove(documents), given)
@@ -248,22 +264,32 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     kept = tuple(ArtifactTotal(kind, len(each), sum(each)) for kind, each in sorted(sizes.items()))
     if pipeline is None:
         return IndexStatus(str(artifacts.folder), kept)
-    loaded = resources.pipeline(pipeline, indexed_documents(pipeline, resources))
-    documents, chunks = len(loaded.setup.dataset.documents), len(loaded.setup.corpus.chunks)
-    return IndexStatus(str(artifacts.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, resources)))
+    data = indexed_documents(pipeline, resources)
+    index = _describe_index(resources.pipeline(pipeline, data), data, pipeline, resources)
+    return IndexStatus(str(artifacts.folder), kept, index, tuple(document.id for document in data.documents))
+
+
+def _describe_index(
+    loaded: Pipeline, data: Dataset, file: str | Path, resources: Resources, update: IndexUpdate | None = None
+) -> Indexed:
+    documents, chunks = len(data.documents), len(loaded.setup.corpus.chunks)
+    return Indexed(documents, chunks, changes_of(loaded, file, resources), dict(data.merged), data.source, update)
 
 
 def _change_index(
-    pipeline: str | Path, change: Callable[[Collection], Dataset], given: CacheArguments, loaded: Pipeline | None = None
+    pipeline: str | Path,
+    change: Callable[[Collection], tuple[Dataset, IndexUpdate]],
+    given: CacheArguments,
+    loaded: Pipeline | None = None,
 ) -> Indexed:
     """Change the documents in the index of a pipeline, and build its missing parts."""
     resources = Resources(**given)
-    data = change(Collection(require_file(pipeline), resources.artifacts))
+    data, update = change(Collection(require_file(pipeline), resources.artifacts))
     if loaded is None or loaded.setup.dataset.digest != data.digest:
         loaded = resources.pipeline(pipeline, data)
     with resources.caching_replies(loaded) as cached:
         open_index(cached, resources, complete=True)
-    return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, resources))
+    return _describe_index(loaded, data, pipeline, resources, update)
 
 
 HOST, PORT = "127.0.0.1", 8000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ragsmith.api.asking import Indexed, IndexStatus
     from ragsmith.assessment.scores import PipelineScores
     from ragsmith.datasets.changes import DocumentChanges
+    from ragsmith.exported.collection import IndexUpdate
     from ragsmith.exported.pipeline import Reply
     from ragsmith.exported.reference import Verification
 
@@ -226,6 +228,11 @@ commands = CommandTable(
 )
 app.add_typer(commands, name="index")
 
+ListOption = Annotated[bool, typer.Option("--list", help="Name every document, one a line.")]
+
+MAX_NAMED = 5
+"""Maximum number of documents that are named of a kind of change without ``--list``."""
+
 
 @commands.command()
 @expand_groups
@@ -239,11 +246,12 @@ def build(
     replace: Annotated[bool, typer.Option("--replace", help="Remove all other documents from the index.")] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
+    listed: ListOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build the index on the pipeline's documents, or on those in a folder; query it with  ragsmith ask --indexed."""
     built = ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(built), lambda: _print_index(built))
+    show_result(as_json, asdict(built), lambda: _print_index(built, listed))
 
 
 @commands.command()
@@ -252,13 +260,17 @@ def add(
     *,
     pipeline: PipelineArgument,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files or folders of documents.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace documents of these names that were read from other files.")
+    ] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
+    listed: ListOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Add documents, and replace those of the same name. Only their texts are read and embedded."""
-    built = ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(built), lambda: _print_index(built))
+    """Add documents, or replace those of the same files: a path in the folder of the index is a document's name."""
+    built = ragsmith.add_to_index(pipeline, paths, replace=replace, **models.arguments(), cache=cache)
+    show_result(as_json, asdict(built), lambda: _print_index(built, listed))
 
 
 @commands.command()
@@ -266,39 +278,68 @@ def add(
 def remove(
     *,
     pipeline: PipelineArgument,
-    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT", help="Identifiers of documents.")],
+    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT", help="Identifiers or paths of documents.")],
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
+    listed: ListOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove documents, by identifier: for text, the file name without its suffix. Files are not deleted."""
+    """Remove documents, by path or identifier: for text, the path without its suffix. Files are not deleted."""
     left = ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache)
-    show_result(as_json, asdict(left), lambda: _print_index(left))
+    show_result(as_json, asdict(left), lambda: _print_index(left, listed))
 
 
 @commands.command()
 def status(
     pipeline: Annotated[Path | None, typer.Argument(help="An exported pipeline (winner.yaml).")] = None,
     cache: CacheOption = str(CACHE),
+    listed: ListOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored indexes, and the content of the index of a pipeline."""
     index_status = ragsmith.index_status(pipeline, cache=cache)
-    show_result(as_json, asdict(index_status), lambda: _print_status(index_status))
+    show_result(as_json, asdict(index_status), lambda: _print_status(index_status, listed))
 
 
-def _print_status(status: IndexStatus) -> None:
+def _print_status(status: IndexStatus, listed: bool) -> None:
     if status.index:
-        _print_index(status.index)
+        _print_index(status.index, listed)
+        print_lines(*(status.names if listed else ()), *(_describe_hidden(status.index.hidden) if listed else ()))
     print_line(f"stored in {status.folder} for all pipelines")
     rows = [[total.kind, str(total.volumes), f"{total.size / 2**20:,.1f}"] for total in status.kept]
     print_rows(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
 
 
-def _print_index(index: Indexed) -> None:
+def _print_index(index: Indexed, listed: bool) -> None:
+    hidden = f", {len(index.hidden):,} more hidden as identical to another" if index.hidden else ""
     print_lines(
-        f"{index.documents:,} documents, {index.chunks:,} chunks",
+        *(_describe_update(index.update, listed) if index.update else ()),
+        f"{index.documents:,} documents, {index.chunks:,} chunks{hidden}",
+        None if index.update else f"folder of the index: {index.folder}",
         "changes against the documents that the pipeline was found on are unknown: those no longer exist"
         if index.changes is None
         else f"changes against the documents that the pipeline was found on: {index.changes}",
     )
+
+
+def _describe_update(update: IndexUpdate, listed: bool) -> Iterator[str]:
+    """Yield what a command changed, with the names of documents."""
+    changes = {
+        "added": update.added,
+        "replaced": update.replaced,
+        "removed": update.removed,
+        "hidden": _describe_hidden(update.hidden),
+        "no longer hidden": update.shown,
+    }
+    if not any(changes.values()):
+        yield "no document was added, replaced, removed or hidden"
+    for change, names in changes.items():
+        if names and listed:
+            yield from (f"{len(names):,} {change}", *(f"  {name}" for name in names))
+        elif names:
+            more = f" and {len(names) - MAX_NAMED:,} more (--list names all)" if len(names) > MAX_NAMED else ""
+            yield f"{len(names):,} {change}: {', '.join(names[:MAX_NAMED])}{more}"
+
+
+def _describe_hidden(hidden: Mapping[str, str]) -> list[str]:
+    return [f"{name} (identical to {shown})" for name, shown in hidden.items()]

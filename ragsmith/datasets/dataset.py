@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_names, bundled_path
-from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
+from ragsmith.datasets.documents import FOLDER, documents_folder, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved, join_places, sort_spans
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
+from ragsmith.datasets.manifest import KEYS, Manifest, derive_dataset_name, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import question_record, read_questions
 from ragsmith.datasets.summary import describe
@@ -56,7 +56,14 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     folder = bundled_path("datasets", name_or_path)
     if not any((folder / name).exists() for name in (MANIFEST, FOLDER, QUESTIONS)):
         raise DatasetError([_describe_missing(folder)])
-    dataset = _load_folder(folder, with_questions=True)
+    manifest, wrong = read_manifest(folder)
+    documents, wrong_documents = read_documents(folder, manifest.titles)
+    examples, wrong_questions = read_questions(folder, documents)
+    if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
+        moved = count_moved(wrong_questions)
+        raise DatasetError(mistakes, [_describe_moved(folder, moved)] if moved else [])
+    valid = [document for document in documents.values() if document]
+    dataset = make_dataset(manifest.metadata, valid, examples, languages=manifest.languages)
     return replace(dataset, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
 
 
@@ -68,30 +75,48 @@ def load_documents(folder: str | Path) -> Dataset:
         UsageError: there is no such folder or name.
     """
     path = bundled_path("datasets", folder)
-    documents_folder = path / FOLDER
-    if documents_folder.is_dir() and (path / MANIFEST).is_file():
-        return _load_folder(path, with_questions=False)
-    root = documents_folder if documents_folder.is_dir() else path
+    documents, manifest = read_files(path, documents_folder(path))
+    metadata = manifest.metadata or {"name": derive_dataset_name(path)}
+    return make_dataset(metadata, documents, [], languages=manifest.languages)
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder has the layout of a data set; else it has the documents themselves."""
+    return (folder / FOLDER).is_dir() and (folder / MANIFEST).is_file()
+
+
+def read_files(
+    source: Path, root: Path, ids: Mapping[Path, str] | None = None, field_types: Mapping[str, str] | None = None
+) -> tuple[list[Document], Manifest]:
+    """Return documents of a folder or data set, or of a file, and the manifest of the data set.
+
+    ``root`` is the folder of the documents, ``ids`` has the identifiers of the files to read, by default all.
+    ``field_types`` take precedence over those of the manifest.
+
+    Raises:
+        DatasetError: the files or the manifest have mistakes; the error lists all of them.
+    """
+    manifest, wrong = find_manifest(source)
     unsupported: list[str] = []
-    documents, wrong = read_document_folder(root, "", unsupported=unsupported)
-    if unsupported:
-        raise DatasetError([_describe_unsupported(root, unsupported), *wrong])
-    if wrong:
-        raise DatasetError(wrong if documents_folder.is_dir() else [_describe_missing(path), *wrong])
-    return make_dataset(
-        {"name": derive_dataset_name(path)}, [document for document in documents.values() if document], []
-    )
+    if is_dataset(source):
+        documents, mistakes = read_documents(source, manifest.titles, field_types, ids=ids)
+        wrong += manifest.unknown_documents(documents) if ids is None else ()
+    else:
+        documents, mistakes = read_document_folder(
+            root, "", None, field_types, unsupported=unsupported if source.is_dir() else None, ids=ids
+        )
+        if unsupported:
+            wrong = [_describe_unsupported(root, unsupported)]
+        elif mistakes and root == source:
+            wrong = [_describe_missing(source)]
+    if mistakes or wrong:
+        raise DatasetError([*wrong, *mistakes])
+    return [document for document in documents.values() if document], manifest
 
 
-def _load_folder(folder: Path, *, with_questions: bool) -> Dataset:
-    manifest, wrong = read_manifest(folder)
-    documents, wrong_documents = read_documents(folder, manifest.titles)
-    examples, wrong_questions = read_questions(folder, documents) if with_questions else ([], [])
-    if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
-        moved = count_moved(wrong_questions)
-        raise DatasetError(mistakes, [_describe_moved(folder, moved)] if moved else [])
-    valid = [document for document in documents.values() if document]
-    return make_dataset(manifest.metadata, valid, examples, languages=manifest.languages)
+def find_manifest(folder: Path) -> tuple[Manifest, list[str]]:
+    """Return the manifest of a data set and its mistakes, or an empty one for a folder of documents."""
+    return read_manifest(folder) if is_dataset(folder) else (Manifest(), [])
 
 
 def load_documents_option(folder: str | Path) -> Dataset:
@@ -148,7 +173,7 @@ def make_dataset(
     ``metadata`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` maps some documents to
     their language; all others have the ``language`` in ``metadata``, or a detected language.
     """
-    distinct, merged = _merge_duplicates(documents)
+    distinct, merged = merge_duplicates(documents)
     distinct, language = assign_languages(distinct, metadata.get("language"), languages)
     language_by_id = {**{document.id: document.language for document in distinct}, **(languages or {})}
     by_id = {document.id: document for document in documents}
@@ -194,7 +219,7 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
             raise DatasetError(mistakes)
 
 
-def _merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
+def merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
     """Return the first document of each text, modality and fields, and a map from its duplicates to its identifier.
 
     The same text is chunked differently as code and as prose, so these are different documents.

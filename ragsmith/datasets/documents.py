@@ -33,14 +33,21 @@ Documents = Mapping[str, Document | None]
 """Documents by identifier; None for an invalid document."""
 
 
-def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
+def read_documents(
+    dataset: Path,
+    titles: Mapping[str, str] | None = None,
+    field_types: Mapping[str, str] | None = None,
+    *,
+    ids: Mapping[Path, str] | None = None,
+) -> tuple[Documents, list[str]]:
     """Return the documents of the data set in folder ``dataset``, sorted by identifier, and the mistakes.
 
-    ``titles`` take precedence over titles in the files. Documents converted from paged files have pages, unless the
-    documents were edited, and those converted from a sheet of a workbook have the field ``sheet``.
+    ``titles`` take precedence over titles in the files, and ``field_types`` over the declared types of fields. ``ids``
+    are those of `read_document_folder`. Documents converted from paged files have pages, unless the documents were
+    edited, and those converted from a sheet of a workbook have the field ``sheet``.
     """
-    field_types = read_optional_manifest(dataset)[0].fields
-    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles, field_types)
+    types = {**read_optional_manifest(dataset)[0].fields, **(field_types or {})}
+    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles, types, ids=ids)
     try:
         sources = read_sources(dataset)
     except DatasetError as error:
@@ -62,11 +69,13 @@ def read_document_folder(
     field_types: Mapping[str, str] | None = None,
     *,
     unsupported: list[str] | None = None,
+    ids: Mapping[Path, str] | None = None,
 ) -> tuple[Documents, list[str]]:
     """Return the documents in ``folder`` and its subfolders, and the mistakes, with ``prefix`` before the paths.
 
     ``field_types`` are the declared types of fields. Symbolic links are not followed. Names of files of unsupported
-    types are appended to ``unsupported`` if given, else reported as mistakes.
+    types are appended to ``unsupported`` if given, else reported as mistakes. ``ids`` has the files to read, with their
+    identifiers; by default, all are read and have those of `document_id`.
     """
     if problem := _find_folder_problem(folder):
         return {}, [f"{prefix or folder}: {problem}"]
@@ -74,9 +83,10 @@ def read_document_folder(
     files: dict[str, str] = {}
     mistakes: list[str] = []
     progress = TaskProgress("reading documents")
-    for name, path in _iter_files(folder):
+    for path in iter_files(folder) if ids is None else ids:
         progress.done(len(documents))
-        id_, kind = document_id(name), find_document_type(path.name)
+        name = path.relative_to(folder).as_posix()
+        id_, kind = document_id(name) if ids is None else ids[path], find_document_type(path.name)
         problem = _find_file_problem(path, kind)
         if unsupported is not None and problem == _describe_unsupported():
             unsupported.append(name)
@@ -99,22 +109,8 @@ def read_document_folder(
     return dict(sorted(documents.items())), mistakes
 
 
-def read_document(path: Path) -> Document:
-    """Read the document in a single file. Raises ``DatasetError``."""
-    if not path.exists():
-        raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
-    kind = find_document_type(path.name)
-    problem = _find_file_problem(path, kind)
-    if kind is None or problem:
-        raise DatasetError([f"{path}: {problem}"])
-    try:
-        return _load_document(path, kind, document_id(path.name), None)
-    except TextError as error:
-        raise DatasetError([error.at(str(path))]) from error
-
-
-def _iter_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the relative and full paths of files in ``folder`` at any depth, sorted by name.
+def iter_files(folder: Path) -> Iterator[Path]:
+    """Yield the files in ``folder`` at any depth, sorted by name.
 
     A folder that cannot be listed is yielded like a file. Hidden entries and compiled modules are skipped.
     """
@@ -123,7 +119,7 @@ def _iter_files(folder: Path) -> Iterator[tuple[str, Path]]:
         paths = [Path(current, name) for name in visible]
         walked = {path for path in paths if _is_walked(path)}
         subfolders[:] = sorted(path.name for path in walked)
-        yield from ((path.relative_to(folder).as_posix(), path) for path in paths if path not in walked)
+        yield from (path for path in paths if path not in walked)
 
 
 def _is_walked(path: Path) -> bool:
@@ -132,6 +128,11 @@ def _is_walked(path: Path) -> bool:
 
 def _is_listable(folder: Path) -> bool:
     return os.access(folder, os.R_OK | os.X_OK)
+
+
+def documents_folder(folder: Path) -> Path:
+    """Return the folder of the documents of a data set, or ``folder`` if it has the documents themselves."""
+    return folder / FOLDER if (folder / FOLDER).is_dir() else folder
 
 
 def document_id(name: str) -> str:

@@ -191,31 +191,40 @@ def ask(question: str, *further: str) -> Any:
     return said("ask", "winner.yaml", question, *further)
 
 
+def update(**changes: Any) -> Any:
+    """The record of an update with these changes."""
+    return {"added": [], "replaced": [], "removed": [], "hidden": {}, "shown": [], **changes}
+
+
 def test_an_index_grows_and_shrinks_and_is_asked_as_it_is(home: Path) -> None:
     built = said("index", "build", "winner.yaml")
-    assert built == {"documents": 3, "chunks": 3, "changes": {"added": [], "changed": [], "removed": []}}
-    new = write(
-        home / "new", {"ferry": "The ferry of Dunmere carries sheep.", "bell": "The bell of Corsey is cracked."}
-    )
-    added = said("index", "add", "winner.yaml", "new")
+    assert (built["documents"], built["chunks"]) == (3, 3)
+    assert built["changes"] == {"added": [], "changed": [], "removed": []}
+    assert built["folder"] == str(home / "documents")
+    new = write(home / "new", {"ferry": "The ferry of Dunmere carries sheep."})
+    write(home / "documents", {"bell": "The bell of Corsey is cracked."})
+    added = said("index", "add", "winner.yaml", "new", "documents")
     assert added["changes"] == {"added": ["ferry"], "changed": ["bell"], "removed": []}
+    assert added["update"] == update(added=["ferry"], replaced=["bell"])
     found = ask("What does the ferry of Dunmere carry?", "--indexed")
     assert [source["doc"] for source in found["sources"]] == ["ferry"]
     assert found["changes"]["added"] == ["ferry"]
     removed = said("index", "remove", "winner.yaml", "ferry", "tower")
-    assert removed == {"documents": 2, "chunks": 2, "changes": {"added": [], "changed": ["bell"], "removed": ["tower"]}}
+    assert removed["changes"] == {"added": [], "changed": ["bell"], "removed": ["tower"]}
+    assert removed["update"] == update(removed=["ferry", "tower"])
     assert (new / "ferry.md").exists()
     assert ask("What does the ferry of Dunmere carry?", "--indexed")["sources"][0]["doc"] != "ferry"
     assert said("index", "add", "winner.yaml", str(new / "ferry.md"))["documents"] == 3
     status = said("index", "status", "winner.yaml")
-    assert status["index"]["documents"] == 3
+    assert (status["index"]["documents"], status["names"]) == (3, ["bell", "ferry", "harbour"])
     assert {kept["kind"] for kept in status["kept"]} == {"documents", "vectors", "words"}
-    assert ask("bell", "--documents", "documents")["changes"] == {"added": [], "changed": [], "removed": []}
+    assert ask("bell", "--documents", "documents")["changes"] == {"added": [], "changed": ["bell"], "removed": []}
 
 
 def test_text_output(home: Path) -> None:
     run = CliRunner().invoke(load(), ["index", "build", "winner.yaml"], catch_exceptions=False)
     assert run.stdout.splitlines() == [
+        "3 added: bell, harbour, tower",
         "3 documents, 3 chunks",
         "changes against the documents that the pipeline was found on: none added, changed or removed",
     ]
@@ -227,8 +236,44 @@ def test_text_output(home: Path) -> None:
     assert "1 removed" in asked.stderr
 
 
+def printed(*arguments: str) -> list[str]:
+    done = CliRunner().invoke(load(), ["index", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+def test_every_command_names_what_it_changed(home: Path) -> None:
+    printed("build", "winner.yaml")
+    write(home / "documents" / "copies", {"bell": TEXTS["bell"], "zebra": TEXTS["bell"]})
+    write(home / "documents", {"tower": "The tower wall fell."})
+    added = printed("add", "winner.yaml", "documents")
+    assert added[:4] == [
+        "2 added: copies/bell, copies/zebra",
+        "1 replaced: tower",
+        "2 hidden: copies/bell (identical to bell), copies/zebra (identical to bell)",
+        "3 documents, 3 chunks, 2 more hidden as identical to another",
+    ]
+    assert printed("add", "winner.yaml", "documents")[0] == "no document was added, replaced, removed or hidden"
+    removed = printed("remove", "winner.yaml", "bell", "--list")
+    assert removed[:6] == [
+        "1 removed",
+        "  bell",
+        "1 hidden",
+        "  copies/zebra (identical to copies/bell)",
+        "1 no longer hidden",
+        "  copies/bell",
+    ]
+    status = printed("status", "winner.yaml", "--list")
+    assert status[0] == "3 documents, 3 chunks, 1 more hidden as identical to another"
+    assert status[1] == f"folder of the index: {home / 'documents'}"
+    assert status[3:7] == ["copies/bell", "harbour", "tower", "copies/zebra (identical to copies/bell)"]
+    write(home / "more", {f"more-{number}": f"The {number}th of many." for number in range(7)})
+    first = "more-0, more-1, more-2, more-3, more-4 and 2 more (--list names all)"
+    assert printed("add", "winner.yaml", "more")[0] == f"7 added: {first}"
+
+
 def test_nothing_is_kept_before_something_was_built(home: Path) -> None:
-    assert said("index", "status") == {"folder": "cache.sqlite.indexes", "kept": [], "index": None}
+    assert said("index", "status") == {"folder": "cache.sqlite.indexes", "kept": [], "index": None, "names": []}
 
 
 def test_what_is_wrong_is_said(home: Path) -> None:
@@ -236,7 +281,7 @@ def test_what_is_wrong_is_said(home: Path) -> None:
     for attempt in (collection.read, lambda: collection.add(["documents"]), lambda: collection.remove(["bell"])):
         with pytest.raises(UsageError, match=r"there is no index of winner\.yaml yet: build it with"):
             attempt()
-    before = collection.start(load_documents("documents").documents)
+    before, _ = collection.start(load_documents("documents").documents, Path("documents"))
     with pytest.raises(DatasetError, match="has no 'bells': did you mean") as wrong:
         collection.remove(["bells", "bell", "ferry"])
     assert len(wrong.value.mistakes) == 2
@@ -251,13 +296,16 @@ def test_what_is_wrong_is_said(home: Path) -> None:
 
 def test_a_damaged_collection_is_not_believed(home: Path) -> None:
     collection = Collection(Path("winner.yaml"), ArtifactCache("cache.sqlite.indexes"))
-    collection.start(load_documents("documents").documents)
+    collection.start(load_documents("documents").documents, Path("documents"))
     file = next(home.glob("cache.sqlite.indexes/collections/*.jsonl"))
     file.write_text(file.read_text().replace("1402", "1403"))
-    for attempt in (collection.read, lambda: collection.start(load_documents("documents").documents)):
+    for attempt in (
+        collection.read,
+        lambda: collection.start(load_documents("documents").documents, Path("documents")),
+    ):
         with pytest.raises(UsageError, match=r"is damaged: restore a copy of the file, or .* --replace$"):
             attempt()
-    collection.start(load_documents("documents").documents, replace=True)
+    collection.start(load_documents("documents").documents, Path("documents"), replace=True)
     assert len(collection.read().documents) == 3
 
 
@@ -273,6 +321,60 @@ def test_a_file_replaces_its_document_whichever_way_it_is_given(home: Path, give
     [source] = ask("How many letters have passwords of hr?", "--indexed")["sources"]
     assert (source["doc"], source["text"].strip()) == ("hr/policy", "Passwords of hr have ten letters.")
     assert said("index", "remove", "winner.yaml", "documents/hr/policy.md")["documents"] == 4
+
+
+def answers(question: str) -> list[tuple[str, str]]:
+    """The documents that the index answers from, and what it says."""
+    return [(source["doc"], source["text"].strip()) for source in ask(question, "--indexed")["sources"]]
+
+
+def answers_of_a_new_index(question: str) -> list[tuple[str, str]]:
+    said("index", "build", "winner.yaml", "--documents", "documents", "--replace", "--cache", "anew.sqlite")
+    found = ask(question, "--indexed", "--cache", "anew.sqlite")["sources"]
+    return [(source["doc"], source["text"].strip()) for source in found]
+
+
+def test_a_new_file_overwrites_no_other_document_of_its_name(home: Path) -> None:
+    write(home / "documents", {"policy": "The policy of the house: doors are locked at nine."})
+    said("index", "build", "winner.yaml", "--documents", "documents")
+    write(home / "documents" / "hr", {"policy": "The policy of hr: leave is twenty days."})
+    assert said("index", "add", "winner.yaml", "documents/hr/policy.md")["documents"] == 5
+    for question in ("When are the doors of the house locked?", "How many days of leave does hr give?"):
+        assert answers(question) == answers_of_a_new_index(question)
+
+
+def test_no_hidden_duplicate_of_a_file_comes_back_after_an_edit(home: Path) -> None:
+    said("index", "build", "winner.yaml", "--documents", "documents")
+    write(home / "documents" / "hr", {"leave": "Leave of hr is twenty days."})
+    said("index", "add", "winner.yaml", "documents/hr/leave.md")
+    assert said("index", "add", "winner.yaml", "documents")["documents"] == 4
+    write(home / "documents" / "hr", {"leave": "Leave of hr is thirty days."})
+    assert said("index", "add", "winner.yaml", "documents")["documents"] == 4
+    question = "How many days is leave of hr?"
+    assert answers(question) == answers_of_a_new_index(question) == [("hr/leave", "Leave of hr is thirty days.")]
+
+
+def test_an_edit_is_answered_from_whichever_way_its_file_was_added_before(home: Path) -> None:
+    said("index", "build", "winner.yaml", "--documents", "documents")
+    write(home / "documents" / "hr", {"leave": "Leave of hr is twenty days."})
+    said("index", "add", "winner.yaml", "documents/hr")
+    write(home / "documents" / "hr", {"leave": "Leave is now longer, and for hr it is thirty days."})
+    said("index", "add", "winner.yaml", "documents")
+    question = "Leave of hr is how many days?"
+    assert answers(question) == answers_of_a_new_index(question)
+    said("index", "remove", "winner.yaml", "documents/hr/leave.md")
+    (home / "documents" / "hr" / "leave.md").unlink()
+    assert answers(question) == answers_of_a_new_index(question)
+
+
+def test_a_file_elsewhere_replaces_another_ones_document_only_on_purpose(home: Path) -> None:
+    said("index", "build", "winner.yaml")
+    write(home / "new", {"bell": "The bell of Corsey is cracked."})
+    refused = CliRunner().invoke(load(), ["index", "add", "winner.yaml", "new"])
+    assert isinstance(refused.exception, DatasetError)
+    assert f"{home}/new/bell.md and {home}/documents/bell.md are both 'bell'" in str(refused.exception)
+    assert said("index", "add", "winner.yaml", "new", "--replace")["update"] == update(replaced=["bell"])
+    assert answers("What is the bell of Corsey?") == [("bell", "The bell of Corsey is cracked.")]
 
 
 def test_a_new_file_in_a_folder_does_not_replace_one_of_the_same_name_above(home: Path) -> None:

@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from changing import KINDS, Change, carried_out, found_on
+from changing import CHANGES, FOLDERS, KINDS, carried_out, drawn_changes, found_on
 
 pytestmark = [
     pytest.mark.processes,
@@ -35,12 +35,11 @@ def text(draw: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_the_order_and_whenever_killed_every_volume_is_as_if_built_anew(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
-    before = {f"old-{n}": text(draw) for n in range(8)}
-    names = draw.sample(sorted(before), 4)
-    changes: list[Change] = [(name, text(draw)) for name in (*names[:2], *(f"new-{n}" for n in range(6)))]
-    changes += [(name, None) for name in names[2:]]
+    before = {f"{folder}{name}": text(draw) for folder in FOLDERS[:2] for name in ("policy", "leave", "rules")}
+    kinds = draw.sample(CHANGES * 2, 10)
+    changes = drawn_changes(before, kinds, iter(lambda: text(draw), None), draw)
     winners = found_on(before, tmp_path, [KINDS[seed], KINDS[-1 - seed]])
-    order = carried_out(winners, before, changes, draw, sizes=(2, 4), kills=0.6)
+    order = carried_out(winners, before, changes, draw, sizes=(1, 2, 4), kills=0.6)
     assert order.kills
     assert order.kinds >= {"documents", "words"}
 
