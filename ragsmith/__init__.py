@@ -8,8 +8,6 @@ found.winner.ask("When does the limitation period start?")
 ragsmith.Pipeline.load("reports/law/winner.yaml").verify()
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

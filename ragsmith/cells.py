@@ -5,8 +5,6 @@ that defines the function and what it uses by name: other functions of cells, pl
 own fingerprint or the version of its library. It is computed at each call, as cells change.
 """
 
-from __future__ import annotations
-
 import ast
 import dis
 import inspect

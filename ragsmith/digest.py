@@ -7,8 +7,6 @@ NFC and NFD spellings differ, and so do 1, 1.0 and True.
 Code is hashed by statement: the fingerprint of a function covers the statements that it uses by name, directly or not.
 """
 
-from __future__ import annotations
-
 import ast
 import atexit
 import importlib.util

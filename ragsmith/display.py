@@ -1,7 +1,5 @@
 """How objects appear in an interpreter: short, as results hold whole documents."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import fields
 from typing import Any

@@ -24,8 +24,6 @@ Warnings: Notice (a problem that was handled), DamagedRows (damaged rows of the 
 set is left out of a report).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Drafting methods, importers of published data sets and readers of documents are 
 extension are the keyword-only arguments of its function; a command takes them as ``NAME(option=value)``.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Grouping of values by a key."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 

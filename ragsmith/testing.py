@@ -3,8 +3,6 @@
 They are passed to a technique as arguments; nothing is patched.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Why the answers of a pipeline or another system are wrong: the cause of each, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

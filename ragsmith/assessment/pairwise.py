@@ -4,8 +4,6 @@ Differences are first minus second, paired by question, with intervals and tests
 on the fitness alone; the p of measures, and of question types, are adjusted among themselves.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

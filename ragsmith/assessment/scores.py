@@ -1,7 +1,5 @@
 """Score a pipeline on labelled questions, and measure its latency."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

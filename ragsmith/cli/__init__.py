@@ -1,7 +1,5 @@
 """The command line: a thin layer over the library, with one file per group of commands and lazy imports."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

@@ -4,8 +4,6 @@ Only the file of the requested command is imported, and none for the list of com
 to Typer takes longer than to answer a question with a small pipeline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any

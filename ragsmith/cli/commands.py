@@ -1,7 +1,5 @@
 """Commands whose positional arguments can also be given by name, and whose help lists options in groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice, takewhile

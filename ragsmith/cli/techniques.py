@@ -1,7 +1,5 @@
 """``ragsmith techniques | measures | space``: list the techniques, the measures and the search spaces."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys

@@ -4,8 +4,6 @@ Typer does not export its errors, and their wording differs between versions: th
 their classes and by their attributes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Advice on the next step after a test, in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import stdev

@@ -4,8 +4,6 @@ Questions of a group are not independent, so whole groups are resampled, and who
 simulated, with the test and the number of groups that there are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

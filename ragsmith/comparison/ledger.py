@@ -6,8 +6,6 @@ Windows ``%LOCALAPPDATA%\\ragsmith``. ``RAGSMITH_LEDGER`` names another file, an
 digests, numbers and dates, and no text or path. If it cannot be used, a warning is issued.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterator

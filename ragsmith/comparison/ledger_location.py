@@ -1,7 +1,5 @@
 """The path of the ledger of looks, which the ledger opens and reports name."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

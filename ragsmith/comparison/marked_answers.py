@@ -6,8 +6,6 @@ mark, of which the last about an answer counts. Every line begins with a line br
 process was killed, spoils no other; it was never confirmed, and is skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -17,8 +17,6 @@ end of their range are skewed, at the quantile of Student's t with the effective
 1965), minus 1. Coverage in simulated worlds is in docs/verdicts.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ model selection*). No pipeline is evaluated again. What stays is that the pipeli
 that saw every fold: this corrects the choice among them, and not their proposal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

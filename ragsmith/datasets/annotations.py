@@ -5,8 +5,6 @@
 domains are in ``tools/annotations.py``. Searches and digests ignore the file.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ragsmith.errors import DatasetError

@@ -3,8 +3,6 @@
 The files are next to the package in a checkout or an editable install, and in ``ragsmith/_bundled`` in a wheel.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -8,8 +8,6 @@ must occur exactly once in the place. ``any``, a list of such entries, is one pi
 these places.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,6 @@ front matter, a column that is not the same in all rows, and ``path``, which are
 identifier: ``contracts/2024/lease`` has ``contracts``, ``contracts/2024`` and ``contracts/2024/lease``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate

@@ -4,8 +4,6 @@ Groups are formed by gold document, by neighbouring evidence or by section, from
 wording are always in the same group.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Assign languages to documents, from ``dataset.yaml`` or by detection."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

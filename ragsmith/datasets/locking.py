@@ -4,8 +4,6 @@ Several commands may edit the questions at the same time: each process that repl
 from reading to writing, so that no change is lost.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import sys

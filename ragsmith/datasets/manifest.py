@@ -1,7 +1,5 @@
 """Read and write ``dataset.yaml``: the metadata of a data set, and the titles and languages of its documents."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

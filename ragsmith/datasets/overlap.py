@@ -5,8 +5,6 @@ numbers estimate the containment of one in another (FracMinHash, Irber et al. 20
 https://doi.org/10.1101/2022.01.11.475838), even if documents are reordered, edited or missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b

@@ -4,8 +4,6 @@ Numbers start at 1, and ranges include both ends. Spans exclude surrounding whit
 heading of its level or above.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -7,8 +7,6 @@ none, ``split`` and ``answer`` (of answerable questions). Without answers only r
 only answers are.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

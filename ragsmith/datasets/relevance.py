@@ -18,8 +18,6 @@ so that scores are the same whichever place is retrieved, and another copy gains
 spans has as many units.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Read and write ``sources.jsonl``: the source file of each converted document, its converter and digests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path

@@ -5,8 +5,6 @@ eight words: shorter ones are often equal by chance. Table rows are no copies, a
 similarity is estimated, because a wrong copy would count wrong passages as right.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

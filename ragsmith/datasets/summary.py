@@ -1,7 +1,5 @@
 """Statistics of a data set."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Write the folder of a data set atomically."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The files of a starter kit: the data, the user's code, and ``winner.yaml``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """Write the starter kit of a pipeline: server, tests, requirements, Dockerfile, gate and README."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping

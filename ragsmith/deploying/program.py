@@ -5,8 +5,6 @@ cuts as ragsmith does; vectors, retriever, prompt, chat model and pipeline are t
 `EQUIVALENTS` is a part of the templates in ``programs/``, and a pipeline with another one is refused.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -3,8 +3,6 @@
 Cache keys and answers depend on the code, and a development version has the number of the previous release.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Write a kit atomically, or update an existing one without overwriting the user's edits."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -9,8 +9,6 @@ A question needs all its gold passages, as in recall. The cause is the first sta
 passage that neighbouring chunks restore is not lost. The share of gold in the prompt is reported with the cause.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

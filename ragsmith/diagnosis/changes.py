@@ -4,8 +4,6 @@ A component is removed by replacing it with that of naive RAG. Components that d
 ``nest`` there is no ``nr_survival``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The share of a gold passage in the output of a stage: by characters, or by words of rewritten texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

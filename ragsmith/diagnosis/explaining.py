@@ -1,7 +1,5 @@
 """Explain a question: the output of every stage of a pipeline, and the gold in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

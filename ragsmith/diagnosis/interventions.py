@@ -6,8 +6,6 @@ context of Lewis et al. 2020, arXiv 2005.11401). `Repetition` changes nothing an
 of models from run to run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum

@@ -10,8 +10,6 @@ Effects are Henderson's best linear unbiased predictions, with their covariance.
 ``tools/effect_model.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product

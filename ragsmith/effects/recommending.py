@@ -1,7 +1,5 @@
 """Recommend pipelines for documents without questions, and build priors for searches, from learned effects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice

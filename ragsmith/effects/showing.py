@@ -1,7 +1,5 @@
 """Tables of learned effects: gains of options and pairs, signal weights, and pooled gains of recommendations."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ actors, and Ray restarts it where resources are available. Models that cost some
 (`ragsmith.gateway.remote`), which receives the requests of actors through a `Mailbox`.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 import threading

@@ -4,8 +4,6 @@ Each call of an actor ends within a reporting interval, and Ray may restart an a
 something are called by the driver process (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
 """
 
-from __future__ import annotations
-
 import pickle
 import threading
 from asyncio import Future, Queue, get_running_loop, wait, wait_for

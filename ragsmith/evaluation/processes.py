@@ -11,8 +11,6 @@ collection, this process answers the first question of every new technique, and 
 that forks share these structures too.
 """
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -5,8 +5,6 @@ least a threshold, and the threshold is calibrated on labelled questions. Those 
 and new questions are about other documents, so the bound of the risk counts an effective number of questions.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Handling of termination signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

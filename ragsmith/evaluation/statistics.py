@@ -4,8 +4,6 @@ All functions take one value for each question. A value that is not finite raise
 caller decides which questions count. All randomness comes from ``seed``, so the same values give the same result.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Only ``dataset`` and ``pipeline`` are required; all other keys and parameters ha
 ``expected`` scores can be evaluated, but not verified.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ models; `ragsmith.index.cached_index` stores words, vectors, chunk graphs and th
 no model, and scopes are rebuilt at each start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Refuse options whose requirements a run does not meet, before anything is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Write the winner of a finished run, or another of its pipelines, as YAML with all parameters and scores."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Micro-batches: requests of many threads to a model at about the same time, sent together."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Claims: one process makes a call, and other processes that need the reply wait for it."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Completions of language models, cached in memory, stored if they are paid for, and retried if unreadable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ A waiting process reads the lease, and counts only the time in which it could it
 machines are not compared, and a lease does not expire because the cache was locked or the machine was suspended.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -5,8 +5,6 @@ threads that wait for a failed computation get the same error. A batch may have 
 is raised only in callers that requested that value. Evicted values (`ragsmith.gateway.memory`) are computed again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future

@@ -10,8 +10,6 @@ are emptied (`ragsmith.caches`) and a share of the entries is evicted, and again
 measured before that.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

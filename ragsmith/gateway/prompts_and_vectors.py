@@ -4,8 +4,6 @@ Every function of this module is part of the key of every evaluation (`ragsmith.
 and budgets are in other modules, which are not part of keys.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 The process treats other machines like its threads: no call is made twice, and no API key leaves the process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Vectors and scores, computed once per text or pair; those of slow models are stored."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

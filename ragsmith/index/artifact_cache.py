@@ -12,8 +12,6 @@ Other files in FOLDER are not touched: only folders with names of the cache are 
 manifest are evicted.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -9,8 +9,6 @@ Building an entity graph from stored relations would dominate the start. Its ser
 of `EntityGraph` is part of the cache key of retrieval results.
 """
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Callable, Sequence

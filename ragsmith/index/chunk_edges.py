@@ -13,8 +13,6 @@ name        chunks of other code, in a document, with a common identifier that f
 Two chunks have at most one edge, whose weight is the maximum over its kinds.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Edges join chunks that are consecutive, semantically similar, refer to the same 
 use a definition of the other. The graph is in compressed sparse row format and cached per index and embedder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ machine are rounded before comparisons. Only UMAP, an alternative to principal c
 machine only.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import warnings

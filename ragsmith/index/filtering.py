@@ -4,8 +4,6 @@ The statistics of words and the edges between chunks remain those of all documen
 not depend on the filter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast

@@ -6,8 +6,6 @@ terms and noun phrases that the corpus repeats; two entities of one sentence are
 tagger).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import combinations

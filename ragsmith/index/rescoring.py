@@ -5,8 +5,6 @@ Entries that were not fetched are farther than those that were, up to the error 
 So the results are those of exact search, with ties.
 """
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A unit of a scope is a document, a section or a chunk, and is searchable as one 
 scope is the mean of the vectors of its chunks. Both are computed once per index and cached.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial

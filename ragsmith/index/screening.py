@@ -5,8 +5,6 @@ The error of the inner product of two vectors of n numbers in single precision, 
 are compared in single precision, and the entries that can be among the best are scored again in double precision.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Opening of vector stores by address."""
 
-from __future__ import annotations
-
 import os
 
 from ragsmith.errors import UsageError

@@ -6,8 +6,6 @@ syntax, in which scopes and definitions have to be resolved for each language. C
 do not parse, are therefore joined by shared identifiers (`chunk_edges`).
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

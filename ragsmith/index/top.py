@@ -1,7 +1,5 @@
 """Selection of the highest scores."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ Every exact store returns the results of exact search in double precision: score
 Results therefore do not depend on the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

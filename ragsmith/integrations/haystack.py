@@ -1,7 +1,5 @@
 """Haystack: an exported pipeline as a retriever component."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The run is found again by the key of the search, and a metric that it has for a 
 was killed and resumed repeats its steps from stored results, and so is one run, without gaps or doubles.
 """
 
-from __future__ import annotations
-
 import re
 import time
 import warnings

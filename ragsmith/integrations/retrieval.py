@@ -1,7 +1,5 @@
 """Retrieve with a pipeline, for the retrievers of all frameworks: parts of documents in the pipeline's order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

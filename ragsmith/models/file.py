@@ -16,8 +16,6 @@ cross_encoder: cohere:rerank-v3.5
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A provider declares an option as a keyword-only argument with one of the types b
 ``bool`` or a ``Literal``; numbers may be annotated with a `Range`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ A technique receives its models as arguments typed by these protocols. Calls go 
 deduplicates and counts them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 

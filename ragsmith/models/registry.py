@@ -9,8 +9,6 @@ class MyReranker:
 This makes ``mine:MODEL`` a reranker on the command line, in model files and in Python.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

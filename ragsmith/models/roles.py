@@ -1,7 +1,5 @@
 """The models of a run, by role."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Unit vectors: validation and normalisation for external embedders, and fixed point for exact dot products."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -11,8 +11,6 @@ Then ``--vector-store chroma:ADDRESS``, or ``chroma`` alone with an empty addres
 `ragsmith.index.vector_store.VectorStore`, with the results of exact search unless registered with ``exact=False``.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The trace of a question through a pipeline: the output and the cost of every stage."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field

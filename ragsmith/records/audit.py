@@ -1,7 +1,5 @@
 """The results of an audit: each option of a space alone, and each pair of options of a family."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read the evaluations of a run from the store, for reports and repeated commands."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any

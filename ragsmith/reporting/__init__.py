@@ -5,8 +5,6 @@ sentences, and `sections` orders these for the HTML page and for Markdown. CSV f
 values. `overview` combines several reports.
 """
 
-from __future__ import annotations
-
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.report_files import WrittenReports, report_json, write_report
 from ragsmith.reporting.summary import summary_lines

@@ -1,7 +1,5 @@
 """Render audits of search spaces as HTML and as Markdown: effects of options, inert and equivalent ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding

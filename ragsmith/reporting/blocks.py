@@ -1,7 +1,5 @@
 """The building blocks of report sections: pipeline diagram, examples, question list and glossary."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Build the report of a stored run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal

@@ -3,8 +3,6 @@
 The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass

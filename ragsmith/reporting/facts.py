@@ -5,8 +5,6 @@ any of these questions was drafted by a machine, only R is compared: synthetic q
 do, but not generators (arXiv 2508.11758).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Self-contained HTML pages with inline script and style."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reports across data sets: pooled tests, effects of options, and transfer of winners."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

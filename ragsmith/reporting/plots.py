@@ -1,7 +1,5 @@
 """The charts of a report, with their labels and tooltips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 

@@ -4,8 +4,6 @@ A page is a self-contained file, readable without JavaScript. Its Content-Securi
 scripts except its own, which is allowed by digest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

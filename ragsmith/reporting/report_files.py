@@ -3,8 +3,6 @@
 CSV files are safe to open in spreadsheets.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

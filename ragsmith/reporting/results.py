@@ -1,7 +1,5 @@
 """Compute the rows of a report from evaluations: pipelines, options, latencies and questions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

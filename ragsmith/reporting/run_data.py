@@ -1,7 +1,5 @@
 """Read the data of runs from the store: which run to report, its evaluations and diagnoses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property

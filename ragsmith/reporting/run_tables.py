@@ -1,7 +1,5 @@
 """The tables of the report of a run, shared by the page, the Markdown file and the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ A section is a function from the report of a run to its blocks; sections without
 the verdict, the winner and its costs, the reasons, and how the search found it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.pipelines.genes import SYSTEM

@@ -1,7 +1,5 @@
 """The summary of a report for the terminal: the decision first, then its basis."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

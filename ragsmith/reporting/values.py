@@ -3,8 +3,6 @@
 Scores are in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap intervals over questions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

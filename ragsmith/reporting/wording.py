@@ -1,7 +1,5 @@
 """The sentences of reports."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

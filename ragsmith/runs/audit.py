@@ -5,8 +5,6 @@ option is switched on alone and compared, question by question, with the same pi
 option of its family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

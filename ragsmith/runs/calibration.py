@@ -1,7 +1,5 @@
 """Calibrate the winner to a stated risk: decline below the least score that keeps it on the search questions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

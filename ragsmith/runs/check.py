@@ -3,8 +3,6 @@
 The question, its answer and the passages come from a bundled data set, not from the user's data.
 """
 
-from __future__ import annotations
-
 import inspect
 import threading
 import time

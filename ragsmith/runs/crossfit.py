@@ -11,8 +11,6 @@ tend to underestimate it; choosing among the winners of the folds by their test 
 Answers that several searches need are computed, and paid for, once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

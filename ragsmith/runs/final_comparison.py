@@ -1,7 +1,5 @@
 """The end of a search: simplify the chosen pipeline, test it once against its rivals, and measure its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

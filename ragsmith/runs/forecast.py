@@ -1,7 +1,5 @@
 """Forecast of the spending of a search: it is planned again when there are replies whose lengths a plan can learn."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace

@@ -5,8 +5,6 @@ answers, which changes one option at a time and tries those first from which mos
 (`ragsmith.strategies.priced`): by what was learned on other data sets, and by what was seen.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ragsmith.effects import Knowledge, Prior, read_effects

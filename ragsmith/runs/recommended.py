@@ -1,7 +1,5 @@
 """Recommend pipelines for documents without questions, from effects learned on other data sets."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The callbacks of a run, and the state that its phases share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime

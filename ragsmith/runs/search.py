@@ -1,7 +1,5 @@
 """The search of a run: the warm start, the candidates of the strategy, and the random control."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

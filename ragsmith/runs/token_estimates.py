@@ -1,7 +1,5 @@
 """Estimate the tokens and seconds of requests to a model from its replies in the cache, or from assumptions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ question in its self-contained form. Sources are also listed below the answer, a
 to 90)``, unless the request has ``"sources": false``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

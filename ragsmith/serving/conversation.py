@@ -7,8 +7,6 @@ conversational tracks of TREC (Dalton, Xiong and Callan 2020, "TREC CAsT 2019").
 in English only; in other languages the number of content words alone decides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

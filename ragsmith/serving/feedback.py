@@ -8,8 +8,6 @@ second file, ``feedback.down.jsonl``.
 removed before the next write. Lines of other programs are never changed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Validation of requests within limits, and refusals in the format of OpenAI's errors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Streamed replies to clients that may disconnect at any time, or stop reading."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -5,8 +5,6 @@ item. When the last request of an item is withdrawn, the item is removed from th
 its model calls are cancelled, and its thread is free when it ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """A database connection with transactions and checksummed rows."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext

@@ -4,8 +4,6 @@ A file is in WAL mode while it is open, and the last process to close it leaves 
 complete and readable on a read-only disk, and a file in WAL mode without its log has lost commits.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

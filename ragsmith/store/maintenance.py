@@ -1,7 +1,5 @@
 """Maintenance of the store: table sizes and damaged rows."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any, TypedDict

@@ -4,8 +4,6 @@ A row with a valid checksum may still lack the structure that readers expect, fo
 Such a row counts as damaged: it is reported and computed again. Only the fields that readers use are validated.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -5,8 +5,6 @@ Damaged or missing rows and a lost log are detected; the run then continues only
 spent.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sqlalchemy import Connection, select

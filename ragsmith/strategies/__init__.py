@@ -1,7 +1,5 @@
 """Search strategies: algorithms that choose the next genomes to evaluate from the scores of earlier ones."""
 
-from __future__ import annotations
-
 from ragsmith.strategies.exhaustive import ExhaustiveSearch
 from ragsmith.strategies.genetic import GeneticSearch
 from ragsmith.strategies.greedy import GreedySearch

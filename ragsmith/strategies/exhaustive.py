@@ -1,7 +1,5 @@
 """Exhaustive search of the feasible space in lexicographic order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -8,8 +8,6 @@ Optional extensions: parents and elites are selected from all observed genomes (
 (``unseen``); a surrogate preselects children (``screening``); the last part of the budget is used for local search.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields

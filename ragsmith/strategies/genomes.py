@@ -1,7 +1,5 @@
 """Sampling and enumeration of genomes: uniform draws, random permutations and neighbours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from random import Random

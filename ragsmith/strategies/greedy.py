@@ -4,8 +4,6 @@ This corresponds to tuning a pipeline module by module. The result is optimal wi
 it is the global optimum only if the genes do not interact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import product

@@ -5,8 +5,6 @@ The genomes of a batch are selected one by one, with the predicted mean as the o
 (the kriging believer of Ginsbourger, Le Riche and Carraro 2010).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 

@@ -9,8 +9,6 @@ each cost then select those with the highest expected improvement, averaged over
 expected hypervolume improvement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from random import Random

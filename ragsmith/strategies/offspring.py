@@ -4,8 +4,6 @@ An infeasible child is repaired by reverting changed genes to those of the paren
 bias the search towards the options that make a genome feasible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

@@ -5,8 +5,6 @@ The improvement is that of Bayesian optimisation (`ragsmith.strategies.model_sea
 Fitness is net of the price: otherwise a dear option that gains nearly nothing would be in every further candidate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Random search (Bergstra and Bengio 2012): uniform sampling without replacement, the baseline of other strategies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ragsmith.strategies.genomes import shuffle_space

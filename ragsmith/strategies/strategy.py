@@ -9,8 +9,6 @@ Proposals depend on the scores and not on the order in which they are reported, 
 by replaying stored results.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from abc import ABC, abstractmethod

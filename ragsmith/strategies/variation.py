@@ -9,8 +9,6 @@ genome with the probability that per-gene mutation would have changed it, 1 - (1
 that rates are comparable between operators. A mutated gene always changes its option.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from types import MappingProxyType

@@ -5,8 +5,6 @@ be read as they are. A context is a text, or an object with a document and a pla
 the whole document.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -5,8 +5,6 @@ An endpoint takes ``{"question": ...}`` and replies with a row (`ragsmith.system
 ``citations`` as those of `ragsmith serve`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading

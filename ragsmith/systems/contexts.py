@@ -1,7 +1,5 @@
 """Locate the contexts of another system in the documents of a data set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Load a system by name: a file of rows, an HTTP address, ``FILE.py:function``, or a function."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -11,8 +11,6 @@ In JSON and YAML, a filter is such a text, or a mapping by field: ``{"tenant": "
 texts does. A document without the field does not fulfil a condition.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

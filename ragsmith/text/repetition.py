@@ -1,7 +1,5 @@
 """Texts that end in a loop: a piece that is repeated up to the end, as models write at temperature 0."""
 
-from __future__ import annotations
-
 import re
 
 TAIL = 4000

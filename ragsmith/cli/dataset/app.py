@@ -1,7 +1,5 @@
 """The group ``ragsmith dataset``, to which the other files of this folder add commands."""
 
-from __future__ import annotations
-
 from ragsmith.cli.app import app
 from ragsmith.cli.commands import CommandTable
 

@@ -1,7 +1,5 @@
 """Split documents into chunks: contiguous slices along the structure of text, source code or tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Split texts into pieces and merge pieces up to a size."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Split source code: definitions that fit stay whole, small neighbours are merged, long definitions are split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ragsmith.datasets.chunking.definitions import CodeLine, Definition, find_definitions, parse_lines

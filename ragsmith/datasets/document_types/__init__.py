@@ -3,8 +3,6 @@
 Offsets of evidence and chunks refer to the converted text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath

@@ -1,7 +1,5 @@
 """Convert PDF to text with pypdf, and reflow lines to paragraphs. Scans have no text."""
 
-from __future__ import annotations
-
 import logging
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Convert tables to text with one line per row: ``column: value; column: value``."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -3,8 +3,6 @@
 Each format has its own module; importers are registered with the decorator in `registry`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

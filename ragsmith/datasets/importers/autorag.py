@@ -4,8 +4,6 @@ A passage has ``doc_id`` and ``contents``, and optionally its file and offsets (
 has ``qid``, ``query``, ``retrieval_gt`` (groups of alternative passages) and ``generation_gt``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

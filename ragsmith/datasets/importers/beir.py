@@ -5,8 +5,6 @@ A folder has ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` 
 number, document, relevance) named ``qrels``, ``qrels.txt`` or ``*.qrels``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path

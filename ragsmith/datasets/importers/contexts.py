@@ -4,8 +4,6 @@ Each question has the texts with the answer (``reference_contexts``, ``contexts`
 given documents; without documents, each distinct text becomes a document.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A file is a list of questions, each with its paragraphs (``context``), or an obj
 All paragraphs are pooled: a document is a paragraph under its title.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

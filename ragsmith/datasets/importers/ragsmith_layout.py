@@ -4,8 +4,6 @@ The evidence consists of chunks of the article (``reranked_relative_chunk_ids``)
 sometimes after its section heading. Offsets of chunks are approximate, so chunks are located by their text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ and ``snippets`` (``file_path``, ``span``). Chroma's (Smith and Troynikov 2024) 
 ``corpus_id``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath

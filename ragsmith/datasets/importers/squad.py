@@ -5,8 +5,6 @@ paragraph (``context``) and ``answers`` with ``text`` and ``answer_start``, in J
 ``is_impossible``, or without answers, are unanswerable (Rajpurkar et al. 2018).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

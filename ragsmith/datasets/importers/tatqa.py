@@ -4,8 +4,6 @@ A document is a page: its table in Markdown, then its paragraphs. The published 
 answer of a question, but no cells, so the rows of the table are searched for (see `find_rows`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Decode files to text: detect the encoding, normalise line ends and drop control characters."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import warnings

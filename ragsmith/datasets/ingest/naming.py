@@ -1,7 +1,5 @@
 """Choose file names and titles of converted documents; titles edited in ``dataset.yaml`` are preserved."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -4,8 +4,6 @@ A text is the set of its shingles of five words. Candidate pairs come from bands
 Jaccard similarity is computed exactly.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections import defaultdict

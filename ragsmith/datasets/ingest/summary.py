@@ -1,7 +1,5 @@
 """Statistics of ingested documents, and chunk sizes that suit their paragraphs and sections."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Walk a folder recursively: list the files to read, and the reasons for skipping other entries."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

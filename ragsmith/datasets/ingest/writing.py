@@ -4,8 +4,6 @@ A new folder is created atomically. In an existing folder each file is replaced 
 written last, so that the same command completes the changes after a power failure.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Exact search: all vectors in memory, compared with every query."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

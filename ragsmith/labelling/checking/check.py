@@ -1,7 +1,5 @@
 """Run all gates on a data set, and format their findings as text or as a page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Findings of gates: the state, the measured figure, its limit, and advice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

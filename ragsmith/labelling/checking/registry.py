@@ -1,7 +1,5 @@
 """Registration of functions as gates. All metadata of a gate is in its own file."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Checks of a draft by the chat model, after the filters: prompts, parsers of replies, and their interpretation."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.datasets.relevance import count_overlap

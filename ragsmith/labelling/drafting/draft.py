@@ -1,7 +1,5 @@
 """Drafted questions, their quotations, and their rows in ``questions.jsonl`` and ``rejected.jsonl``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Draft questions for a folder of documents: a model writes drafts, which filters and checks accept or reject."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A draft is rejected by the first of `FILTERS` that returns a problem. Its quotat
 (`ragsmith.labelling.drafting.draft`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import cache

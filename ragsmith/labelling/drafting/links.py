@@ -1,7 +1,5 @@
 """Links between passages of different documents: a shared name, a reference, or the same heading."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Corpus for drafting: documents, their passages in a balanced order, and indexes of their words."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

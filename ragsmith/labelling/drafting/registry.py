@@ -11,8 +11,6 @@ This registers ``deadlines`` as a method of ``ragsmith dataset draft``. Common p
 `ragsmith.labelling.drafting.replies`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

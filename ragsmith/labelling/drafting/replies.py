@@ -1,7 +1,5 @@
 """Common parts of the prompts of drafting, and parsers of their JSON replies."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence

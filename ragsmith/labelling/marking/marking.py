@@ -1,7 +1,5 @@
 """The answers of a run to mark, without the pipelines that wrote them, and the marks as they are made."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Passages for reviewers: the text around the evidence of a draft, with the quotes marked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -12,8 +12,6 @@ the BM25 ranking, which may answer it. Words are compared as in BM25. Drafts wit
 identifier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 

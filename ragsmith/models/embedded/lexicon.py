@@ -1,7 +1,5 @@
 """Words and sentences of a corpus: statistics of terms, relevance of sentences, expansion terms and related words."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import Counter

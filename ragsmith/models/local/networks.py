@@ -6,8 +6,6 @@ and each product uses one thread. Several texts are computed in parallel, which 
 batches.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import threading

@@ -1,7 +1,5 @@
 """Identify the weights of a model: the contents of a folder, or a commit of a repository on the hub."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

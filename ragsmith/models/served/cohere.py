@@ -1,7 +1,5 @@
 """Embedders (``/v2/embed``) and rerankers (``/v2/rerank``) of Cohere, through the package ``cohere``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

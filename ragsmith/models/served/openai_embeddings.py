@@ -1,7 +1,5 @@
 """Embedders at OpenAI-compatible endpoints: OpenAI, Ollama, vLLM, llama.cpp, text-embeddings-inference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

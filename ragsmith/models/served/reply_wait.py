@@ -1,7 +1,5 @@
 """How long replies of a server are waited for, and what a server on this machine or in a private network tells."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

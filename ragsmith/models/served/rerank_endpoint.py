@@ -4,8 +4,6 @@ The first request determines the API of a server. Scores are the same with both,
 (TEI) is requested to apply the sigmoid.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

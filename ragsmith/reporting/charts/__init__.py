@@ -5,8 +5,6 @@ written (they depend on the reader's screen and colour scheme) and would be slow
 (``title``) with its value, and a table in the same section has all numbers.
 """
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from ragsmith.reporting.charts.bars import Columns, DotMark, DotPlot, ForestPlot, ForestRow, histogram

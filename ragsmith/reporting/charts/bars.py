@@ -1,7 +1,5 @@
 """Charts of named values: forest plots, dot plots and column charts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Charts with two axes: curves, best score so far, and scatter plots of quality against cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

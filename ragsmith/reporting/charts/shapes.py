@@ -4,8 +4,6 @@ Text therefore has the same size on every screen, and charts fit the width witho
 mark represents; ``chart.css`` has the colours for light, dark and printed pages.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

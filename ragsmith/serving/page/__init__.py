@@ -1,7 +1,5 @@
 """Web page for questions, combined into one file without external resources."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

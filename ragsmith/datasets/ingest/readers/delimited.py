@@ -3,8 +3,6 @@
 Records with long texts become sections; other JSON is kept as code.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

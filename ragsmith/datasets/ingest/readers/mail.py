@@ -1,7 +1,5 @@
 """Convert e-mails to Markdown: the subject as heading, sender, recipients, date and text."""
 
-from __future__ import annotations
-
 from email import policy
 from email.errors import MessageError
 from email.message import EmailMessage

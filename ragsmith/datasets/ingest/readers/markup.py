@@ -1,7 +1,5 @@
 """Convert HTML and EPUB to Markdown: headings, lists, tables and code, without navigation and other boilerplate."""
 
-from __future__ import annotations
-
 import codecs
 import posixpath
 import re

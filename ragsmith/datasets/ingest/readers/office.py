@@ -3,8 +3,6 @@
 DOCX is converted via HTML by mammoth: headings by style, lists, tables and footnotes.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -10,8 +10,6 @@ A reader takes the bytes and the name of a file, and raises ``TextError`` if it 
 code take precedence over those of this package.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zipfile

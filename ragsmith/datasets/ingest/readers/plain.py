@@ -1,7 +1,5 @@
 """Read Markdown, plain text and source code unchanged, notebooks as Markdown, and PDF as text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath

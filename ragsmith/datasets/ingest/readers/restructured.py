@@ -1,7 +1,5 @@
 """Convert reStructuredText to Markdown, via HTML by docutils; included files are not read."""
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Gates of discrimination: pipelines differ in scores, and the test is unseen by the search and large enough."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from itertools import combinations
 from math import ceil, inf

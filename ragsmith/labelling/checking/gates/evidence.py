@@ -1,7 +1,5 @@
 """Gates of the data: valid evidence spans, no repeated questions, and no unmarked copies of evidence."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil

@@ -1,7 +1,5 @@
 """Gates of shortcuts: evidence and answers cannot be found without reading the text."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict

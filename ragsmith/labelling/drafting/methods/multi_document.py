@@ -1,7 +1,5 @@
 """Questions that require two documents, about passages linked by a name, a reference or a heading."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.links import Links

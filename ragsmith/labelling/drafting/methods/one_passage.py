@@ -1,7 +1,5 @@
 """Drafting methods that show the model one passage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsmith.digest import digest

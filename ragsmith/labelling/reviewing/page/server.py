@@ -5,8 +5,6 @@ the Host header must name this machine (which prevents DNS rebinding), and reque
 the page itself.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import os

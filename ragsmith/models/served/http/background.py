@@ -1,7 +1,5 @@
 """The event loop of all providers: one thread per process, started on first use and stopped at exit."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib
