@@ -131,11 +131,11 @@ class ApproximateVectors:
     ) -> tuple[Positions, Scores]:
         """Return the ``k`` best entries of the ``limit`` keys with the nearest codes; fewer if they have fewer."""
         _, [numbers] = self._codes.search(_pad_to_even(query[None].astype(np.float32)), limit)
-        numbers = np.sort(numbers[numbers >= 0])  # in the order of the file
-        numbers = numbers if admitted is None else numbers[self._keys.owned_by(admitted)[numbers]]
+        numbers = numbers[numbers >= 0]
+        numbers = np.sort(numbers if admitted is None else numbers[admitted[self._keys.owners_of(numbers)]])
         vectors = self.vectors[numbers]
         rough = vectors @ query.astype(np.float32)
-        entries = np.searchsorted(self._keys.starts, numbers, side="right")
+        entries = self._keys.owners_of(numbers)  # both ascend: keys are read in the order of the file
         entry_scores = np.maximum.reduceat(rough, np.flatnonzero(np.diff(entries, prepend=-1)))
         if len(entry_scores) > k:  # only keys that can be among the best are scored in double precision
             kth = np.partition(entry_scores, len(entry_scores) - k)[len(entry_scores) - k]
