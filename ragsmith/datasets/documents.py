@@ -158,6 +158,17 @@ def find_document_id(path: str, known: Container[str]) -> str | None:
     return next((id_ for id_ in path_ids(path) if id_ in known), None)
 
 
+def resolve_document_path(path: str, known: Container[str]) -> str:
+    """Return the identifier in ``known`` that is ``path`` or of the file at this path; else the path in NFC.
+
+    The path starts in the folder of documents or above it. Other folders are not removed, as ``hr/policy`` would become
+    ``policy`` once it is gone.
+    """
+    name = str(PurePosixPath(unicodedata.normalize("NFC", path.replace("\\", "/"))))
+    names = (name, f"/{name}".rpartition(f"/{FOLDER}/")[2])
+    return next((id_ for each in names for id_ in (each, document_id(each)) if id_ in known), name)
+
+
 def default_title(document: Document) -> str:
     """Return the title of a document without a title in the manifest: the heading of level 1, else the identifier."""
     heading = find_title(document.text) if document.modality is Modality.PROSE else None

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragsmith.datasets.documents import Documents, find_document_id
+from ragsmith.datasets.documents import Documents, find_document_id, resolve_document_path
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
 from ragsmith.datasets.statements import StatementIndex
 from ragsmith.text.files import TextError, shorten
@@ -132,7 +132,7 @@ class EvidenceChecker:
         doc, start, end, text = (entry.get(key) for key in KEYS)
         if problems or not (isinstance(doc, str) and isinstance(start, int) and isinstance(end, int)):
             return None, problems
-        span = Span(unicodedata.normalize("NFC", doc), start, end)
+        span = Span(resolve_document_path(doc, self.documents), start, end)
         if span.doc not in self.documents:
             return None, [_describe_unknown_document(doc, self.documents)]
         document = self.documents[span.doc]
@@ -147,12 +147,10 @@ class EvidenceChecker:
         if problems := list(_iter_key_problems(entry)):
             return None, problems
         text = str(entry["text"]) if "text" in entry else None
-        doc = unicodedata.normalize("NFC", str(entry.get("doc", "")))
-        document = self.documents.get(doc)
+        doc = str(entry.get("doc", ""))
+        document = self.documents.get(id_ := resolve_document_path(doc, self.documents))
         if "doc" in entry and document is None:  # an unreadable document is reported already
-            return None, [] if doc in self.documents else [
-                _describe_unknown_document(str(entry["doc"]), self.documents)
-            ]
+            return None, [] if id_ in self.documents else [_describe_unknown_document(doc, self.documents)]
         key = next((key for key in PLACES if key in entry), None)
         try:
             if document is None:

@@ -109,6 +109,21 @@ def test_a_place_that_is_none_is_a_mistake(folder: Path, entry: dict[str, Any], 
     assert problem in mistake
 
 
+@pytest.mark.parametrize("path", ["guide.md", "documents/guide.md", "small/documents/guide.md", "./guide.md"])
+def test_a_path_names_its_document(folder: Path, path: str) -> None:
+    text = "It ends in May."
+    start = (folder / "documents" / "alpha.md").read_text().index(text)
+    exact = {"doc": path.replace("guide", "alpha"), "start": start, "end": start + len(text), "text": text}
+    assert found(folder, {"doc": path}) == found(folder, {"doc": "guide"})
+    assert found(folder, exact) == [text]
+
+
+def test_a_path_below_another_folder_is_not_guessed(folder: Path) -> None:
+    questions(folder, record(1, evidence=[{"doc": "archive/guide"}]))
+    (mistake,) = validate_dataset(folder)
+    assert "'archive/guide' is a path; did you mean 'guide'?" in mistake
+
+
 def test_headings_of_the_same_name_and_place_are_told_apart_by_lines(folder: Path) -> None:
     (folder / "documents" / "log.md").write_text("# Log\n\nOne.\n\n# Log\n\nTwo.\n")
     questions(folder, record(1, evidence=[{"doc": "log", "heading": "Log"}]))

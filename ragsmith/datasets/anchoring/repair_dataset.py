@@ -1,8 +1,7 @@
 """Repair the evidence of a data set after its documents were edited; uncertain evidence is not changed."""
 
 import json
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,7 +16,7 @@ from ragsmith.datasets.anchoring.repair import (
     count_match_types,
     count_numbers,
 )
-from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.documents import read_documents, resolve_document_path
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, entry_places, evidence_record
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
@@ -128,7 +127,7 @@ def repair_dataset(folder: Path) -> RepairResult:
         if mistakes := [*mistakes, *questions.mistakes.values()]:
             raise DatasetError(mistakes)
         valid = {id_: document for id_, document in documents.items() if document is not None}
-        repair = _FolderRepair(valid, questions.records, _earlier_shifts(folder))
+        repair = _FolderRepair(valid, questions.records, _earlier_shifts(folder, documents))
         if repair.unrepaired:  # written first: once other evidence is rewritten, these shifts cannot be measured
             write_file(json_lines(each.to_dict(valid) for each in repair.unrepaired), folder / UNREPAIRED)
         if repair.reworded:  # also first: questions.jsonl does not show which words changed
@@ -158,7 +157,7 @@ def relocate_evidence(entry: object, documents: Mapping[str, Document]) -> list[
     """
     if (places := entry_places(entry)) != [entry]:
         return _join_records(record for place in places for record in relocate_evidence(place, documents))
-    piece = _old_evidence(entry)
+    piece = _old_evidence(entry, documents)
     if piece is None:
         return []
     outcome = EvidenceRepair(list(documents.values())).repair([piece])[piece]
@@ -176,11 +175,11 @@ def _reworded_lines(folder: Path) -> list[str]:
     return [line for line in read_json_lines(folder / REWORDED, MAX_BYTES).text.split("\n") if line.strip()]
 
 
-def _earlier_shifts(folder: Path) -> dict[OldEvidence, tuple[int, ...]]:
+def _earlier_shifts(folder: Path, documents: Container[str]) -> dict[OldEvidence, tuple[int, ...]]:
     """Return the shifts around evidence that an earlier repair left; invalid lines are skipped."""
     earlier: dict[OldEvidence, tuple[int, ...]] = {}
     for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
-        piece, shifts = _old_evidence(record.get("evidence")), record.get("moved")
+        piece, shifts = _old_evidence(record.get("evidence"), documents), record.get("moved")
         if piece is not None and isinstance(shifts, list):
             earlier[piece] = tuple(shift for shift in shifts if type(shift) is int)
     return earlier
@@ -200,9 +199,8 @@ class _FolderRepair:
         earlier: Mapping[OldEvidence, tuple[int, ...]],
     ) -> None:
         entries = chain.from_iterable(map(evidence_entries, records.values()))
-        pieces = [
-            piece for piece in map(_old_evidence, chain.from_iterable(map(entry_places, entries))) if piece is not None
-        ]
+        places = chain.from_iterable(map(entry_places, entries))
+        pieces = [piece for place in places if (piece := _old_evidence(place, documents)) is not None]
         repair = EvidenceRepair(list(documents.values()))
         self._documents = documents
         self._repaired = repair.repair(pieces, earlier)
@@ -247,7 +245,7 @@ class _FolderRepair:
         """Return the replacements of an entry of ``evidence``: the entry itself if it is not repaired."""
         if (places := entry_places(entry)) != [entry]:
             return self._repair_places(places, line, id_, number, reviewed=reviewed) or [entry]
-        piece = _old_evidence(entry)
+        piece = _old_evidence(entry, self._documents)
         outcome = self._repaired[piece] if piece else None
         repaired = outcome if isinstance(outcome, RepairedEvidence) else None
         records = _evidence_records(repaired, self._documents) if repaired else [entry]
@@ -270,10 +268,10 @@ class _FolderRepair:
         return records
 
 
-def _old_evidence(entry: object) -> OldEvidence | None:
+def _old_evidence(entry: object, documents: Container[str]) -> OldEvidence | None:
     """Return the span and text of an entry that has both, else None."""
     match entry:
         case {"doc": str(doc), "start": int(start), "end": int(end), "text": str(text), **others}:
             if text.strip() and not others and not isinstance(start, bool) and not isinstance(end, bool):
-                return OldEvidence(Span(unicodedata.normalize("NFC", doc), start, end), text)
+                return OldEvidence(Span(resolve_document_path(doc, documents), start, end), text)
     return None

@@ -166,7 +166,7 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
         orphaned = [row for row in before.docs.values() if row.doc not in {part.row.doc for part in assigned}]
         rows, outcomes = _write_documents(assigned, before, changes)
         with changes.lock_questions():
-            references = read_evidence_references(output)
+            references = read_evidence_references(output, {document_id(file) for file in before.documents})
             removed = _remove_documents(orphaned, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]

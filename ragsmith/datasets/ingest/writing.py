@@ -7,13 +7,13 @@ written last, so that the same command completes the changes after a power failu
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
-from unicodedata import normalize
 
+from ragsmith.datasets.documents import resolve_document_path
 from ragsmith.datasets.evidence import entry_places
 from ragsmith.datasets.locking import hold_lock, lock_questions
 from ragsmith.datasets.questions import FILE
@@ -139,8 +139,8 @@ EvidenceReference = tuple[int, str | None, str]
 """The line of a question, and the document named by its evidence, else the quoted text."""
 
 
-def read_evidence_references(dataset: Path) -> list[EvidenceReference]:
-    """Read the evidence of the questions of a data set; skip invalid lines."""
+def read_evidence_references(dataset: Path, known: Container[str]) -> list[EvidenceReference]:
+    """Read the evidence of the questions of a data set with the documents ``known``; skip invalid lines."""
     references: list[EvidenceReference] = []
     path = dataset / FILE
     if not path.is_file():
@@ -155,7 +155,7 @@ def read_evidence_references(dataset: Path) -> list[EvidenceReference]:
         for entry in chain.from_iterable(map(entry_places, entries)):
             match entry:
                 case {"doc": str(doc)}:
-                    references.append((number, normalize("NFC", doc), ""))
+                    references.append((number, resolve_document_path(doc, known), ""))
                 case {"text": str(text)}:
                     references.append((number, None, text))
     return references

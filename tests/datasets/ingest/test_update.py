@@ -139,6 +139,15 @@ def test_a_question_may_name_its_document_in_either_unicode_form(files: Path, ma
     assert (gone.questions, gone.kept) == (1, True)
 
 
+def test_a_question_may_name_its_document_by_path(files: Path, made: Path) -> None:
+    question(made, "rules", "The gate is shut at nine.")
+    written = (made / "questions.jsonl").read_text()
+    (made / "questions.jsonl").write_text(written.replace('"rules"', '"rules.md"'))
+    (files / "rules.md").unlink()
+    (gone,) = ingest_folder(files, made).removed
+    assert (gone.doc, gone.questions, gone.kept) == ("rules", 1, True)
+
+
 def test_a_removed_document_with_one_of_several_places_is_kept(files: Path, made: Path) -> None:
     (files / "copy.md").write_text("The gate is shut at nine.\n")
     ingest_folder(files, made)
