@@ -7,6 +7,7 @@ RagsmithError
 │   ├── WrongOption         a parameter has an invalid value
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
 ├── ModelError              a model gave no valid reply: the question fails; ``kind`` says in which way
+│   ├── ProviderTrouble     the provider fails, or its replies break the protocol: it is asked again later
 │   ├── RefusedContent      the provider refuses this prompt, also when it is repeated
 │   ├── Unreadable          no reply could be used
 │   ├── CutReply            the reply reached the limit on tokens before it ended
@@ -67,7 +68,7 @@ class MissingExtra(UsageError):
 class ModelError(RagsmithError):
     """A model gave no valid reply; the message has the cause.
 
-    ``kind`` is the name of the failure in records and reports. This class is for errors of the server, which may be
+    ``kind`` is the name of the failure in records and reports. This class is for errors that may be
     transient.
     """
 
@@ -77,6 +78,12 @@ class ModelError(RagsmithError):
         """``calls`` is the number of failed requests; the tokens are those counted by the server."""
         super().__init__(message)
         self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
+
+
+class ProviderTrouble(ModelError):
+    """Every attempt of a request failed or was answered in another protocol: by a page, or with missing numbers."""
+
+    kind = "provider trouble"
 
 
 class RefusedContent(ModelError):

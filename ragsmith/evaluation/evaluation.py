@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.caches import register_cache
-from ragsmith.errors import StoreError
+from ragsmith.errors import ProviderTrouble, StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.gateway.memo import EvictionPolicy, MemoEntry
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, Candidate, read_configuration
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 
 Record = dict[str, Any]
+
+
+def is_trouble(failure: Record) -> bool:
+    """Whether a question failed by `ProviderTrouble`, which says nothing of the pipeline."""
+    return failure.get("kind") == ProviderTrouble.kind
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,11 @@ class Evaluation:
     def attempted(self) -> bool:
         """Whether every question has a record or failed."""
         return len(self.records) + len(self.failures) == len(self.questions)
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether a question failed by trouble of a provider."""
+        return any(map(is_trouble, self.failures.values()))
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -17,7 +17,14 @@ from typing import Any
 
 from ragsmith.errors import Notice
 from ragsmith.evaluation.cluster import Cluster
-from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, RecordCache, build_evaluation
+from ragsmith.evaluation.evaluation import (
+    Evaluation,
+    Evaluations,
+    Record,
+    RecordCache,
+    build_evaluation,
+    is_trouble,
+)
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key, scoring_model_ids
@@ -136,6 +143,21 @@ class Evaluator:
         """The keys of evaluations that were started and not finished."""
         ended = {key for key, _ in self._evaluations}
         return tuple(key for key in self._requested if key not in ended)
+
+    def forget_trouble(self) -> bool:
+        """Forget what failed by `ProviderTrouble`, so that it is computed again; return whether anything did."""
+        found = [
+            (rows, question)
+            for rows in {id(rows): rows for rows in self._rows.values()}.values()
+            for question, row in rows.items()
+            if row.state == "failed" and is_trouble(row.value)
+        ]
+        for rows, question in found:
+            del rows[question]
+        self._evaluations = {place: one for place, one in self._evaluations.items() if not one.has_trouble}
+        self._failures.forget_trouble()
+        self._fitter.forget_failures()
+        return bool(found)
 
     def key(self, candidate: Candidate, *, tested: bool = False) -> str:
         """Return the key in the store of the evaluation of a candidate, which must be fitted if it learns.

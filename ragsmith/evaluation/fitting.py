@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.digest import digest, fingerprint
+from ragsmith.digest import digest, fingerprint, not_fingerprinted
 from ragsmith.errors import StageFailed
 from ragsmith.evaluation.keys import pipeline_key
 from ragsmith.pipelines.engine import stage_errors
@@ -128,6 +128,11 @@ class Fitter:
         general = _general_weights(self._setup, candidate[place])
         known = [] if general is None else general.plain()
         return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"), *known)
+
+    @not_fingerprinted
+    def forget_failures(self) -> None:
+        """Let fits that failed be computed again."""
+        self._known = {key: known for key, known in self._known.items() if isinstance(known, Fit)}
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
         """Load or compute a fit, or a failure, for every key."""

@@ -3,13 +3,14 @@
 No candidate gains by failing. A question that failed for every pipeline is excluded for all. Any other failure is
 ranked as the lowest score, so a pipeline that ranks above another would also do so with the lowest score on its failed
 questions. This may rank a good pipeline too low, so the leader is compared with every candidate that has failures, on
-the questions that both finished. If one of them is shown to be better there, there is no winner.
+the questions that both finished. If one of them is shown to be better there, there is no winner; nor if one is ahead
+there that failed by trouble of a provider, which says nothing of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.evaluation.evaluation import Evaluation, Record
@@ -133,13 +134,10 @@ def find_significantly_better(leader: Evaluation, others: Sequence[Evaluation], 
     above = None
     own = leader.by_question(fitness)
     for other in others:
-        if all(question in other.records for question in own):
-            continue  # it finished all questions of the leader, and ranks below it
         theirs = other.by_question(fitness)
-        both = [question for question in own if question in theirs]
-        gain = math.fsum(theirs[question] - own[question] for question in both)
-        if gain <= 1e-12 * len(both):
-            continue
+        both, gain = _compute_gain(own, theirs)
+        if len(both) == len(own) or gain <= 0:
+            continue  # it finished all questions of the leader, and ranks below it; or it is behind
         if len(both) < MIN_DIFFERENCES:
             p = 0.0 if len(both) >= MIN_COMMON_SHARE * len(own) else 1.0
         else:
@@ -147,3 +145,25 @@ def find_significantly_better(leader: Evaluation, others: Sequence[Evaluation], 
         if p <= SIGNIFICANCE_LEVEL and (found is None or (p, -gain, other.key) < found):
             found, above = (p, -gain, other.key), other
     return above
+
+
+def find_undecided(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> list[Evaluation]:
+    """Return the candidates with failures that are ahead of ``leader`` on the questions that both finished.
+
+    With fewer than the share `MIN_COMMON_SHARE` of the leader's questions, these are the ones that failed by trouble of
+    a provider.
+    """
+    own = leader.by_question(fitness)
+    found = []
+    for other in others:
+        both, gain = _compute_gain(own, other.by_question(fitness))
+        if len(both) < len(own) and (gain > 0 if len(both) >= MIN_COMMON_SHARE * len(own) else other.has_trouble):
+            found.append(other)
+    return found
+
+
+def _compute_gain(own: Mapping[str, float], theirs: Mapping[str, float]) -> tuple[list[str], float]:
+    """Return the common questions, and the sum of the differences on them, 0 if it is rounding alone."""
+    both = [question for question in own if question in theirs]
+    gain = math.fsum(theirs[question] - own[question] for question in both)
+    return both, gain if abs(gain) > 1e-12 * len(both) else 0.0

@@ -1,7 +1,8 @@
 """Failures of requests, stored by request, so that a request that cannot succeed is sent once.
 
 A permanent failure (refused, unreadable, truncated, too long) is raised again for other pipelines, commands and
-processes. After a server error, which may be temporary, only the next command repeats the request.
+processes. After trouble of the provider or another error that may be temporary, the next command repeats the request;
+a search repeats it once before it chooses a winner.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ragsmith.errors import CutReply, LoopingReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
+from ragsmith.errors import (
+    CutReply,
+    LoopingReply,
+    ModelError,
+    ModelUnavailable,
+    ProviderTrouble,
+    RefusedContent,
+    TooLong,
+    Unreadable,
+)
 from ragsmith.models.registry import ROLE_LABELS
 from ragsmith.text.redaction import redacted
 
@@ -27,8 +37,10 @@ IN_FORM = " in its form"
 """End of the task of a failure that holds for replies in its form, not for a text."""
 
 ERROR_CLASSES = {
-    error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, LoopingReply, TooLong)
+    error.kind: error
+    for error in (ModelError, ProviderTrouble, RefusedContent, Unreadable, CutReply, LoopingReply, TooLong)
 }
+TEMPORARY_KINDS = {ModelError.kind, ProviderTrouble.kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class FailedCall:
         A truncated reply is remembered after a server error, which says nothing of the limit or the form.
         """
         names = ("attempts", "calls", "input_tokens", "output_tokens")
-        latest = before if self.kind == ModelError.kind and before.kind in (CutReply.kind, LoopingReply.kind) else self
+        latest = before if self.kind in TEMPORARY_KINDS and before.kind in (CutReply.kind, LoopingReply.kind) else self
         return replace(latest, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
     def covers(self, task: str, tokens: int) -> bool:
@@ -154,8 +166,12 @@ class Failures:
         others = [key for key in requested if key not in failures]
         if others and self._persistent and self._store is not None and not self._retry_failed:
             stored = self._store.failed_calls(others)
-            failures |= {key: failed for key, failed in stored.items() if failed.kind != ModelError.kind}
+            failures |= {key: failed for key, failed in stored.items() if failed.kind not in TEMPORARY_KINDS}
         return failures
+
+    def forget_trouble(self) -> None:
+        """Let requests be sent again that failed in this process by `ProviderTrouble`."""
+        self._new = {key: failed for key, failed in self._new.items() if failed.kind != ProviderTrouble.kind}
 
     def record_failures(self, failed: Sequence[FailedCall]) -> None:
         """Record new failures."""

@@ -94,7 +94,7 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
         about=about,
-        notes=facts.list_notes(run, best_evaluation(run.finishers(searched), terms)),
+        notes=facts.list_notes(run, run.finishers(searched)),
         ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),

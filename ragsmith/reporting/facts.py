@@ -22,7 +22,7 @@ from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.keys import scoring_model_ids
-from ragsmith.evaluation.ranking import Terms, common_questions
+from ragsmith.evaluation.ranking import Terms, best_evaluation, common_questions, find_undecided
 from ragsmith.grouping import group_values
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.measures.non_answers import find_non_answers
@@ -164,9 +164,30 @@ def _describe_non_answers(run: RunData) -> list[str]:
     return [said] if listed else []
 
 
-def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
-    """Return the limitations of the report, one sentence each."""
+MAX_UNDECIDED = 3
+"""Maximum number of pipelines that are named beside the winner because failures leave open whether they are better."""
+
+
+def _describe_dropouts(run: RunData, finished: Sequence[Evaluation]) -> list[str]:
+    """Return sentences about the pipelines that have no score, and about those that may be better than the winner."""
+    out, terms = [one for one in finished if not run.terms.admits(one)], run.terms
+    sentences = [
+        f"{len(out)} of {len(finished)} pipelines have no score, as they failed on more than "
+        f"{100 * terms.max_failure_rate:g} % of the questions."
+    ] * bool(out)
+    winner = run.on_search(run.record.winner or "")
+    undecided = find_undecided(winner, finished, terms.fitness) if winner else []
+    return sentences + [
+        f"The winner cannot be told from {label(one.candidate)}, which failed on {terms.count_missing(one)} of "
+        f"{len(terms.counted)} questions and is ahead on the others: --retry-failed repeats its requests."
+        for one in undecided[:MAX_UNDECIDED]
+    ]
+
+
+def list_notes(run: RunData, finished: Sequence[Evaluation]) -> tuple[str, ...]:
+    """Return the limitations of the report, one sentence each; ``finished`` are the pipelines that may win."""
     record, data = run.record, run.about.data
+    highest = best_evaluation(finished, run.terms)
     judge, tester = record.models.get("judge", ""), record.models.get("test_judge")
     shared = (
         "the test questions of a fold are search questions of the others, so both judged answers to them"
@@ -194,6 +215,7 @@ def list_notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
             f"{cut:,} answers were truncated at their token limit and are scored nevertheless (--score-cut-answers).",
             cut,
         ),
+        *((sentence, True) for sentence in _describe_dropouts(run, finished)),
         *((sentence, True) for sentence in _describe_non_answers(run)),
         (
             "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "

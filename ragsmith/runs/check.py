@@ -20,6 +20,7 @@ from ragsmith.errors import (
     LoopingReply,
     ModelError,
     ModelUnavailable,
+    ProviderTrouble,
     RagsmithError,
     RefusedContent,
     StageFailed,
@@ -468,7 +469,9 @@ class _ModelChecker:
                         performer.run(task, **inputs)
         except StageFailed as failed:
             cause = failed.cause
-            if isinstance(cause, ModelUnavailable) or (alone and type(cause) in (ModelError, RefusedContent)):
+            if isinstance(cause, ModelUnavailable) or (
+                alone and type(cause) in (ModelError, ProviderTrouble, RefusedContent)
+            ):
                 raise cause from None
             error = cause if isinstance(cause, RagsmithError) else failed
             problem = _format_error(error).removeprefix(f"{redacted(model.id)}: ")

@@ -25,9 +25,16 @@ from numpy.typing import NDArray
 from ragsmith.comparison.difference import compute_difference
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
 from ragsmith.effects import Prior
+from ragsmith.errors import ProviderTrouble
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import Terms, common_questions, find_significantly_better, rank_evaluations
+from ragsmith.evaluation.ranking import (
+    Terms,
+    common_questions,
+    find_significantly_better,
+    find_undecided,
+    rank_evaluations,
+)
 from ragsmith.evaluation.statistics import student_quantile
 from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
@@ -40,6 +47,8 @@ if TYPE_CHECKING:  # for annotations, which are not part of the fingerprint
 
 MIN_FOR_ESTIMATE = 2
 """Minimum number of pipelines, and of questions, for an estimate."""
+
+RETRY = "repeat the requests with --retry-failed"
 
 REQUIRED_FAMILIES = ("retrieval",)
 """Families without a no-op option."""
@@ -55,9 +64,17 @@ class WinnerChoice:
 
 
 def choose(
-    proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
+    proposed: Sequence[Evaluation],
+    terms: Terms,
+    prior: Prior | None = None,
+    *,
+    by: str = "mean",
+    pruned: Sequence[Evaluation] = (),
 ) -> tuple[WinnerChoice | None, str]:
-    """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason."""
+    """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason.
+
+    There is none while trouble of a provider leaves open whether one of ``proposed`` or ``pruned`` is better.
+    """
     if reason := _no_choice_reason(proposed, terms):
         return None, reason
     ranking = rank_evaluations(proposed, terms)
@@ -66,12 +83,17 @@ def choose(
     # pipelines ranked above the leader have not lost because of failures
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
-    if (above := find_significantly_better(leader, others, terms.fitness)) is None:
+    in_trouble = [one for one in [*others, *pruned] if one.has_trouble]
+    above = find_significantly_better(leader, others, terms.fitness) or next(
+        iter(find_undecided(leader, in_trouble, terms.fitness)), None
+    )
+    if above is None:
         return WinnerChoice(leader, ranking[0], estimated), ""
+    both = len(common_questions([leader, above]))
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on "
-        f"{terms.count_missing(above)} of {len(terms.counted)} questions, is better on the "
-        f"{len(common_questions([leader, above]))} that both finished: the "
+        f"{terms.count_missing(above)} of {len(terms.counted)} questions, "
+        f"{f'is better on the {both} that both finished' if both else 'finished none that the first one did'}: the "
         f"better one is unknown until more of its questions are answered; "
         f"{_describe_failures(above.failures.values())}"
     )
@@ -125,7 +147,9 @@ def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not generation, nor a measure
     without = [f"leave it out with --without {stage}"] if of_a_technique else []
     mend = "mend the system" if stage.startswith("system.") else "take another model"
-    remedies = [mend, *without, "repeat the requests with --retry-failed", *more]
+    trouble = most_frequent[0].kind == ProviderTrouble.kind
+    again = "run the same command when the provider has recovered" if trouble else RETRY
+    remedies = [mend, *without, again, *more]
     count = f"{len(most_frequent)} of {sum(map(len, groups.values()))} failures are like this one"
     return f"{count}: {most_frequent[0]}; {', '.join(remedies[:-1])} or {remedies[-1]}"
 

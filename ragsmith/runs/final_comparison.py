@@ -44,7 +44,9 @@ def run_final_comparison(
     """
     winner, terms = choice.chosen, context.seen.terms
     try:
-        winner = _simplify_winner(context, winner)
+        winner = _simplify_winner(context, choice.chosen)
+        if context.evaluator.forget_trouble():
+            winner = _simplify_winner(context, choice.chosen)
         calibrated = calibrate_winner(context, winner)
         by_key = {one.key: one for one in context.seen.evaluations}
         baselines = {name: by_key[key] for name, key in context.record.baselines.items()}

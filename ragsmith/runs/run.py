@@ -308,8 +308,12 @@ class Run:
         """Search, choose the winner, and compare it with its rivals."""
         context = self._context
         raced, random_control, prior = run_search(context)
+        if not context.stopped and self._evaluator.forget_trouble():  # providers in trouble are asked once more
+            context.forget_seen()
+            raced, random_control, prior = run_search(context)
         eligible = finished_evaluations(raced)
-        choice, no_winner = choose(eligible, context.seen.terms, prior, by=context.settings.choose)
+        pruned = [one.evaluation for one in raced if one.dropped]
+        choice, no_winner = choose(eligible, context.seen.terms, prior, by=context.settings.choose, pruned=pruned)
         if choice is None:
             context.update(winner=None, no_winner=no_winner)
             return None

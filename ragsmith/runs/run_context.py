@@ -97,8 +97,13 @@ class RunContext:
     tested: list[Evaluation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.seen = SeenCandidates(self.settings.fitness, self.settings.max_failure_rate)
+        self.forget_seen()
         self.started = self.now()
+
+    def forget_seen(self) -> None:
+        """Forget the candidates seen, so that the search is repeated from the results of the evaluator."""
+        self.seen = SeenCandidates(self.settings.fitness, self.settings.max_failure_rate)
+        self.proposals = []
 
     @cached_property
     def search_order(self) -> list[Example]:

@@ -17,6 +17,7 @@ from ragsmith.evaluation.ranking import (
     best_evaluation,
     common_questions,
     find_significantly_better,
+    find_undecided,
     rank_evaluations,
 )
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -143,6 +144,22 @@ def test_a_difference_that_could_be_chance_does_not_unseat_the_leader() -> None:
     leader = evaluation("leader", [rng.random() for _ in QUESTIONS])
     other = evaluation("other", without([rng.random() + 0.02 for _ in QUESTIONS], 2, 5))
     assert find_significantly_better(leader, [leader, other], Fitness()) is None
+
+
+def test_with_few_questions_one_failure_leaves_the_better_one_open() -> None:
+    best = evaluation("best", without([0.9, 0.5] * 4, 3))
+    second, behind = evaluation("second", [0.7, 0.5] * 4), evaluation("behind", without([0.1] * 8, 3))
+    rows = [best, second, behind]
+    assert order(rows) == ["second"]
+    assert find_undecided(second, rows, Fitness()) == [best]
+
+
+def test_what_failed_by_trouble_of_a_provider_alone_is_open() -> None:
+    leader, nothing = evaluation("leader", [0.7] * 20), evaluation("nothing", [None] * 20)
+    trouble = dict.fromkeys(QUESTIONS, FAILURE | {"kind": "provider trouble"})
+    assert find_undecided(leader, [leader, nothing], Fitness()) == []
+    unheard = replace(nothing, failures=trouble)
+    assert find_undecided(leader, [leader, unheard], Fitness()) == [unheard]
 
 
 def test_where_too_few_questions_are_left_to_show_anything_the_mean_decides() -> None:

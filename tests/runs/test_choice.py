@@ -17,7 +17,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep
-from ragsmith.runs.choice import choose, simplify
+from ragsmith.runs.choice import WinnerChoice, choose, simplify
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
@@ -336,3 +336,26 @@ def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
     assert found is not None
     assert found.chosen is alone
     assert why == ""
+
+
+def test_there_is_no_winner_while_trouble_of_a_provider_hides_whether_another_is_better() -> None:
+    steady, ahead, behind = (
+        scored(pipeline(**more), np.full(40, score))
+        for more, score in (({}, 0.5), ({"retrieval": "bm25"}, 0.5001), ({"query_expansion": "hyde"}, 0.4))
+    )
+
+    def choose_without(kind: str, one: Evaluation) -> tuple[WinnerChoice | None, str]:
+        failed = {
+            question: {"stage": "retrieval.bm25", "kind": kind, "error": f"Error: {kind}"} for question in QUESTIONS[:8]
+        }
+        records = {question: record for question, record in one.records.items() if question not in failed}
+        field = [steady, replace(one, records=records, failures=failed)]
+        return choose(field, Terms.from_evaluations(field, FITNESS))
+
+    found, why = choose_without("provider trouble", ahead)
+    assert found is None
+    assert "which failed on 8 of 40 questions, is better on the 32 that both finished" in why
+    assert "run the same command when the provider has recovered" in why
+    found, _ = choose_without("provider trouble", behind)
+    assert found is not None
+    assert found.chosen is steady

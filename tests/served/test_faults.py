@@ -166,7 +166,8 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     found, failed = left(store), failures(store)
     assert {question for _, question in failed} == set(kinds)
     for (_, question), error in failed.items():
-        assert re.search(rf"^Unreadable: .*{SPOILT[api][kinds[question]]}.* \(attempts: 2\)", error), error
+        kind = "Unreadable" if kinds[question] == "no_finish" else "ProviderTrouble"  # the model's, or the server's
+        assert re.search(rf"^{kind}: .*{SPOILT[api][kinds[question]]}.* \(attempts: 2\)", error), error
     scored = found.results.keys() - failed.keys()
     assert scored
     assert all(found.results[place] == undisturbed.results[place] for place in scored)
@@ -176,6 +177,70 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url)
     searched(setup, one, store, retry_failed=True)
     assert left(store) == undisturbed
+
+
+# --- a server that answers, but not in its protocol ------------------------------------------------------------------
+
+
+IMPATIENT: Mapping[str, Any] = {"attempts": 2, "failures_in_a_row": 3}
+
+
+@pytest.fixture(scope="module")
+def clean(tiny_setup: Experiment, space: Space, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What a search leaves whose servers never fail."""
+    with Ruled() as server, Store.open(tmp_path_factory.mktemp("clean") / "cache.sqlite") as store:
+        searched(served(tiny_setup, server.url, embedder=server.url, reranker=server.url), space, store, small(4))
+        return left(store)
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "lasting"),
+    [
+        ("chat", "page", 5),
+        ("chat", "page", math.inf),
+        ("chat", "no_choices", math.inf),
+        ("embeddings", "page", math.inf),
+        ("embeddings", "nan", 5),
+        ("embeddings", "nan", math.inf),
+        ("embeddings", "wrong_length", 5),
+        ("embeddings", "wrong_length", math.inf),
+        ("rerank", "too_few", 5),
+        ("rerank", "too_few", math.inf),
+    ],
+)
+def test_the_same_command_ends_as_without_the_trouble_once_it_is_over(
+    server: Ruled,
+    tiny_setup: Experiment,
+    space: Space,
+    store: Store,
+    clean: Left,
+    api: str,
+    kind: str,
+    lasting: float,
+) -> None:
+    requests = Counter[str]()
+
+    def rule(request: Request) -> Fault | None:
+        requests[endpoint(request.path, request.body)] += 1
+        in_trouble = 3 < requests[api] <= 3 + lasting and endpoint(request.path, request.body) == api
+        return Fault(kind) if in_trouble else None
+
+    def run() -> Any:
+        setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url, **IMPATIENT)
+        return searched(setup, space, store, small(4), workers=4)
+
+    server.rule = rule
+    if lasting == math.inf:
+        with pytest.raises(ModelUnavailable, match=r"seems to be down .*: run the same command later"):
+            run()
+        assert left(store).winner is None
+        server.rule = lambda request: None
+    assert run().winner.key == clean.winner
+    found = left(store)
+    assert found.ranking == clean.ranking
+    assert failures(store) == {}
+    assert clean.results.items() <= found.results.items()
+    assert server.most_given() <= 1 + (lasting == math.inf)  # what was in flight when the run stopped is asked again
 
 
 # --- a judge that is down --------------------------------------------------------------------------------------------
@@ -211,7 +276,7 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     )
     began = time.monotonic()
     ended = ragsmith(*command)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 40  # three probes of five seconds among them
     assert ended.code == 1, ended.err
     assert f"{place} seems to be down" in ended.err
     assert "same command" in ended.err

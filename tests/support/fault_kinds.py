@@ -140,6 +140,7 @@ def broken(fault: Fault | None, good: Any, key: str, root: str) -> tuple[int, di
         return 200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * LARGE, 1)
     bodies = {
         "malformed": _json(good)[:-9],
+        "page": b"<!doctype html><title>We will be back soon</title>",
         "not_utf8": b'{"choices": "\xff\xfe"}',
         "large": b" " * LARGE,
         "deep": b"[" * 100_000,

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from ragsmith.digest import not_fingerprinted
-from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
+from ragsmith.models.served.policy import Policy, TransientFailure
 from ragsmith.models.served.provider import Provider
-from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
+from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN, NO_USAGE
 from ragsmith.text.redaction import redact_logs, remember_secret
 
 if TYPE_CHECKING:
@@ -72,12 +72,15 @@ class JsonEndpoint:
     ) -> list[T]:
         """Send ``bodies`` and return ``parse(body, reply, seconds)`` for each; see `Provider.send_all`.
 
-        ``parse`` raises `TransientFailure` or `RequestRejected` for an unusable reply. ``target`` is a path relative to
-        the base URL, an absolute URL, or a function that sends a body. ``what`` begins error messages.
+        ``parse`` raises `TransientFailure` for a reply that breaks the protocol, as a server does that is failing or
+        another one in its place, `UnusableReply` for one that the model wrote badly, or `RequestRejected`. A probe is
+        a minimal request with the fields of the first body, whose reply is parsed as well. ``target`` is a path
+        relative to the base URL, an absolute URL, or a function that sends a body. ``what`` begins error messages.
         """
         post = partial(self._post, target) if isinstance(target, str) else target
         attempts = [partial(_attempt, post, body, parse) for body in bodies]
-        return self.provider.send_all(attempts, what=what, probe=partial(_probe, post, bodies[0] if bodies else {}))
+        minimal = {name: PROBE_FIELDS.get(name, value) for name, value in (bodies[0] if bodies else {}).items()}
+        return self.provider.send_all(attempts, what=what, probe=partial(_attempt, post, minimal, parse))
 
     async def get_models(self) -> None:
         """Request the list of models, which every OpenAI-compatible server has, and which costs nothing."""
@@ -95,13 +98,8 @@ async def _attempt(post: Post, body: dict[str, Any], parse: Callable[[dict[str, 
     try:
         return parse(body, parse_json(reply), time.perf_counter() - started)
     except TransientFailure as failure:
-        problem, usage = failure.problem, failure.usage
-    raise UnusableReply(problem, usage)
-
-
-async def _probe(post: Post, body: dict[str, Any]) -> None:
-    """Send a minimal request with the fields of ``body``, and ignore the reply."""
-    await post({name: PROBE_FIELDS.get(name, value) for name, value in body.items()})
+        failure.usage = failure.usage or NO_USAGE  # a response of status 200 may be billed
+        raise
 
 
 class EndpointModel:

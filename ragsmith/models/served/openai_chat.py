@@ -22,7 +22,7 @@ from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.options import AcceptedModel, AnswerTokens, ContextWindow, StructuredOutput, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
-from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure, UnusableReply
 from ragsmith.models.tasks import ReplyForm, clean_reply, ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, NO_USAGE, Usage, estimate_max_tokens
 from ragsmith.text.files import shorten
@@ -73,7 +73,8 @@ def read_reply(request: CompletionRequest, reply: Any, seconds: float) -> Parsed
     """Parse a reply, without thoughts and known secrets, and its usage.
 
     Raises:
-        TransientFailure: the text is missing or impossibly long, or there is no finish reason.
+        TransientFailure: there is no choice.
+        UnusableReply: the text is missing or impossibly long, or there is no finish reason.
         RequestRejected: a content filter withheld the reply.
         AccessRefused: the reply is by another model.
 
@@ -100,9 +101,7 @@ def _parse(request: CompletionRequest, reply: Any, seconds: float) -> ParsedRepl
     message = choices[0].get("message")
     content, reasoning = _content(message if isinstance(message, dict) else {})
     if len(content) > request.limit * MAX_CHARACTERS_PER_TOKEN:
-        raise TransientFailure(
-            f"the reply has {len(content):,} characters, more than {request.limit:,} tokens can encode"
-        )
+        raise UnusableReply(f"the reply has {len(content):,} characters, more than {request.limit:,} tokens can encode")
     text, ends_in_thought = without_thoughts(content)
     is_truncated = finish in CUT_FINISH_REASONS or ends_in_thought
     if (
@@ -113,11 +112,11 @@ def _parse(request: CompletionRequest, reply: Any, seconds: float) -> ParsedRepl
     ):
         text = ""
     if not is_truncated and not text.strip():
-        raise TransientFailure("the reply has no text")
+        raise UnusableReply("the reply has no text")
     if not is_truncated and finish != "stop":
-        raise TransientFailure(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
+        raise UnusableReply(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
-        raise TransientFailure("the reply is not valid Unicode")
+        raise UnusableReply("the reply is not valid Unicode")
     (n_prompt, n_completion), count_anomalies = _token_counts(request, reply.get("usage"), content + reasoning)
     n_thought = min(n_completion, _thought_tokens(reply.get("usage"), len(reasoning) + len(content) - len(text)))
     usage = Usage(1, 0, 0, n_prompt, n_completion, seconds)

@@ -50,6 +50,8 @@ class Policy:
     """Consecutive failed requests after which the provider is suspected to be down."""
     silence: float = 25.0
     """Time without a success after which failures of several requests raise the same suspicion."""
+    probes: int = 3
+    """Probes without an answer, with pauses as between attempts, after which a suspected provider counts as down."""
     probe_deadline: float = 5.0
     """Total time of a probe."""
     cooldown: float = 30.0
@@ -104,7 +106,10 @@ class TransientFailure(AttemptFailed):
 
 
 class UnusableReply(TransientFailure):
-    """A successful response with an unusable reply, which is retried a few times. The provider is not down."""
+    """A reply that keeps the protocol and has no usable content, which is retried a few times.
+
+    The cause is the model, so the provider is not down.
+    """
 
     def __init__(self, problem: str, usage: Usage | None = None) -> None:
         super().__init__(problem, usage=usage or NO_USAGE)

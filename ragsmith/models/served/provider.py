@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
+from ragsmith.errors import ModelError, ModelUnavailable, ProviderTrouble, RagsmithError, Unreadable
 from ragsmith.models.served.http.background import BACKGROUND_LOOP
 from ragsmith.models.served.policy import (
     PROBE_USAGE,
@@ -105,8 +105,8 @@ class Provider:
         ``what`` begins error messages. ``probe`` is sent if failures suggest that the provider is down.
 
         Raises:
-            ModelError: every attempt failed; `Unreadable` if replies were unusable, `RefusedContent` or `TooLong` if
-                the request was rejected.
+            ModelError: every attempt failed: `ProviderTrouble`, `Unreadable` if replies were unusable, `RefusedContent`
+                or `TooLong` if the request was rejected.
             ModelUnavailable: the provider refuses the key or the model, requests too long a pause, or is down.
         """
         return self.send_all([attempt], what=what, probe=probe)[0]
@@ -201,7 +201,7 @@ class Provider:
         self._breaker.record_failed_request(_now())
         await self._probe_if_suspected(probe)
         self._check(what, problem)
-        raise failure(ModelError, message)
+        raise failure(ProviderTrouble, message)
 
     async def _find_outage(self, get_page: Probe) -> str:
         if self._breaker.open_reason(_now()):
@@ -278,6 +278,11 @@ class Provider:
         async with self._probe_lock:
             if why := self._breaker.suspicion:
                 failed_attempt = await self._probe(probe)
+                for failed in range(1, self.policy.probes):
+                    if not failed_attempt or probe is None or self._limiter.remaining(_now()):
+                        break
+                    await self._pause(self.policy.back_off(failed, self._jitter))
+                    failed_attempt = await self._probe(probe)
                 now = _now()
                 if not failed_attempt:
                     self._breaker.clear_suspicion(now)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
+from ragsmith.errors import ModelError, ModelUnavailable, ProviderTrouble, RefusedContent, TooLong, Unreadable
 from ragsmith.models.served.policy import AccessRefused, Policy, RequestRejected, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage
@@ -166,7 +166,7 @@ def test_a_reply_of_no_use_among_failures_of_the_server_is_no_verdict_on_the_req
     attempts = Attempts(TransientFailure("HTTP 500"), TransientFailure("HTTP 500"), UnusableReply("no text"))
     with pytest.raises(ModelError) as raised:
         provider.send(attempts, what="m")
-    assert type(raised.value) is ModelError
+    assert type(raised.value) is ProviderTrouble
 
 
 def suspected(**policy: float) -> Provider:
@@ -194,16 +194,25 @@ def test_requests_that_fail_alone_do_not_stop_others_while_a_probe_is_answered(a
 @pytest.mark.parametrize(
     ("probe", "kind"),
     [
-        (Attempts(TransientFailure("no answer", kind="no connection")), "no connection"),
+        (Attempts(*[TransientFailure("no answer", kind="no connection")] * 3), "no connection"),
         (Attempts(seconds=60), "no reply in"),
     ],
 )
 def test_a_probe_that_fails_too_says_what_is_wrong(probe: Attempts, kind: str) -> None:
-    provider = suspected(probe_deadline=0.05)
+    provider = suspected(probe_deadline=0.05, pause=0.01)
     for _ in range(2):
         with pytest.raises(ModelUnavailable, match=rf"host seems to be down \({kind}.* since [\d:]{{8}}: 3 requests"):
             provider.send(Attempts(TransientFailure("HTTP 500")), what="m", probe=probe)
-    assert len(probe.sent) == 1
+    assert len(probe.sent) == 3
+    provider.close()
+
+
+def test_one_probe_without_an_answer_does_not_stop_a_provider() -> None:
+    provider, probe = suspected(pause=0.01), Attempts(TransientFailure("HTTP 502"), TransientFailure("a page"))
+    with pytest.raises(ProviderTrouble, match="HTTP 500"):
+        provider.send(Attempts(TransientFailure("HTTP 500")), what="m", probe=probe)
+    assert len(probe.sent) == 3
+    assert provider.send(Attempts(), what="m") == "done"
     provider.close()
 
 
@@ -212,7 +221,7 @@ def test_many_who_suspect_a_provider_send_one_probe() -> None:
     failing = [Attempts(TransientFailure("HTTP 500"), seconds=0.01) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(provider.send, attempt, what="m", probe=probe) for attempt in failing]
-        assert all(type(future.exception()) is ModelError for future in futures)
+        assert all(type(future.exception()) is ProviderTrouble for future in futures)
     assert len(probe.sent) == 1
     provider.close()
 

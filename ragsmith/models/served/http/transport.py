@@ -122,7 +122,7 @@ def _classify_error(error: Exception, url: httpx2.URL) -> TransientFailure:
             kind="no connection",
         )
     if isinstance(error, httpx2.DecodingError):
-        return UnusableReply(f"the reply cannot be decompressed ({kind})")
+        return TransientFailure(f"the reply cannot be decompressed ({kind})", usage=NO_USAGE)
     return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NO_USAGE)
 
 
