@@ -260,12 +260,26 @@ def _read_added(path: Path, content: _Content, claimed: Documents) -> Documents:
     place = _resolve(path)
     if not place.exists():
         raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
-    home = content.root()
-    source = Path(content.folder) if place.is_relative_to(home) or str(place) == content.folder else place
+    is_inside = place.is_relative_to(content.root()) or str(place) == content.folder
+    source = Path(content.folder) if is_inside else place
     root = documents_folder(source) if source.is_dir() else source.parent
-    known = {each.file: id_ for id_, each in content.documents.items()}
+    files = iter_files(place if place.is_relative_to(root) else root) if place.is_dir() else [place]
+    ids = _identify(files, root, content, claimed)
+    documents, manifest = read_files(source, root, ids, content.fields)
+    paths, all_others = {id_: str(file) for file, id_ in ids.items()}, manifest.metadata.get("language", "")
+    languages = {each.id: manifest.languages.get(each.id) or language_code(all_others) or "" for each in documents}
+    return {each.id: IndexedDocument(each, paths[each.id], languages[each.id]) for each in documents}
+
+
+def _identify(files: Iterable[Path], root: Path, content: _Content, claimed: Documents) -> dict[Path, str]:
+    """Return the identifiers of files in the folder ``root``.
+
+    Raises:
+        DatasetError: a file could be one of two documents, or a document one of two files.
+    """
+    known, home = {each.file: id_ for id_, each in content.documents.items()}, content.root()
     ids, unclear = {}, []
-    for file in iter_files(place if place.is_relative_to(root) else root) if place.is_dir() else [place]:
+    for file in files:
         base = home if file.is_relative_to(home) else root
         id_ = ids[file] = known.get(str(file)) or _id_below(file, base)
         other = claimed[id_].file if id_ in claimed else ""
@@ -278,10 +292,7 @@ def _read_added(path: Path, content: _Content, claimed: Documents) -> Documents:
             )
     if unclear:
         raise DatasetError(unclear)
-    documents, manifest = read_files(source, root, ids, content.fields)
-    files, all_others = {id_: str(file) for file, id_ in ids.items()}, manifest.metadata.get("language", "")
-    languages = {each.id: manifest.languages.get(each.id) or language_code(all_others) or "" for each in documents}
-    return {each.id: IndexedDocument(each, files[each.id], languages[each.id]) for each in documents}
+    return ids
 
 
 def _find_longer(file: Path, id_: str, content: _Content) -> str | None:
