@@ -260,11 +260,10 @@ def _read_added(path: Path, content: _Content, claimed: Documents) -> Documents:
     place = _resolve(path)
     if not place.exists():
         raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
-    is_inside = place.is_relative_to(content.root()) or str(place) == content.folder
-    source = Path(content.folder) if is_inside else place
+    source = Path(content.folder) if place.is_relative_to(content.root()) or str(place) == content.folder else place
     root = documents_folder(source) if source.is_dir() else source.parent
-    files = iter_files(place if place.is_relative_to(root) else root) if place.is_dir() else [place]
-    ids = _identify(files, root, content, claimed)
+    part = place if place.is_relative_to(root) else root
+    ids = _identify(iter_files(part) if place.is_dir() else [place], root, content, claimed)
     documents, manifest = read_files(source, root, ids, content.fields)
     paths, all_others = {id_: str(file) for file, id_ in ids.items()}, manifest.metadata.get("language", "")
     languages = {each.id: manifest.languages.get(each.id) or language_code(all_others) or "" for each in documents}
@@ -329,10 +328,9 @@ def _id_below(file: Path, folder: Path) -> str:
 def _compare(before: Documents, after: Documents, hidden: Mapping[str, str]) -> IndexUpdate:
     """Compare the documents of an index before and after a change, where those in ``hidden`` are left out."""
     was_hidden = merge_duplicates([each.document for each in before.values()])[1]
-    both = before.keys() & after.keys()
     return IndexUpdate(
         tuple(sorted(after.keys() - before.keys())),
-        tuple(sorted(id_ for id_ in both if _values(before[id_]) != _values(after[id_]))),
+        tuple(sorted(id_ for id_ in before.keys() & after.keys() if _values(before[id_]) != _values(after[id_]))),
         tuple(sorted(before.keys() - after.keys())),
         {id_: first for id_, first in sorted(hidden.items()) if was_hidden.get(id_) != first},
         tuple(sorted((was_hidden.keys() - hidden.keys()) & after.keys())),
