@@ -82,6 +82,7 @@ class IngestReport:
             "files": [asdict(file) for file in result.files],
             "removed": [{**asdict(one), "kept": one.kept} for one in result.removed],
             "near_duplicates": [asdict(pair) for pair in result.near],
+            "repeated_passages": [{"text": text, "docs": docs} for text, docs in result.repeated.items()],
             "evidence_in_changed_documents": dict(result.repointed),
             "found": asdict(self.summary),
             "search": {"pipelines": self.pipelines},
@@ -90,20 +91,26 @@ class IngestReport:
 
 
 def init_dataset(
-    folder: str | Path, output: str | Path, *, on_file: Callable[[str, int], None] | None = None
+    folder: str | Path,
+    output: str | Path,
+    *,
+    on_file: Callable[[str, int], None] | None = None,
+    fold_copies: bool | None = None,
 ) -> IngestReport:
     """Create the documents of a data set from the files in a folder, or update them.
 
     Each file becomes a document, is a duplicate, or is refused with a reason; see
     ``ragsmith.datasets.ingest``. Only changed files are converted again. Texts that were edited in the data set and
-    ``questions.jsonl`` are not changed. ``on_file`` is called with each path and the number of files before it.
+    ``questions.jsonl`` are not changed. ``on_file`` is called with each path and the number of files before it. With
+    ``fold_copies``, files with the same words become one document, which has the paths of the others in its field
+    ``also_in``; by default if such files of the data set were folded before.
 
     Raises:
         UsageError: ``folder`` is not a folder, or ``output`` has other content or is being written by another process.
         DatasetError: no file can be read; the message has the reason for each.
         OSError: the disk is full; nothing was changed.
     """
-    result = ingest_folder(Path(folder), Path(output), on_file)
+    result = ingest_folder(Path(folder), Path(output), on_file, fold_copies=fold_copies)
     return IngestReport(result, summarise(result), estimate_pipeline_count(load_space("default"), RunSettings()))
 
 

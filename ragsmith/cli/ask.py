@@ -112,7 +112,8 @@ def _print_reply(reply: Reply) -> None:
         )
     for source in reply.sources if reply.declined or not cited else cited:
         place = f"{source.doc} [{source.start}:{source.end}]  {source.title}"
-        print_lines("", place, *(f"  | {line}" for line in source.text.splitlines()))
+        also = f"  also in {', '.join(source.also_in)}" if source.also_in else None
+        print_lines("", place, also, *(f"  | {line}" for line in source.text.splitlines()))
 
 
 @app.command()

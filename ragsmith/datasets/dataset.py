@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_names, bundled_path
-from ragsmith.datasets.documents import FOLDER, documents_folder, read_document_folder, read_documents
+from ragsmith.datasets.documents import COPIES, FOLDER, documents_folder, read_document_folder, read_documents
 from ragsmith.datasets.evidence import count_moved, join_places, sort_spans
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
@@ -227,7 +227,8 @@ def merge_duplicates(documents: Sequence[Document]) -> tuple[tuple[Document, ...
     distinct: dict[tuple[object, ...], Document] = {}
     merged: dict[str, str] = {}
     for document in sorted(documents, key=lambda document: document.id):
-        first = distinct.setdefault((document.text, document.modality, *sorted(document.fields.items())), document)
+        fields = sorted((name, value) for name, value in document.fields.items() if name != COPIES)
+        first = distinct.setdefault((document.text, document.modality, *fields), document)
         if first is not document:
             merged[document.id] = first.id
     return tuple(distinct.values()), merged

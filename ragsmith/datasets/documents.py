@@ -17,6 +17,7 @@ from ragsmith.datasets.fields import convert_fields
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.grouping import group_values
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Document, Modality
@@ -28,6 +29,9 @@ MAX_NAME_BYTES = 255
 SYMBOLIC_LINK = "is a symbolic link, which is not followed; put the folder itself here"
 CONVERSION_ADVICE = "convert the folder with  ragsmith dataset init  or move the file away"
 NOT_LISTABLE = "cannot be listed; check its permissions"
+
+COPIES = "also_in"
+"""Field with the paths of the source files that have the text of the document, too."""
 
 Documents = Mapping[str, Document | None]
 """Documents by identifier; None for an invalid document."""
@@ -44,7 +48,8 @@ def read_documents(
 
     ``titles`` take precedence over titles in the files, and ``field_types`` over the declared types of fields. ``ids``
     are those of `read_document_folder`. Documents converted from paged files have pages, unless the documents were
-    edited, and those converted from a sheet of a workbook have the field ``sheet``.
+    edited, those converted from a sheet of a workbook have the field ``sheet``, and those whose text other files have
+    have the paths of these in the field `COPIES`.
     """
     types = {**read_optional_manifest(dataset)[0].fields, **(field_types or {})}
     documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles, types, ids=ids)
@@ -59,6 +64,9 @@ def read_documents(
             document = updated[document.id] = replace(document, fields={"sheet": row.part, **document.fields})
         if document and row.pages and row.text_sha256 == sha256(document.text.encode()).hexdigest():
             updated[document.id] = replace(document, pages=row.pages)
+    for id_, places in group_values((row.duplicate_of or "", row.source) for row in sources).items():
+        if document := updated.get(id_):
+            updated[id_] = replace(document, fields={COPIES: tuple(dict.fromkeys(places)), **document.fields})
     return updated, mistakes
 
 
@@ -167,6 +175,12 @@ def resolve_document_path(path: str, known: Container[str]) -> str:
     name = str(PurePosixPath(unicodedata.normalize("NFC", path.replace("\\", "/"))))
     names = (name, f"/{name}".rpartition(f"/{FOLDER}/")[2])
     return next((id_ for each in names for id_ in (each, document_id(each)) if id_ in known), name)
+
+
+def copies_of(document: Document) -> tuple[str, ...]:
+    """Return the paths of the source files that have the text of a document, too."""
+    places = document.fields.get(COPIES)
+    return places if isinstance(places, tuple) else ()
 
 
 def default_title(document: Document) -> str:

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragsmith.datasets.documents import Documents, find_document_id, resolve_document_path
+from ragsmith.datasets.documents import Documents, copies_of, find_document_id, resolve_document_path
 from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
 from ragsmith.datasets.statements import StatementIndex
 from ragsmith.text.files import TextError, shorten
@@ -82,6 +82,10 @@ class EvidenceChecker:
         )
         self._distinct.reverse()
         self._texts = {document.id: document.text for document in readable}
+        self._names = {
+            **{place: document.id for document in readable for place in copies_of(document)},
+            **{id_: id_ for id_ in documents},
+        }
         self._has_unreadable = len(readable) < len(documents)
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
@@ -132,7 +136,7 @@ class EvidenceChecker:
         doc, start, end, text = (entry.get(key) for key in KEYS)
         if problems or not (isinstance(doc, str) and isinstance(start, int) and isinstance(end, int)):
             return None, problems
-        span = Span(resolve_document_path(doc, self.documents), start, end)
+        span = Span(self._document_id(doc), start, end)
         if span.doc not in self.documents:
             return None, [_describe_unknown_document(doc, self.documents)]
         document = self.documents[span.doc]
@@ -148,7 +152,7 @@ class EvidenceChecker:
             return None, problems
         text = str(entry["text"]) if "text" in entry else None
         doc = str(entry.get("doc", ""))
-        document = self.documents.get(id_ := resolve_document_path(doc, self.documents))
+        document = self.documents.get(id_ := self._document_id(doc))
         if "doc" in entry and document is None:  # an unreadable document is reported already
             return None, [] if id_ in self.documents else [_describe_unknown_document(doc, self.documents)]
         key = next((key for key in PLACES if key in entry), None)
@@ -161,6 +165,11 @@ class EvidenceChecker:
             return self._reject_heading(place), []
         except TextError as error:
             return None, [error.reason] if error.reason else []
+
+    def _document_id(self, path: str) -> str:
+        """Return the identifier of the document that evidence names by it, by its path, or by that of a copy."""
+        name = resolve_document_path(path, self._names)
+        return self._names.get(name, name)
 
     def _reject_heading(self, span: Span) -> Span:
         """Return ``span``; raise ``TextError`` if most of it is a heading."""

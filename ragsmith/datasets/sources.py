@@ -17,7 +17,8 @@ MAX_BYTES = 256 * MIB
 class SourceRecord:
     """A converted text and its source, a part of a file.
 
-    ``doc`` and ``file`` are the identifier and path of the document, None for a duplicate of ``duplicate_of``.
+    ``doc`` and ``file`` are the identifier and path of the document, None for a duplicate of ``duplicate_of``; a
+    ``folded`` one has the same words in other characters.
     ``sha256`` is the digest of the source file, ``text_sha256`` the digest of the converted text: a document with
     another digest was edited. ``metadata_title`` is that of the source file. ``pages`` are the offsets of pages, slides
     or chapters in the text.
@@ -33,6 +34,7 @@ class SourceRecord:
     doc: str | None = None
     file: str | None = None
     duplicate_of: str | None = None
+    folded: bool | None = None
     title: str | None = None
     metadata_title: str | None = None
     language: str | None = None

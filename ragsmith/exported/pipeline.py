@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents_option
+from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
@@ -54,10 +55,14 @@ COLD_STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CitedSource(TitledSpan):
-    """A passage in the prompt of the generator, with its span; ``cited`` is whether the answer cites it."""
+    """A passage in the prompt of the generator, with its span; ``cited`` is whether the answer cites it.
+
+    ``also_in`` has the paths of the files that have the text of the document, too.
+    """
 
     text: str
     cited: bool
+    also_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +313,11 @@ class Pipeline:
             for span in passage.sources:
                 cited[span] = cited.get(span, False) or position in trace.answer.cited
         sources = tuple(
-            CitedSource(span.doc, corpus.documents[span.doc].title, span.start, span.end, corpus.text(span), is_cited)
+            CitedSource(
+                span.doc, document.title, span.start, span.end, corpus.text(span), is_cited, copies_of(document)
+            )
             for span, is_cited in cited.items()
+            for document in [corpus.documents[span.doc]]
         )
         return Reply(trace.answer.text, sources, declines(trace.answer.text))
 

@@ -19,6 +19,7 @@ from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupt_message
 from ragsmith.cli.options import DatasetArgument, ImportsOption, JsonOption
 from ragsmith.cli.output import print_json, print_line, print_lines, print_rows, print_stderr, show_result
 from ragsmith.errors import DatasetError, Notice, UsageError
+from ragsmith.text.files import shorten
 from ragsmith.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -149,8 +150,8 @@ def _entry_lines(described: Mapping[str, Any], pad: str = "") -> Iterator[str]:
 FILES_PER_LINE = 200
 """Number of files between two lines of progress."""
 
-MAX_PAIRS = 10
-"""Maximum number of printed near-duplicates."""
+MAX_LISTED = 10
+"""Maximum number of printed copies, near-duplicates and repeated passages."""
 
 
 @commands.command(cls=listing("Readers", "ragsmith.datasets.ingest.readers.part", "READERS"))
@@ -159,6 +160,14 @@ def init(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the data set: a new one, or one to update.")
     ],
+    fold_copies: Annotated[
+        bool | None,
+        typer.Option(
+            "--fold-copies/--keep-copies",
+            help="Make one document of files with the same words, not only of the same text; by default as before.",
+        ),
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Name all copies and repeated passages.")] = False,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -169,14 +178,13 @@ def init(
             print_stderr(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
     with interrupt_message(NOTHING_WRITTEN):
-        report = ragsmith.init_dataset(folder, output, on_file=report_progress)
-    show_result(as_json, report.to_dict(), lambda: _print_intake(report))
+        report = ragsmith.init_dataset(folder, output, on_file=report_progress, fold_copies=fold_copies)
+    show_result(as_json, report.to_dict(), lambda: _print_intake(report, None if list_all else MAX_LISTED))
 
 
-def _print_intake(report: IngestReport) -> None:
+def _print_intake(report: IngestReport, limit: int | None) -> None:
     ingested, summary = report.result, report.summary
     _print_files(ingested)
-    more = len(ingested.near) - MAX_PAIRS
     sizes = " or ".join(f"{size:,}" for size in summary.chunk_sizes)
     first, *others = report.next_steps
     print_lines(
@@ -189,9 +197,7 @@ def _print_intake(report: IngestReport) -> None:
         "'ragsmith[multilingual]'"
         if report.foreign
         else None,
-        f"near-duplicates, both kept: {_counted(len(ingested.near), 'pair')}" if ingested.near else None,
-        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near[:MAX_PAIRS]),
-        f"  and {more} more: --json lists them" if more > 0 else None,
+        *_repetition_lines(ingested, limit),
         f"suitable chunk sizes: {sizes} characters ({_why(report)})" if sizes else None,
         f"a search of the default space evaluates about {report.pipelines} pipelines, so about "
         f"{report.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
@@ -200,19 +206,44 @@ def _print_intake(report: IngestReport) -> None:
     )
 
 
+def _repetition_lines(ingested: IngestResult, limit: int | None) -> Iterator[str]:
+    """Yield copies of files, near-duplicates and repeated passages: the number of each, and the first of them."""
+    from ragsmith.datasets.ingest.ingest import FileOutcome
+
+    copies = ingested.with_outcome(FileOutcome.DUPLICATE)
+    same = any(pair.similarity == 1 for pair in ingested.near)
+    advice = "; --fold-copies makes one document of those with the same words" if same else ""
+    for title, lines in (
+        (f"copies, left out: {_counted(len(copies), 'file')}", [f"{file.source} {file.reason}" for file in copies]),
+        (
+            f"near-duplicates, both kept: {_counted(len(ingested.near), 'pair')}{advice}",
+            [f"{100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near],
+        ),
+        (
+            f"in many documents, such as footers: {_counted(len(ingested.repeated), 'passage')}",
+            [f"in {len(docs):,}: {shorten(text)}" for text, docs in ingested.repeated.items()],
+        ),
+    ):
+        shown = lines[:limit]
+        yield from [title, *(f"  {line}" for line in shown)] if lines else []
+        yield from [f"  and {len(lines) - len(shown):,} more: --list names them"] if len(shown) < len(lines) else []
+
+
 def _print_files(ingested: IngestResult) -> None:
     """Print a line for every file that was refused, changed or has notes, and the counts of all outcomes."""
     from ragsmith.datasets.ingest.ingest import FileOutcome
 
     changed = () if ingested.fresh else (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED)
+    copies = {file.source for file in ingested.with_outcome(FileOutcome.DUPLICATE)}
     for file in ingested.files:
         print_lines(
-            f"{file.outcome}: {file.source}: {file.reason}" if file.reason else None,
+            f"{file.outcome}: {file.source}: {file.reason}" if file.reason and file.source not in copies else None,
             *(f"note: {file.source}: {remark}" for remark in file.notes),
             f"{file.outcome}: {file.source}" if file.outcome in changed else None,
         )
     for removed in ingested.removed:
-        what = f"{removed.doc}: {removed.source} is gone from {ingested.folder}"
+        why = "is a copy of another file" if removed.source in copies else f"is gone from {ingested.folder}"
+        what = f"{removed.doc}: {removed.source} {why}"
         if removed.kept:
             print_line(f"kept: {what}, but it has evidence of {_counted(removed.questions, 'question')}")
         else:

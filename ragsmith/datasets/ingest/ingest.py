@@ -6,7 +6,7 @@ the converted document: a document with another digest was edited, and is not ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -24,6 +24,7 @@ from ragsmith.datasets.ingest.naming import (
 )
 from ragsmith.datasets.ingest.near_duplicates import NearDuplicatePair, find_near_duplicates
 from ragsmith.datasets.ingest.readers.part import FilePart, choose_reader
+from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
 from ragsmith.datasets.ingest.writing import (
     EvidenceReference,
@@ -40,6 +41,7 @@ from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
 from ragsmith.grouping import group_values
 from ragsmith.text.files import TextError, format_size, read_bytes
+from ragsmith.text.folded import fold
 from ragsmith.types import Document, Modality
 
 
@@ -99,7 +101,8 @@ class RemovedFile:
 class IngestResult:
     """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
-    ``repointed`` counts the questions with evidence in changed documents, by document.
+    ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions with
+    evidence in changed documents, by document.
     """
 
     folder: Path
@@ -110,6 +113,7 @@ class IngestResult:
     documents: tuple[Document, ...]
     sources: tuple[SourceRecord, ...]
     near: tuple[NearDuplicatePair, ...]
+    repeated: Mapping[str, tuple[str, ...]]
     repointed: Mapping[str, int] = field(default_factory=dict)
 
     def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
@@ -131,10 +135,17 @@ def _content_key(row: SourceRecord) -> tuple[str, Modality]:
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
-def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
+def ingest_folder(
+    folder: Path,
+    output: Path,
+    on_file: Callable[[str, int], None] | None = None,
+    *,
+    fold_copies: bool | None = None,
+) -> IngestResult:
     """Convert the files in ``folder`` to documents in ``output``, a new folder or an existing data set.
 
-    ``on_file`` is called with the path of each file and the number of files before it.
+    ``on_file`` is called with the path of each file and the number of files before it. With ``fold_copies``, texts of
+    the same words become one document; by default if the data set has such a document.
 
     Raises:
         UsageError: ``folder`` is not a folder, ``output`` is not a data set, or another process writes to it.
@@ -162,11 +173,13 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.SKIPPED if entry.hidden else FileOutcome.REFUSED
                 files[source] = ConvertedFile(source, outcome, reason=reason)
-        assigned = _choose_titles(_assign_documents(parts, before))
-        orphaned = [row for row in before.docs.values() if row.doc not in {part.row.doc for part in assigned}]
-        rows, outcomes = _write_documents(assigned, before, changes)
+        fold_copies = any(row.folded for row in existing_rows) if fold_copies is None else fold_copies
         with changes.lock_questions():
             references = read_evidence_references(output, {document_id(file) for file in before.documents})
+            unfolded = before.needed(references) if fold_copies else None
+            assigned = _choose_titles(_assign_documents(parts, before, unfolded))
+            orphaned = [row for row in before.docs.values() if row.doc not in {part.row.doc for part in assigned}]
+            rows, outcomes = _write_documents(assigned, before, changes)
             removed = _remove_documents(orphaned, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
@@ -187,7 +200,10 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
     ordered = tuple(files[source] for source in sorted(files))
     near = find_near_duplicates({document.id: document.text for document in documents})
     repointed = {doc: count for doc in sorted(changed) if (count := count_questions(references, doc, ""))}
-    return IngestResult(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
+    repeated = find_repeated_passages(documents, near)
+    return IngestResult(
+        folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repeated, repointed
+    )
 
 
 @dataclass(frozen=True)
@@ -216,6 +232,15 @@ class _ExistingDataset:
         """Whether the file of a document was edited since it was written."""
         data = self.documents.get(row.file or "")
         return data is not None and _digest(data) != row.text_sha256
+
+    def needed(self, references: Sequence[EvidenceReference]) -> set[tuple[str, str]]:
+        """Return the sources and parts of documents that were edited, or that questions have evidence in."""
+        texts = {doc: self.documents.get(row.file or "", b"") for doc, row in self.docs.items()}
+        return {
+            (row.source, row.part)
+            for doc, row in self.docs.items()
+            if self.is_edited(row) or count_questions(references, doc, texts[doc].decode(errors="replace"))
+        }
 
     def unconverted(self) -> set[str]:
         """Return the identifiers of documents that were not converted from files."""
@@ -292,27 +317,32 @@ def _make_part(part: FilePart, source: str, digest: str, kind: str, converter: s
     return _ConvertedPart(row, part.text)
 
 
-def _assign_documents(parts: Sequence[_ConvertedPart], before: _ExistingDataset) -> list[_ConvertedPart]:
+def _assign_documents(
+    parts: Sequence[_ConvertedPart], before: _ExistingDataset, unfolded: Container[tuple[str, str]] | None
+) -> list[_ConvertedPart]:
     """Assign a document to every part: its former one, that of a moved file, or a new one.
 
-    Of equal texts, an existing document takes precedence, then the one with the shortest path.
+    Of equal texts, an existing document takes precedence, then the one with the shortest path. Unless ``unfolded`` is
+    None, prose with the same words is equal, except for ``unfolded`` parts, which take precedence over all others.
     """
     former = {(row.source, row.part): row for row in before.docs.values()}
     present = {(part.row.source, part.row.part) for part in parts}
     orphaned = {_content_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
     taken = {*before.docs, *before.unconverted()}
-    first: dict[tuple[str, Modality], str] = {}
+    first: dict[tuple[str, Modality | None], str] = {}
     assigned: list[_ConvertedPart] = []
 
-    def order(part: _ConvertedPart) -> tuple[bool, int, str, str]:
-        row = part.row
-        return (row.source, row.part) not in former, len(row.source), row.source, row.part
+    def order(part: _ConvertedPart) -> tuple[bool, bool, int, str, str]:
+        key = part.row.source, part.row.part
+        return key not in (unfolded or ()), key not in former, len(part.row.source), *key
 
     for part in sorted(parts, key=order):
         row, old = part.row, former.get((part.row.source, part.row.part))
         key = _content_key(row)
-        if key in first:
-            assigned.append(replace(part, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
+        words = key if unfolded is None or key[1] is not Modality.PROSE else (fold(part.text).text, None)
+        if kept := first.get(key) or (None if (row.source, row.part) in (unfolded or ()) else first.get(words)):
+            folded = None if key in first else True
+            assigned.append(replace(part, row=replace(row, doc=None, file=None, duplicate_of=kept, folded=folded)))
             continue
         if old is None or old.ending != row.ending:
             old = orphaned.pop(key, None)
@@ -325,8 +355,8 @@ def _assign_documents(parts: Sequence[_ConvertedPart], before: _ExistingDataset)
                 file = choose_file_name(row.source, file_part, taken)
         doc = document_id(file)
         taken.add(doc)
-        first[key] = doc
-        assigned.append(replace(part, row=replace(row, doc=doc, file=file, duplicate_of=None)))
+        first |= {words: first.get(words, doc), key: doc}
+        assigned.append(replace(part, row=replace(row, doc=doc, file=file, duplicate_of=None, folded=None)))
     return assigned
 
 
@@ -400,7 +430,8 @@ def _summarise_file(
     kind = parts[0].row.kind
     if not docs:
         repeated = tuple(dict.fromkeys(str(part.row.duplicate_of) for part in parts))
-        reason = f"has the same text as {', '.join(repeated)}"
+        same = "words" if any(part.row.folded for part in parts) else "text"
+        reason = f"has the same {same} as {', '.join(repeated)}"
         return ConvertedFile(source, FileOutcome.DUPLICATE, kind, repeated, reason, notes)
     distinct = {outcomes[doc] for doc in docs}
     outcome = next(candidate for candidate in _BY_PRECEDENCE if candidate in distinct)

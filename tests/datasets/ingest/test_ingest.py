@@ -189,8 +189,10 @@ def test_the_command_names_every_file_that_is_no_document(
     ended = ragsmith("dataset", "init", mixed.folder, "-o", tmp_path / "made")
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
-    for name in (*mixed.refused, *mixed.duplicates, *mixed.aside):
+    for name in (*mixed.refused, *mixed.aside):
         assert [line for line in lines if f": {name.replace(chr(10), chr(92) + 'n')}: " in line], name
+    for name in mixed.duplicates:
+        assert [line for line in lines if line.startswith(f"  {name} has the same text as ")], name
     assert "60 files: 43 added, 3 duplicate, 13 refused, 1 left aside" in lines
     assert any(line.startswith("suitable chunk sizes: ") for line in lines)
     assert (
