@@ -112,8 +112,12 @@ def _print_reply(reply: Reply) -> None:
         )
     for source in reply.sources if reply.declined or not cited else cited:
         place = f"{source.doc} [{source.start}:{source.end}]  {source.title}"
-        also = f"  also in {', '.join(source.also_in)}" if source.also_in else None
-        print_lines("", place, also, *(f"  | {line}" for line in source.text.splitlines()))
+        print_lines(
+            "",
+            place,
+            *(f"  also in {path}" for path in source.also_in),
+            *(f"  | {line}" for line in source.text.splitlines()),
+        )
 
 
 @app.command()

@@ -64,9 +64,11 @@ def read_documents(
             document = updated[document.id] = replace(document, fields={"sheet": row.part, **document.fields})
         if document and row.pages and row.text_sha256 == sha256(document.text.encode()).hexdigest():
             updated[document.id] = replace(document, pages=row.pages)
-    for id_, places in group_values((row.duplicate_of or "", row.source) for row in sources).items():
-        if document := updated.get(id_):
-            updated[id_] = replace(document, fields={COPIES: tuple(dict.fromkeys(places)), **document.fields})
+    updated |= {
+        id_: replace(document, fields={COPIES: tuple(dict.fromkeys(places)), **document.fields})
+        for id_, places in group_values((row.duplicate_of or "", row.source) for row in sources).items()
+        if (document := updated.get(id_))
+    }
     return updated, mistakes
 
 
@@ -179,8 +181,7 @@ def resolve_document_path(path: str, known: Container[str]) -> str:
 
 def copies_of(document: Document) -> tuple[str, ...]:
     """Return the paths of the source files that have the text of a document, too."""
-    places = document.fields.get(COPIES)
-    return places if isinstance(places, tuple) else ()
+    return places if isinstance(places := document.fields.get(COPIES), tuple) else ()
 
 
 def default_title(document: Document) -> str:

@@ -211,8 +211,11 @@ def _repetition_lines(ingested: IngestResult, limit: int | None) -> Iterator[str
     from ragsmith.datasets.ingest.ingest import FileOutcome
 
     copies = ingested.with_outcome(FileOutcome.DUPLICATE)
-    same = any(pair.similarity == 1 for pair in ingested.near)
-    advice = "; --fold-copies makes one document of those with the same words" if same else ""
+    advice = (
+        "; --fold-copies makes one document of those with the same words"
+        if any(pair.similarity == 1 for pair in ingested.near)
+        else ""
+    )
     for title, lines in (
         (f"copies, left out: {_counted(len(copies), 'file')}", [f"{file.source} {file.reason}" for file in copies]),
         (

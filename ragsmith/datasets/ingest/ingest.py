@@ -341,8 +341,12 @@ def _assign_documents(
         key = _content_key(row)
         words = key if unfolded is None or key[1] is not Modality.PROSE else (fold(part.text).text, None)
         if kept := first.get(key) or (None if (row.source, row.part) in (unfolded or ()) else first.get(words)):
-            folded = None if key in first else True
-            assigned.append(replace(part, row=replace(row, doc=None, file=None, duplicate_of=kept, folded=folded)))
+            assigned.append(
+                replace(
+                    part,
+                    row=replace(row, doc=None, file=None, duplicate_of=kept, folded=None if key in first else True),
+                )
+            )
             continue
         if old is None or old.ending != row.ending:
             old = orphaned.pop(key, None)

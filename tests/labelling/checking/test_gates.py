@@ -325,6 +325,19 @@ def test_eight_groups_are_enough_to_say_what_can_be_shown(documents: int) -> Non
     )
 
 
+def test_copies_of_documents_and_shared_passages_are_named_without_a_limit(law: Dataset) -> None:
+    footer = "Internal: do not pass on to customers."
+    changed = [replace(document, text=f"{document.text}\n\n{footer}\n") for document in law.documents]
+    twin = replace(changed[0], id="twin")
+    printed = replace(changed[1], id="print", text=f"Print of last year.\n\n{changed[1].text}")
+    found = check(with_documents(law, [*changed, twin, printed]), only=["copies"])["copies"]
+    why = {offender.id: offender.why for offender in found.offenders}
+    assert why["twin"] == f"has the text of {changed[0].id}, and is left out"
+    assert why["print"].endswith(f" of its words in common with {changed[1].id}")
+    assert f"has, as {len(changed) - 1} other documents do, '{footer}'" in why.values()
+    assert "; 3 documents are copies, or share passages with many others" in found.sentence
+
+
 def test_every_gate_has_a_damage() -> None:
     assert {gate for _, gate in [*WRONG, *KNOWN]} == {known.name for known in GATES} == set(NAMES)
 

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from ragsmith.datasets.groups import gold_places
+from ragsmith.datasets.ingest.near_duplicates import find_near_duplicates
+from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import DatasetView
+from ragsmith.text.files import shorten
 from ragsmith.text.words import normalise_answer, words
 from ragsmith.types import Example, Span
 
@@ -193,6 +196,9 @@ def copies(view: DatasetView) -> GateFinding:
     it contains four fifths of the five-word shingles of a span (containment, Broder 1997). At 5 % of the questions,
     copies cause a difference between two pipelines of at most 0.05, reached only if the two retrieve different copies
     for each of these questions.
+
+    Documents that are copies of others, and passages that many documents have, are named without a limit, as they may
+    be intended.
     """
     by_span = [
         (example, [found for span in example.evidence if (found := shingles(view.text(span)))])
@@ -213,11 +219,23 @@ def copies(view: DatasetView) -> GateFinding:
             offenders.append(Offender(example.id, f"its evidence also occurs in {view.chunks[copied[0]].id}"))
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
+    offenders += (whole := [*_find_document_copies(view)])
+    summary += f"; {len(whole)} documents are copies, or share passages with many others" if whole else ""
     advice = (
         "read some: if the copy answers the question too, as an older print or a quoted message does, mark it "
         "(`any` in the evidence) or remove it; if it does not, as the same clause of another contract, nothing is wrong"
     )
     return judged(summary, figure, MAX_COPIED_SHARE, advice, offenders, listed=True, otherwise=GateState.WARNING)
+
+
+def _find_document_copies(view: DatasetView) -> Iterator[Offender]:
+    """Yield the documents that are copies, and the first of those with each passage that many have."""
+    near = find_near_duplicates({id_: document.text for id_, document in view.documents.items()})
+    copies = {pair.second: f"has {pair.similarity:.0%} of its words in common with {pair.first}" for pair in near[::-1]}
+    copies |= {dropped: f"has the text of {kept}, and is left out" for dropped, kept in view.original.merged}
+    yield from (Offender(doc, why) for doc, why in copies.items())
+    for text, docs in find_repeated_passages(view.original.documents, near).items():
+        yield Offender(docs[0], f"has, as {len(docs) - 1:,} other documents do, {shorten(text)}")
 
 
 def shingles(text: str) -> frozenset[Shingle]:
