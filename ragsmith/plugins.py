@@ -31,7 +31,7 @@ from typing import Annotated, Any, get_type_hints
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import UsageError
 
 
 def tools_of(fn: Callable[..., Any], kinds: Mapping[Any, str]) -> dict[str, str]:
@@ -91,12 +91,6 @@ def expected(kind: type, within: Sequence[Range], value: object) -> str | None:
     if is_instance_of(kind, value) and (not isinstance(value, (int, float)) or all(value in one for one in within)):
         return None
     return " ".join([KINDS[kind], *map(str, within)])
-
-
-def check_type(name: str, kind: type, value: object) -> None:
-    """Raise `WrongOption` unless the argument ``name`` is None or of one of `KINDS`."""
-    if value is not None and (wanted := expected(kind, (), value)):
-        raise WrongOption(name, f"is {value!r}: give {wanted}")
 
 
 Count = Annotated[int, Range(1)]

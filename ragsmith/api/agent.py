@@ -21,8 +21,9 @@ from ragsmith.api.comparing import compare, gate
 from ragsmith.api.diagnosing import explain
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
 from ragsmith.api.searching import plan, search
+from ragsmith.argument_types import check_types, checked
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import MissingExtra, RagsmithError, UsageError, WrongOption
+from ragsmith.errors import MissingExtra, RagsmithError, UsageError
 from ragsmith.gateway.budget import TOTAL_KEY, Budget, Limits, LimitSpec, parse_spent, read_limits
 from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.reporting import folder_of
@@ -50,6 +51,7 @@ PART_CHARACTERS, MAX_REASONS = 200, 5
 """Maximum length of each part of a result, in characters, and number of reasons: a result is below 2,000 characters."""
 
 
+@checked
 def agent(
     datasets: Sequence[str | Path],
     *,
@@ -289,11 +291,10 @@ class AgentTools:
         settings: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         # not the fitness, which may be a file with code
-        kinds = {name: kind for name, (kind, _) in flags_of(SettingChanges).items() if name != "fitness"}
-        for name, value in (settings or {}).items():
-            check_choice("setting", name, kinds)
-            if not isinstance(value, (kinds[name], int) if kinds[name] == float | None else kinds[name]):
-                raise WrongOption(name, f"is {value!r}: give {kinds[name]}")
+        known = flags_of(SettingChanges).keys() - {"fitness"}
+        for name in settings or {}:
+            check_choice("setting", name, known)
+        check_types(SettingChanges, (settings or {}).items())
         return {
             **(settings or {}),
             **self._dataset_arguments(dataset),

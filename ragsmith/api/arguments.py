@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from ragsmith.argument_types import read_annotations
 
 if TYPE_CHECKING:
     from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec, SpaceSpec
@@ -16,12 +18,6 @@ if TYPE_CHECKING:
     from ragsmith.pipelines.telemetry import Traces
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
-
-
-_NOT_IMPORTED = dict.fromkeys(
-    ("FitnessSpec", "ModelSpec", "PriceSpec", "PromptFiles", "RunSettings", "SpaceSpec", "Store", "Traces"), Any
-)
-"""Types that are not imported here, because that is slow."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class ModelArguments(TypedDict, total=False):
         ),
     ]
     imports: Annotated[
-        Sequence[str | Path],
+        str | Path | Sequence[str | Path],
         Flag(
             "Python file with extensions, such as techniques or models; may be repeated.",
             ("--import",),
@@ -221,7 +217,7 @@ class RunArguments(SettingChanges, total=False):
         Flag("Search space: a bundled name, or a YAML file. [default: the preset's]", kind=str),
     ]
     without: Annotated[
-        Sequence[str] | None,
+        str | Sequence[str] | None,
         Flag(
             "Exclude from the space: FAMILY (all but none) or FAMILY.OPTION; may be repeated.",
             kind=list[str],
@@ -253,33 +249,17 @@ class SearchArguments(WorkArguments, RunArguments, total=False):
     ``settings`` replaces ``preset``. ``prices`` is a mapping or a YAML file.
     """
 
-    settings: RunSettings | None
+    settings: Annotated[RunSettings | None, "RunSettings, or settings by name, such as seed=1"]
     prices: Annotated[
         PriceSpec, Flag("Price file, YAML: 'openai:MODEL: {input: ..., output: ...}' per million tokens.", kind=Path)
     ]
 
 
-def check_types(arguments: Mapping[str, Any]) -> None:
-    """Check the arguments that are numbers, texts or switches.
-
-    Raises:
-        WrongOption: the value of one has another type.
-    """
-    from ragsmith.plugins import KINDS, check_type  # noqa: PLC0415  --help checks nothing
-
-    hints = get_type_hints(SearchArguments, localns=_NOT_IMPORTED)
-    for name, value in arguments.items():
-        kinds = [kind for kind in KINDS if hints.get(name) in (kind, kind | None)]
-        if kinds:
-            check_type(name, kinds[0], value)
-
-
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
     """Return the type on the command line and the `Flag` of each argument of a `TypedDict` of this file."""
-    hints = get_type_hints(arguments, localns=_NOT_IMPORTED, include_extras=True)
     flags: dict[str, tuple[Any, Flag]] = {}
-    for name, hint in hints.items():
-        for flag in getattr(hint, "__metadata__", ()):
+    for name, hint in read_annotations(arguments).items():
+        for flag in [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Flag)]:
             kind = hint.__origin__ if flag.kind is None else flag.kind | None
             flags[name] = kind, flag
     return flags

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_prices, require_file
+from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.errors import MissingExtra, Notice, UsageError
@@ -37,6 +38,7 @@ MIN_STORED_CHARACTERS = 500_000
 """Minimum number of characters of a collection whose index is stored; smaller indexes are built as fast as read."""
 
 
+@checked
 def ask(
     pipeline: Pipeline | str | Path,
     question: str,
@@ -78,6 +80,7 @@ def ask(
     )
 
 
+@checked
 def verify(
     pipeline: Pipeline | str | Path,
     **given: Unpack[CacheArguments],
@@ -173,6 +176,7 @@ class IndexStatus:
     names: tuple[str, ...] = ()
 
 
+@checked
 def build_index(
     pipeline: str | Path,
     *,
@@ -203,6 +207,7 @@ def build_index(
     )
 
 
+@checked
 def add_to_index(
     pipeline: str | Path,
     paths: Sequence[str | Path],
@@ -227,6 +232,7 @@ def add_to_index(
     return _change_index(pipeline, lambda collection: collection.add(paths, replace=replace), given)
 
 
+@checked
 def remove_from_index(
     pipeline: str | Path,
     documents: Sequence[str],
@@ -247,6 +253,7 @@ def remove_from_index(
     return _change_index(pipeline, lambda collection: collection.remove(documents), given)
 
 
+@checked
 def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Path = CACHE) -> IndexStatus:
     """Return the artifacts stored next to ``cache``, and the content of the index of a pipeline.
 
@@ -296,6 +303,7 @@ HOST, PORT = "127.0.0.1", 8000
 SERVE_PACKAGES = ("starlette", "uvicorn", "prometheus_client", "mcp")
 
 
+@checked
 def serve(
     pipeline: Pipeline | str | Path,
     *,
@@ -364,6 +372,7 @@ def serve(
     serve_app(make_app, host, port, token_file, on_start)
 
 
+@checked
 def asgi_app(
     pipeline: Pipeline | str | Path,
     *,
@@ -396,8 +405,6 @@ def asgi_app(
 
     filters = {token: ""} if isinstance(token, str) else token or {}
     tokens = {check_token(each, "the argument token"): admitted for each, admitted in filters.items()}
-    if isinstance(hosts, str):
-        raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
     service = _load_service(pipeline, dataset, documents, Resources(**given), prices, indexed=indexed)
@@ -450,13 +457,14 @@ def _load_service(
     return service
 
 
+@checked
 def deploy(
     pipeline: str | Path,
     folder: str | Path,
     *,
     dataset: str | Path | None = None,
     documents: str | Path | None = None,
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
     force: bool = False,
 ) -> Kit:
     """Write a starter kit for an exported pipeline to a new folder: everything needed to run it elsewhere.
@@ -485,6 +493,7 @@ def deploy(
     return make_kit(loaded, exported.content(), source, Path(folder), bare=documents is not None, force=force)
 
 
+@checked
 def translate(
     pipeline: str | Path,
     to: str,
@@ -493,7 +502,7 @@ def translate(
     dataset: str | Path | None = None,
     documents: str | Path | None = None,
     models: Mapping[str, Any] | None = None,
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
     force: bool = False,
 ) -> Program:
     """Write an exported pipeline as a program of another framework: ``langchain``, ``haystack`` or ``llama-index``.

@@ -17,6 +17,7 @@ from ragsmith.api.resources import (
     resolve_pipeline_space,
     warn_unsupported_languages,
 )
+from ragsmith.argument_types import checked
 from ragsmith.datasets.annotations import FILE as ANNOTATIONS
 from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains, find_bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
@@ -26,7 +27,6 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
-from ragsmith.plugins import check_type
 from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import audit as run_audit
@@ -40,6 +40,7 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
 
+@checked
 def check_models(
     models: ModelSpec = None,
     *,
@@ -48,7 +49,7 @@ def check_models(
     faithfulness: bool | None = None,
     judge_cases: bool = True,
     calibration: str | Path | Sequence[str | Path] = (),
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
     cache: Store | str | Path | None = None,
     on_start: Callable[[int], None] | None = None,
     on_change: Callable[[Sequence[ModelCheck]], None] | None = None,
@@ -101,6 +102,7 @@ def _list_calibrations(calibration: str | Path | Sequence[str | Path]) -> list[s
     return list(dict.fromkeys(name for each in listed for name in (annotated if each == ALL_DOMAINS else [each])))
 
 
+@checked
 def audit(
     dataset: Dataset | str | Path,
     *,
@@ -134,6 +136,7 @@ def audit(
     return found
 
 
+@checked
 def audits(
     datasets: Sequence[Dataset | str | Path],
     *,
@@ -172,6 +175,7 @@ def audits(
     return audited
 
 
+@checked
 def recommend(
     documents: Dataset | str | Path,
     *,
@@ -198,7 +202,6 @@ def recommend(
         UsageError: the documents, the space or a model cannot be used.
     """
     resources = Resources(**given)
-    check_type("calls", int, calls)
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
     chosen, objects = resources.resolve_models()

@@ -9,6 +9,7 @@ from typing import Unpack, cast
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices, require_file
+from ragsmith.argument_types import checked
 from ragsmith.assessment.final_test import FinalTest, Part
 from ragsmith.assessment.final_test import final_test as test_pipeline
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult, to_junit, to_junit_error
@@ -35,6 +36,7 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
 
+@checked
 def evaluate(
     pipeline: SystemSpec,
     *,
@@ -93,6 +95,7 @@ NAMES = {**{name: name for name in BASELINES}, "naive_rag": "naive", RECOMMENDED
 """Canonical names of the pipelines without a file, by name."""
 
 
+@checked
 def compare(
     first: SystemSpec,
     second: SystemSpec,
@@ -135,6 +138,7 @@ def compare(
         )
 
 
+@checked
 def compare_all(
     first: SystemSpec,
     *others: SystemSpec,
@@ -165,6 +169,7 @@ def compare_all(
         return test_pipeline(named, rivals, store, part=cast(Part, split), workers=workers, day=day, on_look=on_look)
 
 
+@checked
 def final_test(
     pipeline: Pipeline | str | Path,
     *,
@@ -200,6 +205,7 @@ def final_test(
         return test_pipeline(named, rivals, store, workers=workers, day=timestamp(now())[:10], on_look=on_look)
 
 
+@checked
 def gate(
     pipeline: SystemSpec,
     *,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.api.resources import CACHE, ModelSpec, PriceSpec, Resources, read_given_prices
+from ragsmith.argument_types import checked
 from ragsmith.datasets.anchoring.anchor import AnchoringResult
 from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
@@ -90,6 +91,7 @@ class IngestReport:
         }
 
 
+@checked
 def init_dataset(
     folder: str | Path,
     output: str | Path,
@@ -114,6 +116,7 @@ def init_dataset(
     return IngestReport(result, summarise(result), estimate_pipeline_count(load_space("default"), RunSettings()))
 
 
+@checked
 def anchor(
     questions: str | Path,
     documents: str | Path,
@@ -145,6 +148,7 @@ def anchor(
     return anchor_list(Path(questions), Path(documents), folder, columns=columns, at_least=at_least)
 
 
+@checked
 def repair(dataset: str | Path) -> RepairResult:
     """Locate the evidence of a data set again after its documents were edited, and write the new positions.
 
@@ -171,6 +175,7 @@ NEEDS_MODEL = (
 )
 
 
+@checked
 def draft_questions(
     folder: str | Path,
     *,
@@ -182,7 +187,7 @@ def draft_questions(
     limits: LimitSpec = None,
     prices: PriceSpec = None,
     accept_spent: Spent | str | None = None,
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
     retry_failed: bool = False,
     cache: Store | str | Path = CACHE,
     on_plan: Callable[[DraftingPlan], None] | None = None,
@@ -238,6 +243,7 @@ def draft_questions(
         return replace(drafted, replies=gateway.counts()["language_model"], spent=budget.spent)
 
 
+@checked
 def review(folder: str | Path) -> Review:
     """Open the drafted questions of the data set in ``folder``, to accept, edit or reject them.
 
@@ -256,6 +262,7 @@ def review(folder: str | Path) -> Review:
     return Review.open(folder)
 
 
+@checked
 def check_dataset(
     dataset: Dataset | str | Path,
     *,
@@ -263,7 +270,7 @@ def check_dataset(
     without: Sequence[str] = (),
     options: GateOptions | None = None,
     chunk_size: int = DEFAULT_SIZE,
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
     html: str | Path | None = None,
 ) -> Check:
     """Check whether a data set can tell good retrieval from bad: its validity, shortcuts and statistical power.

@@ -9,6 +9,7 @@ from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
 from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source, resolve_pipeline_space
+from ragsmith.argument_types import checked
 from ragsmith.assessment.causes import Causes
 from ragsmith.assessment.causes import diagnose as find_causes
 from ragsmith.assessment.pairwise import PARTS
@@ -41,6 +42,7 @@ from ragsmith.systems.system import System
 from ragsmith.types import Dataset
 
 
+@checked
 def explain(
     pipeline: SystemSpec,
     question: str,
@@ -78,6 +80,7 @@ def explain(
         )
 
 
+@checked
 def diagnose(
     pipeline: SystemSpec,
     *,
@@ -103,6 +106,7 @@ def diagnose(
         return find_causes(loaded, store, part=split, workers=resources.workers_for(loaded.setup))
 
 
+@checked
 def intervene(
     pipeline: Pipeline | str | Path,
     *,
@@ -172,6 +176,7 @@ class AblationPlan:
         return (self.pipelines - self.known) * self.questions
 
 
+@checked
 def ablate(
     pipeline: Pipeline | str | Path,
     *,
@@ -304,6 +309,7 @@ class _SearchedDataset:
         return replace(target, models=source.models, scored_by=target, chunk_size=size, chunk_overlap=overlap)
 
 
+@checked
 def transfer(
     datasets: Sequence[Dataset | str | Path],
     *,

@@ -12,6 +12,7 @@ from typing import Unpack
 from ragsmith.api.resources import CACHE
 from ragsmith.api.result import Result
 from ragsmith.api.searching import EachArguments, check_arguments, search
+from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import ALL_DOMAINS, bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.estimates import load_transfers
@@ -55,6 +56,7 @@ class Searched:
     __repr__ = short_repr
 
 
+@checked
 def search_each(
     datasets: str | Sequence[Dataset | str | Path] = ALL_DOMAINS,
     *,
@@ -193,6 +195,7 @@ def _compare_datasets(
     return (() if reports is None else write_combined_report(Path(reports), run_reports, combined)), combined
 
 
+@checked
 def report(
     cache: Store | str | Path,
     folder: str | Path,
@@ -215,6 +218,7 @@ def report(
         )
 
 
+@checked
 def export(
     dataset: Dataset | str | Path,
     *,
@@ -222,7 +226,7 @@ def export(
     output: str | Path | None = None,
     run: str | None = None,
     pick: str | int = "best",
-    imports: Sequence[str | Path] = (),
+    imports: str | Path | Sequence[str | Path] = (),
 ) -> ExportedPipeline:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key starts with ``run``.
 

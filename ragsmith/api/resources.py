@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
@@ -24,7 +24,6 @@ from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.pipelines.telemetry import Traces
-from ragsmith.plugins import check_type
 from ragsmith.systems.answers import SystemFunction
 from ragsmith.systems.loading import is_system, is_system_file, load_system
 from ragsmith.systems.system import System
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 CACHE = "cache.sqlite"
 """Default file of the cache."""
 
-ModelSpec = ModelNames | Mapping[str, Any] | str | Path | None
+ModelSpec = Annotated[ModelNames | Mapping[str, Any] | str | Path | None, f"a YAML file, or {EXAMPLE_MODELS}"]
 """Type of ``models`` of `ragsmith.search`."""
 
 FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
@@ -65,8 +64,6 @@ def models_by_role(models: ModelSpec) -> Mapping[str, Any]:
     """Return the models of an argument ``models`` by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
-    if models and not isinstance(models, ModelNames | Mapping):
-        raise WrongOption("models", f"is {models!r}: give a YAML file, or {EXAMPLE_MODELS}")
     return (
         {role: models.for_role(role) for role in models.named_roles} if isinstance(models, ModelNames) else models or {}
     )
@@ -82,13 +79,12 @@ class Resources:
     models: ModelSpec = None
     base_url: str | None = None
     vector_store: str | None = None
-    imports: Sequence[str | Path] = ()
+    imports: str | Path | Sequence[str | Path] = ()
     workers: int | None = None
     cache: Store | str | Path = CACHE
     traces: Traces | None = None
 
     def __post_init__(self) -> None:
-        check_type("workers", int, self.workers)
         if self.workers is not None and self.workers < 1:
             raise WrongOption("workers", f"is {self.workers}: give at least 1")
         import_files(self.imports)

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ragsmith.api.arguments import SearchArguments, SettingChanges, check_types
+from ragsmith.api.arguments import SearchArguments, SettingChanges
 from ragsmith.api.resources import (
     Resources,
     read_given_prices,
@@ -20,6 +20,7 @@ from ragsmith.api.resources import (
     warn_unsupported_languages,
 )
 from ragsmith.api.result import Result
+from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.cluster import PROCESSES, parse_engine
@@ -33,7 +34,6 @@ from ragsmith.models.loading import without_requests
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.own_prompts import read_prompts
 from ragsmith.pipelines.space import Space
-from ragsmith.plugins import check_type
 from ragsmith.records.objectives import with_price
 from ragsmith.records.record import CROSSFIT, SEARCH_OBJECTIVES, RunSettings, check_objective
 from ragsmith.reporting import folder_of
@@ -57,8 +57,6 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
     Raises:
         UsageError: there is no such preset or setting, or both are given.
     """
-    if not isinstance(settings, RunSettings | None):
-        raise WrongOption("settings", f"is {settings!r}: give RunSettings, or settings by name, such as seed=1")
     if settings is None:
         check_choice("preset", preset or "default", PRESETS)
         settings = RunSettings.preset(preset or "default")
@@ -130,6 +128,7 @@ class EachArguments(SearchArguments, total=False):
     mlflow: str | None
 
 
+@checked
 def search(
     dataset: Dataset | str | Path,
     *,
@@ -214,7 +213,6 @@ def search(
         ModelUnavailable: a provider refuses the key or is down; computed results are stored.
     """
     limits = read_limits(limits)
-    check_type("memory", int, None if isinstance(memory, str) else memory)
     cluster = parse_engine(engine, arguments.get("workers"))
     memory_bytes = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
@@ -225,7 +223,7 @@ def search(
         problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
         raise WrongOption("engine", problem)
     if limits.by_name and not setup.served and not found.system:
-        warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
+        warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=3)
     if limits.cost is not None:
         known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
@@ -279,7 +277,7 @@ def search(
         if outcome.winner is not None:
             result.export(file)
         elif file.exists():
-            warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=2)
+            warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=3)
     if reports is not None:
         result.report(reports)
     if mlflow is not None:
@@ -287,6 +285,7 @@ def search(
     return result
 
 
+@checked
 def plan(
     dataset: Dataset | str | Path,
     *,
@@ -313,7 +312,6 @@ def plan(
     from ragsmith.runs.plan import plan as estimate_costs  # noqa: PLC0415  not needed by a search
 
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
-        check_type(name, float if name == "latency" else int, value)
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
     with without_requests(), ExitStack() as stack:
@@ -353,7 +351,6 @@ def _read_arguments(
     arguments: SearchArguments,
 ) -> tuple[Resources, Space, RunSettings, Prices, int | None, bool | None]:
     """Return the inputs that do not depend on the data set."""
-    check_types(arguments)
     given = dict[str, Any](arguments)
     resources = Resources.pop_from(given)
     preset = given.pop("preset", None)

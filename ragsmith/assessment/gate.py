@@ -40,7 +40,6 @@ from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, si
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import QuestionScores, rounded_scores
 from ragsmith.grouping import group_values
-from ragsmith.plugins import check_type
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
@@ -148,7 +147,6 @@ def gate(
         BudgetExhausted: the limit of ``store`` on looks is reached.
     """
     name, current = pipeline
-    check_type("min_effect", float, min_effect)
     if not 0 <= min_effect < math.inf:
         raise WrongOption("min_effect", f"is {min_effect}: give a difference of fitness from 0 on")
     setup, fitness = current.setup, current.fitness

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
+from ragsmith.argument_types import check_fields
 from ragsmith.cells import fingerprint_source
 from ragsmith.digest import fingerprint, not_fingerprinted
 from ragsmith.errors import UsageError, WrongOption
@@ -101,7 +102,9 @@ class Weights:
     retrieval: float = 0.5
     generation: float = 0.5
 
+    @not_fingerprinted
     def __post_init__(self) -> None:
+        check_fields(self)
         if not (self.retrieval >= 0 and self.generation >= 0 and 0 < self.retrieval + self.generation < math.inf):
             raise UsageError(f"weights {self.retrieval} and {self.generation}: give numbers from 0 up, not both 0")
 

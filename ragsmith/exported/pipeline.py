@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.argument_types import checked
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.datasets.documents import copies_of
@@ -124,6 +125,7 @@ class Pipeline:
         self._engine: Engine | None = None
 
     @classmethod
+    @checked
     def load(
         cls,
         path: str | Path,
@@ -133,7 +135,7 @@ class Pipeline:
         models: Mapping[str, Any] | None = None,
         base_url: str | None = None,
         vector_store: str | None = None,
-        imports: Sequence[str | Path] = (),
+        imports: str | Path | Sequence[str | Path] = (),
         traces: Traces | None = None,
     ) -> Pipeline:
         """Read an exported pipeline, for its data set, another ``dataset``, or a folder of ``documents``.
@@ -175,6 +177,7 @@ class Pipeline:
             stated_risk=exported.stated_risk(),
         )
 
+    @checked
     def with_prompts(self, prompts: PromptFiles) -> Pipeline:
         """Return the pipeline with one's own prompts, by role, in place of those that it has; without expected scores.
 
@@ -202,7 +205,7 @@ class Pipeline:
         chunk_overlap: int = 0,
         base_url: str | None = None,
         vector_store: str | None = None,
-        imports: Sequence[str | Path] = (),
+        imports: str | Path | Sequence[str | Path] = (),
     ) -> Pipeline:
         """Create a pipeline in Python, on the documents in a folder, without expected scores.
 

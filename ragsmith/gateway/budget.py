@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
+from ragsmith.argument_types import check_fields
 from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError, WrongOption
 from ragsmith.models.usage import Usage, estimate_max_tokens
-from ragsmith.plugins import check_type, is_instance_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
@@ -115,8 +116,8 @@ class Limits:
     cost: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, value in self.by_name.items():
-            check_type(name, float if name == "cost" else int, value)
             if not value > 0:
                 raise UsageError(f"the limit on {name} (--max-{name}) is {value}: give a number above 0")
 
@@ -130,7 +131,9 @@ class Limits:
         return next((name for name, limit in self.by_name.items() if getattr(spent, name) > limit), None)
 
 
-LimitSpec: TypeAlias = "Limits | Mapping[str, float] | None"
+LimitSpec: TypeAlias = Annotated[
+    Limits | Mapping[str, float] | None, "numbers by name (calls, tokens, cost), as {'calls': 1000}"
+]
 """Type of ``limits`` of `ragsmith.search`."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from ragsmith.errors import UsageError
 from ragsmith.models.protocols import LanguageModel
@@ -79,7 +79,13 @@ MAX_PROMPT_BYTES = 1 << 16
 Wordings = Mapping[str, Sequence[OwnPrompt | None]]
 """The prompts by role that a search explores; None is the built-in one."""
 
-PromptFiles = Mapping[str, "str | Path | Sequence[str | Path]"] | Sequence[str]
+FORM = "files by role, such as {'answer': 'brief.txt'}, or a list of texts such as 'answer=brief.txt'"
+"""The form of one's own prompts, in messages."""
+
+PromptFiles = Annotated[
+    Mapping[str, str | Path | Sequence[str | Path]] | Sequence[str],
+    FORM,
+]
 """Files by role, or texts of the form ``ROLE=FILE``."""
 
 
@@ -90,8 +96,7 @@ def read_prompts(files: PromptFiles, folder: Path | None = None) -> Wordings:
         UsageError: a file cannot be read or is blank, a role has a prompt twice, or an entry has another form.
     """
     if not isinstance(files, Mapping | list | tuple):
-        form = "{'answer': 'brief.txt'}, or a list of texts such as 'answer=brief.txt'"
-        raise UsageError(f"prompts must be files by role, such as {form}, not {shorten(files)}")
+        raise UsageError(f"prompts must be {FORM}, not {shorten(files)}")
     by_role: dict[str, list[object]] = {}
     for role, listed in files.items() if isinstance(files, Mapping) else map(_split_entry, files):
         by_role.setdefault(str(role), []).extend(listed if isinstance(listed, list | tuple) else [listed])

@@ -19,6 +19,7 @@ from time import monotonic, time_ns
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from ragsmith.argument_types import check_fields
 from ragsmith.building import log_progress
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
@@ -92,6 +93,7 @@ class Traces:
     content: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.url.startswith(("http://", "https://")):
             raise WrongOption("traces", f"is {self.url!r}: give the URL of a collector, such as http://localhost:4318")
         if not 0 < self.share <= 1:

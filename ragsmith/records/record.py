@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.argument_types import check_fields
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, count_leaks, make_folds, stratify
 from ragsmith.diagnosis.causes import MIN_GOOD_JUDGE_SCORE, good_score_threshold
-from ragsmith.digest import program_digest
+from ragsmith.digest import not_fingerprinted, program_digest
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.experiment import FITTING_FOLDS, Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
@@ -113,7 +114,9 @@ class RunSettings:
     noise: int = 20
     """The maximum number of test questions that the winner answers again if a chat model takes part; 0 for none."""
 
+    @not_fingerprinted
     def __post_init__(self) -> None:
+        check_fields(self)
         check_minimum("seed", self.seed, 0)
         if self.max_evaluations is not None:
             check_minimum("max_evaluations", self.max_evaluations, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from ragsmith.argument_types import check_fields
 from ragsmith.errors import WrongOption
 
 MAX_SECONDS = 86_400
@@ -39,6 +40,7 @@ class ServingLimits:
     feedback: int = 64 << 20
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None:

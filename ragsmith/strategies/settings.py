@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from ragsmith.argument_types import check_fields
+from ragsmith.digest import not_fingerprinted
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.selection import SELECTIONS
@@ -55,7 +57,9 @@ class GeneticSettings:
     local_search: float = 0.0
     budget: int | None = None
 
+    @not_fingerprinted
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_minimum("population", self.population, 2)

@@ -1,0 +1,117 @@
+"""Types of the arguments of public functions and of the fields of settings: their annotations are checked.
+
+A value of another type would fail later, where nothing tells which argument was wrong.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from itertools import chain, repeat
+from pathlib import Path
+from reprlib import repr as shortened
+from types import NoneType, UnionType
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+from ragsmith.errors import WrongOption
+from ragsmith.plugins import KINDS, is_instance_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LISTS = (Sequence, tuple)
+_DESCRIPTIONS: Mapping[Any, str] = {**KINDS, Path: "a path", Mapping: "a mapping", Callable: "a function"}
+
+
+class _ModuleNames(dict[str, Any]):
+    """The names of a module; those that it imports only for type checkers are looked up in the loaded modules.
+
+    A class that is not loaded has no instances: another class of its name stands for it.
+    """
+
+    def __missing__(self, name: str) -> Any:
+        loaded = [vars(module) for place, module in list(sys.modules.items()) if place.startswith("ragsmith.")]
+        return next((names[name] for names in loaded if name in names), type(name, (), {}))
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a public function that first checks the types of its arguments.
+
+    Raises:
+        WrongOption: an argument has a value of another type.
+    """
+    places = [name for name, one in inspect.signature(function).parameters.items() if one.kind <= one.VAR_POSITIONAL]
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_types(function, [*zip(chain(places, repeat(places[-1])), args, strict=False), *kwargs.items()])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_fields(settings: Any) -> None:
+    """Check the types of the fields of a dataclass; raise `WrongOption` as `check_types`."""
+    target: Any = type(settings)
+    check_types(target, [(name, getattr(settings, name)) for name in argument_types(target)])
+
+
+def check_types(target: Callable[..., Any], values: Iterable[tuple[str, object]]) -> None:
+    """Check values by name against the annotations of a function or class.
+
+    Raises:
+        WrongOption: a value has another type.
+    """
+    known: Mapping[str, Any] = argument_types(target)
+    for name, value in values:
+        if not accepts(wanted := known.get(name, Any), value):
+            raise WrongOption(name, f"is {shortened(value)}: give {describe(wanted)}")
+
+
+def read_annotations(target: Any) -> dict[str, Any]:
+    """Return the annotations of a function or class by name, also if their types are imported for checkers alone."""
+    names = _ModuleNames(vars(builtins) | vars(sys.modules[target.__module__]))
+    return get_type_hints(target, localns=names, include_extras=True)
+
+
+@cache
+def argument_types(target: Any) -> dict[str, Any]:
+    """Return the types of the arguments of a function, or of the fields of a class, by name."""
+    found: dict[str, Any] = {}
+    for name, hint in read_annotations(target).items():
+        found |= argument_types(get_args(hint)[0]) if get_origin(hint) is Unpack else {name: hint}
+    return {name: hint for name, hint in found.items() if name != "return"}
+
+
+def accepts(wanted: Any, value: object) -> bool:
+    """Whether a value has an annotated type; the items of a list are checked as well, those of a mapping are not."""
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        return any(accepts(one, value) for one in inner)
+    if origin is Annotated:
+        return accepts(inner[0], value)
+    if wanted in KINDS:
+        return is_instance_of(wanted, value)
+    if origin in _LISTS:
+        items = value if isinstance(value, list | tuple) else ()  # reading others may use them up
+        is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes | Path | Mapping)
+        return is_list and all(accepts(inner[0], item) for item in items)
+    kind = origin or wanted
+    return kind is Any or isinstance(value, kind) or kind.__name__ in [base.__name__ for base in type(value).__mro__]
+
+
+def describe(wanted: Any) -> str:
+    """Describe an annotated type, such as ``text, a path or an instance of Store``, or as a text in its annotation."""
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if origin is Annotated:
+        return next((one for one in inner[1:] if isinstance(one, str)), describe(inner[0]))
+    if origin in (Union, UnionType):
+        *first, last = dict.fromkeys(describe(one) for one in inner if one is not NoneType)
+        return " or ".join([*filter(None, [", ".join(first)]), last])
+    if origin in _LISTS:
+        return f"a list whose items are {describe(inner[0])}"
+    kind = origin or wanted
+    return _DESCRIPTIONS.get(kind) or f"an instance of {kind.__name__}"
