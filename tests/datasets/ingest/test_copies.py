@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, load_documents, validate_dataset
 from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.ingest.ingest import FileOutcome, IngestResult, ingest_folder
@@ -89,6 +90,25 @@ def test_evidence_may_name_the_path_of_a_copy(files: Path, tmp_path: Path) -> No
     assert load_dataset(made.output).examples[0].evidence[0].doc == "leave"
     ask(made.output, {"doc": "print/leave.md", "text": "31 days"})
     assert "the text '31 days' is not found in document 'leave'" in validate_dataset(made.output)[0]
+
+
+def test_an_answer_names_the_places_of_its_document(files: Path, tmp_path: Path, ragsmith: Callable[..., Any]) -> None:
+    made = ingest_folder(files, tmp_path / "made", fold_copies=True)
+    library.recommend(made.output, calls=1, output=tmp_path / "winner.yaml")
+    asked = ragsmith("ask", tmp_path / "winner.yaml", "Who has 28 days of paid leave a year?")
+    lines = asked.out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("leave ["))
+    assert lines[at + 1 : at + 3] == ["  also in intranet/leave.md", "  also in print/leave.md"]
+
+
+def test_a_refused_file_is_named_and_fails_the_command_only_if_nothing_else_is_there(
+    files: Path, tmp_path: Path, ragsmith: Callable[..., Any]
+) -> None:
+    (files / "x.bin").write_bytes(b"\0\1")
+    ended = ragsmith("dataset", "init", files, "-o", tmp_path / "made")
+    assert (ended.code, "refused: x.bin: is binary data" in ended.out) == (0, True)
+    ended = ragsmith("dataset", "init", files / "x.bin", "-o", tmp_path / "other")
+    assert (ended.code, "is not a folder; give the folder with your files" in ended.err) == (2, True)
 
 
 def test_code_with_other_characters_is_no_copy(tmp_path: Path) -> None:
