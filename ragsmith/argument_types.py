@@ -55,8 +55,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 def check_fields(settings: Any) -> None:
     """Check the types of the fields of a dataclass; raise `WrongOption` as `check_types`."""
-    target: Any = type(settings)
-    check_types(target, [(name, getattr(settings, name)) for name in argument_types(target)])
+    check_types(settings.__class__, [(name, getattr(settings, name)) for name in argument_types(settings.__class__)])
 
 
 def check_types(target: Callable[..., Any], values: Iterable[tuple[str, object]]) -> None:
@@ -65,16 +64,15 @@ def check_types(target: Callable[..., Any], values: Iterable[tuple[str, object]]
     Raises:
         WrongOption: a value has another type.
     """
-    known: Mapping[str, Any] = argument_types(target)
     for name, value in values:
-        if not accepts(wanted := known.get(name, Any), value):
+        if not accepts(wanted := argument_types(target).get(name, Any), value):
             raise WrongOption(name, f"is {shortened(value)}: give {describe(wanted)}")
 
 
 def read_annotations(target: Any) -> dict[str, Any]:
     """Return the annotations of a function or class by name, also if their types are imported for checkers alone."""
-    names = _ModuleNames(vars(builtins) | vars(sys.modules[target.__module__]))
-    return get_type_hints(target, localns=names, include_extras=True)
+    around = vars(builtins) | vars(sys.modules[target.__module__])
+    return get_type_hints(target, localns=_ModuleNames(around), include_extras=True)
 
 
 @cache
@@ -113,5 +111,4 @@ def describe(wanted: Any) -> str:
         return " or ".join([*filter(None, [", ".join(first)]), last])
     if origin in _LISTS:
         return f"a list whose items are {describe(inner[0])}"
-    kind = origin or wanted
-    return _DESCRIPTIONS.get(kind) or f"an instance of {kind.__name__}"
+    return _DESCRIPTIONS.get(origin or wanted) or f"an instance of {wanted.__name__}"

@@ -4,6 +4,7 @@ A section is a function from the report of a run to its blocks; sections without
 the verdict, the winner and its costs, the reasons, and how the search found it.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.pipelines.genes import SYSTEM
@@ -170,7 +171,7 @@ def questions(report: RunReport) -> Iterator[Block]:
     if found.interventions:
         yield run_tables.interventions_table(report)
     if found.asked:
-        yield wording.EXPLAIN_ONE.format(id=(found.shown or found.asked)[0].question)
+        yield wording.EXPLAIN_ONE.format(id=shlex.quote((found.shown or found.asked)[0].question))
     yield from list_examples(report)
     if listed := question_list(report):
         yield wording.QUESTIONS_EXPLAINED

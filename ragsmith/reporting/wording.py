@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -69,7 +70,10 @@ MARKS_EXPLAINED = (
     "first is wrong, and the others are not."
 )
 
-EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` follows one question through the pipeline; the ids are listed here."
+EXPLAIN_ONE = (
+    "`ragsmith explain winner.yaml {id}`, in the folder of this report, follows one question through the pipeline; the "
+    "ids are listed here."
+)
 
 QUESTIONS_EXPLAINED = (
     "Every question with the fitness of the winner and of naive RAG, and the first cause of failure in the winner, "
@@ -283,9 +287,10 @@ def explain_front(report: RunReport) -> str:
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
         f"Includes every pipeline that was evaluated on all search questions, unless {unless}. "
-        "`ragsmith export --pick` writes one: knee, beyond which more calls gain little; cheapest, which "
-        f"search questions show to be less than {margin} behind the winner; calls<=2; or a rank of the ranking."
-        + _describe_latency(report.about.record.settings)
+        f"`{shlex.join(['ragsmith', 'export', '--dataset', report.about.dataset, '--pick', 'knee'])}` writes the one "
+        "beyond which more calls gain little; in place of knee, cheapest is the one with the fewest calls that search "
+        f"questions show to be less than {margin} behind the winner, 'calls<=2' the best with at most 2 calls, and a "
+        "number the one of that rank." + _describe_latency(report.about.record.settings)
     )
 
 
@@ -294,7 +299,7 @@ def _describe_latency(settings: RunSettings) -> str:
     if not settings.timed:
         return ""
     return (
-        f" latency<=0.5 picks one by its seconds: latency is the median over {TIMED_QUESTIONS} questions, one at a "
+        f" 'latency<=0.5' picks one by its seconds: latency is the median over {TIMED_QUESTIONS} questions, one at a "
         "time, with loaded models. Replies of chat models count with their duration in the search. "
         f"Measured on {settings.machine}."
     )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import click
 import pytest
+import typer
 from html_page import HtmlPage
 from hypothesis import given
 from hypothesis import strategies as st
 from markup import PAYLOADS
 
+from ragsmith.cli.app import load
 from ragsmith.diagnosis.diagnosed import GoldPassage, PassageText, ReadPassage
 from ragsmith.evaluation.statistics import paired_test
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
@@ -316,3 +320,17 @@ def test_quality_stands_against_every_cost_that_was_weighed(report: RunReport) -
     )
     assert {point.name for point in seconds.points if point.name} >= {"A winner"}
     assert len(plot_fronts(report)) == 1
+
+
+def test_every_command_on_the_page_can_be_copied(report: RunReport) -> None:
+    """The command line understands each, and it names this data set or the file beside the page."""
+    page = report_markdown(report)
+    commands = re.findall(r"`(ragsmith [^`]+)`", page)
+    assert {line.split()[1] for line in commands} >= {"export", "explain"}
+    for line in commands:
+        command: click.Command = typer.main.get_command(load())
+        _, *arguments = shlex.split(line)
+        assert "toy" in arguments or "winner.yaml" in arguments, line
+        while isinstance(command, click.Group):
+            command = command.commands[arguments.pop(0)]
+        command.make_context("ragsmith", arguments)
