@@ -18,8 +18,8 @@ from ragsmith.assessment.pairwise import PARTS, PairwiseComparison, check_compar
 from ragsmith.assessment.pairwise import compare as compare_pipelines
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score_pipeline
-from ragsmith.datasets.changes import select_answerable
-from ragsmith.datasets.dataset import load_documents_option, make_dataset
+from ragsmith.datasets.anchoring.other_documents import put_on_documents
+from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.exported.file import ExportedFile
@@ -62,10 +62,8 @@ def evaluate(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
-    if documents is not None and is_system(pipeline):
-        raise UsageError(
-            "--documents changes the documents of a pipeline, and another system has its own: leave it out"
-        )
+    if documents is not None:
+        _check_changeable(pipeline)
     loaded = resources.assessed(pipeline, dataset)
     workers = resources.workers_for(loaded.setup)
     if documents is not None:
@@ -74,20 +72,27 @@ def evaluate(
                 "--documents compares the scores of a file before and after: leave out --dataset, --latency and "
                 "--prices"
             )
-        data, changed_documents = loaded.setup.dataset, load_documents_option(documents).documents
-        changed_dataset = make_dataset(
-            {"name": data.name},
-            changed_documents,
-            select_answerable(data.examples, data.documents, changed_documents),
-            languages={document.id: document.language for document in changed_documents},
-        )
-        after = resources.pipeline(pipeline, changed_dataset)
+        after = _on_documents(pipeline, loaded, documents, resources)
         with resources.store() as store:
             return evaluate_changed(loaded, after, store, workers=workers)
     price_table = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     with resources.store() as store:
         return score_pipeline(loaded, store, at_home=at_home, workers=workers, latency=latency, prices=price_table)
+
+
+def _check_changeable(pipeline: SystemSpec) -> None:
+    """Raise `UsageError` if ``pipeline`` cannot be put on the documents of the option ``documents``."""
+    if is_system(pipeline):
+        raise UsageError(
+            "--documents changes the documents of a pipeline, and another system has its own: leave it out"
+        )
+
+
+def _on_documents(pipeline: SystemSpec, loaded: Pipeline, documents: str | Path, resources: Resources) -> Pipeline:
+    """Return the pipeline of a file, which is ``loaded`` on its data set, on a folder of other ``documents``."""
+    data = put_on_documents(loaded.setup.dataset, load_documents_option(documents))
+    return resources.pipeline(cast("Pipeline | str | Path", pipeline), data)
 
 
 RECOMMENDED = "recommended"
@@ -211,6 +216,7 @@ def gate(
     *,
     dataset: Dataset | str | Path | None = None,
     against: SystemSpec | None = None,
+    documents: str | Path | None = None,
     min_effect: float = MIN_EFFECT,
     split: str = "test",
     junit: str | Path | None = None,
@@ -225,16 +231,20 @@ def gate(
     True
 
     The reference is the scores by test question that its file stores; or, if given, the pipeline ``against`` on the
-    questions of ``split``. ``min_effect`` is a difference of fitness. ``junit`` is a file for the result as JUnit XML,
+    questions of ``split``. With a folder of changed ``documents``, the pipeline answers from them, and the reference is
+    on the documents of ``dataset``; so are the questions, whose evidence is located in the changed documents.
+    ``min_effect`` is a difference of fitness. ``junit`` is a file for the result as JUnit XML,
     which has an error with the reason if there is no comparison.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or the file has no scores.
-        NotComparable: the documents, the questions or the scoring have changed.
+        NotComparable: the documents, the questions or the scoring have changed, or evidence is not in ``documents``.
     """
     began = now()
     try:
         resources = Resources(**given)
+        if documents is not None:
+            _check_changeable(pipeline)
         check_choice("split", split, PARTS)
         loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
@@ -242,12 +252,14 @@ def gate(
         pipelines = [loader.load(cast("Pipeline | str | Path", pipeline))] if alone else loader.load_all(*named)
         rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, pipelines, strict=True)]
         workers = resources.workers_for(*(one.setup for one in pipelines))
+        changed = None if documents is None else _on_documents(pipeline, pipelines[0], documents, resources)
         with resources.store() as store:
             reference = rivals[1] if len(rivals) > 1 else None
             result = run_gate(
                 rivals[0],
                 reference,
                 store,
+                changed=changed,
                 min_effect=min_effect,
                 part=split,
                 workers=workers,

@@ -132,6 +132,7 @@ def gate(
     against: tuple[str, Pipeline] | None,
     store: Store,
     *,
+    changed: Pipeline | None = None,
     min_effect: float = MIN_EFFECT,
     part: str = "test",
     workers: int = 1,
@@ -139,10 +140,14 @@ def gate(
 ) -> GateResult:
     """Compare a pipeline with another, or by default with the scores in its file.
 
+    ``changed`` is the pipeline on changed documents, with the questions whose evidence they contain: it is then scored
+    there, and all else is on the documents before.
+
     If ``store`` limits looks, pipelines may be chosen by gates: one on test questions is then a look on this ``day``.
 
     Raises:
-        NotComparable: the questions, the documents or the scoring are not the same.
+        NotComparable: the questions, the documents or the scoring are not the same, or the evidence of a question is
+            not in the changed documents.
         UsageError: the file has no scores, or there are no questions.
         BudgetExhausted: the limit of ``store`` on looks is reached.
     """
@@ -154,13 +159,13 @@ def gate(
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
         then, before, terms = _stored_scores(name, current)
-        [found] = evaluate_on([current], terms.examples, store, workers)
+        [found] = evaluate_on([_remaining(current, changed, terms)], terms.examples, store, workers)
     else:
         other, base = against
         check_comparable(name, current, other, base)
         check_unseen((pipeline, against), part)
         terms = verdict_terms(select_questions(setup, fitness, part), fitness)
-        found, reference = evaluate_on([current, base], terms.examples, store, workers)
+        found, reference = evaluate_on([_remaining(current, changed, terms), base], terms.examples, store, workers)
         then = rounded_scores(reference, terms.fitness)
         before = {question: scores[0] or 0.0 for question, scores in then.items()}
         if then and not Terms.from_evaluations([found, reference], terms.fitness).admits(reference):
@@ -215,6 +220,19 @@ def gate(
     )
     passed = not result.worse and not (declining and declining.lost)
     return replace(result, passed=passed, reason=_describe_result(result, terms.drafted, passed=passed))
+
+
+def _remaining(current: Pipeline, changed: Pipeline | None, terms: VerdictTerms) -> Pipeline:
+    """Return the pipeline to score: on the ``changed`` documents, if any, which must have all evidence."""
+    if changed is None:
+        return current
+    if gone := [example.id for example in terms.examples if example.id not in changed.setup.examples]:
+        raise NotComparable(
+            f"the evidence of {len(gone)} of {len(terms.examples)} questions is not found in the changed documents, "
+            f"that of {', '.join(gone[:MAX_LISTED])}{' and others' * (len(gone) > MAX_LISTED)}: put it back, or remove "
+            "these questions first, in a change that leaves the documents as they are"
+        )
+    return changed
 
 
 def _stored_scores(

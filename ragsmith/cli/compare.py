@@ -132,6 +132,12 @@ def gate(
             "--against", help="File of the earlier pipeline. [default: the scores stored in the pipeline's own file]"
         ),
     ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            "--documents", help="A folder of changed documents for the pipeline; the earlier one is on the data set."
+        ),
+    ] = None,
     min_effect: Annotated[
         float, typer.Option("--min-effect", help="Maximum loss of fitness that still passes, even if significant.")
     ] = 0.02,
@@ -147,6 +153,7 @@ def gate(
         pipeline,
         dataset=dataset,
         against=against,
+        documents=documents,
         min_effect=min_effect,
         split=split,
         **models.arguments(),

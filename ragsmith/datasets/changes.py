@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ragsmith.datasets.evidence import join_places
 from ragsmith.digest import digest
-from ragsmith.types import Document, Example, Span, places_of
+from ragsmith.types import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +39,3 @@ def compare_contents(before: Mapping[str, str], after: Mapping[str, str]) -> Doc
         tuple(sorted(name for name in both if before[name] != after[name])),
         tuple(sorted(before.keys() - after.keys())),
     )
-
-
-def select_answerable(
-    examples: Iterable[Example], before: Iterable[Document], after: Iterable[Document]
-) -> tuple[Example, ...]:
-    """Return the ``examples`` whose evidence also occurs in the documents ``after``, with the spans there.
-
-    The text of the evidence must be at the same span or occur exactly once in the document; of gold in several places,
-    one must remain. Questions without evidence are included.
-    """
-    old_texts = {document.id: document.text for document in before}
-    new_texts = {document.id: document.text for document in after}
-    answerable = []
-    for example in examples:
-        moved = [
-            [
-                _relocate(place, old_texts[place.doc][place.start : place.end], new_texts.get(place.doc, ""))
-                for place in places_of(span)
-            ]
-            for span in example.evidence
-        ]
-        found = [[place for place in places if place] for places in moved]
-        if all(found):
-            answerable.append(replace(example, evidence=tuple(map(join_places, found))))
-    return tuple(answerable)
-
-
-def _relocate(span: Span, quote: str, text: str) -> Span | None:
-    """Return the span of ``quote`` in ``text``; None if it does not occur or is ambiguous."""
-    if text[span.start : span.end] == quote:
-        return span
-    start = text.find(quote)
-    return Span(span.doc, start, start + len(quote)) if start >= 0 and text.find(quote, start + 1) < 0 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -546,6 +547,61 @@ def test_what_is_not_what_it_was_is_exit_code_3(home: Path, ragsmith: Command, c
     assert why in case.result[0].message
 
 
+@pytest.fixture
+def changed(home: Path) -> Path:
+    """A copy of the data set, whose documents a change edits."""
+    shutil.copytree(home / "facts", home / "changed")
+    return home / "changed" / "documents"
+
+
+def garble(documents: Path) -> None:
+    """Add eight copies of each document, which say something else in the same words."""
+    for place in sorted(documents.glob("*.md")):
+        for number in range(8):
+            text = re.sub(r"in \d+ by", f"by {number}", place.read_text())
+            (documents / f"{place.stem}_{number}.md").write_text(text)
+
+
+def test_documents_that_hide_what_is_asked_close_the_gate(home: Path, ragsmith: Command, changed: Path) -> None:
+    """The earlier pipeline stays on its documents: on the changed ones, both are as bad."""
+    winner = search(ragsmith)
+    shutil.copy(winner, home / "base.yaml")
+    garble(changed)
+    for base in (["--against", "base.yaml"], []):
+        shut = ragsmith("gate", winner, "--dataset", "facts", *base, "--documents", "changed", "--workers", 1)
+        assert shut.code == 1, shut.err
+        assert "fails: worse, " in unfolded(shut.out)
+        kept = ragsmith("gate", winner, "--dataset", "facts", *base, "--documents", "facts", "--workers", 1)
+        assert (kept.code, f"on each of {TEST_QUESTIONS} questions" in unfolded(kept.out)) == (0, True)
+    assert ragsmith("gate", winner, "--dataset", "changed", "--against", "base.yaml", "--workers", 1).code == 0
+
+
+def test_typos_and_moved_paragraphs_leave_the_gate_open(home: Path, ragsmith: Command, changed: Path) -> None:
+    winner = search(ragsmith)
+    for place in changed.glob("*.md"):
+        title, fact, rest = place.read_text().strip().split("\n\n")
+        fact = fact.replace("was built", "wsa built")
+        place.write_text("\n\n".join([title, rest.replace("remembers", "remmebers"), fact]) + "\n")
+    shown = ragsmith("gate", winner, "--dataset", "facts", "--documents", "changed", "--workers", 1)
+    assert (shown.code, shown.err) == (0, "")
+    assert f"{TEST_QUESTIONS} questions" in unfolded(shown.out)
+
+
+def test_documents_without_the_evidence_of_a_question_close_the_gate(
+    home: Path, ragsmith: Command, changed: Path
+) -> None:
+    winner = search(ragsmith)
+    (changed / "amber.md").unlink()
+    (changed / "birch.md").write_text("# Birch\n\nNothing is known of it.\n")
+    asked = ("gate", winner, "--dataset", "facts", "--documents", "changed", "--workers", 1, "--junit", "gate.xml")
+    for base in ((), ("--against", write(home / "base.yaml"))):
+        shut = ragsmith(*asked, *base)
+        assert shut.code == 3
+        assert "the evidence of 2 of 18 questions is not found in the changed documents, that of q00, q01: " in shut.err
+        [case] = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+        assert "q00, q01" in case.result[0].message
+
+
 def test_the_gate_reports_comparisons_without_power(home: Path, ragsmith: Command, forgetful: None) -> None:
     lines = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):
@@ -615,6 +671,11 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
         (("gate", "a.yaml"), "keeps no scores of single questions"),
         (("gate", "a.yaml"), "--against BASE.yaml"),
         (("gate", "a.yaml", "--against", "naive", "--min-effect", -1), "--min-effect is -1.0: give a difference of"),
+        (
+            ("gate", "a.yaml", "--documents", "nowhere", "--against", "naive"),
+            "--documents is not a folder or a data set",
+        ),
+        (("gate", "rows.jsonl", "--documents", "facts"), "another system has its own: leave it out"),
         (("gate", "naive", "--dataset", "facts"), "'naive' has no file with its scores: name the file of a"),
     ],
 )

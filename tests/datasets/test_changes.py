@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.datasets.bundled import bundled_domains
-from ragsmith.datasets.changes import DocumentChanges, compare_contents, content_digests, select_answerable
+from ragsmith.datasets.changes import DocumentChanges, compare_contents, content_digests
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import (
     HASH_BOUND,
@@ -23,19 +23,14 @@ from ragsmith.datasets.overlap import (
     estimate_containment,
     sample_shingles,
 )
-from ragsmith.types import Document, Example, Modality, Span
+from ragsmith.types import Document, Modality
 
 
 def document(name: str, text: str) -> Document:
     return Document(name, name, text)
 
 
-def example(*evidence: Span) -> Example:
-    return Example("q", "What is paid?", "Salt dues.", "fact", evidence)
-
-
 BEFORE = (document("a", "Salt dues are paid. The bell rings."), document("b", "The wall stands."))
-SALT, WALL = Span("a", 0, 19), Span("b", 0, 16)
 
 
 @given(*[st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["one", "two"]))] * 2)
@@ -62,20 +57,6 @@ def test_the_kind_of_a_text_counts_and_its_title_does_not() -> None:
 def test_changes_are_said_in_words() -> None:
     assert str(DocumentChanges(("a", "b"), (), ("c",))) == "2 added, 1 removed"
     assert str(DocumentChanges()) == "none added, changed or removed"
-
-
-def test_evidence_is_found_where_it_stood_and_where_it_moved_to() -> None:
-    assert select_answerable([example(SALT, WALL)], BEFORE, BEFORE) == (example(SALT, WALL),)
-    moved = (document("a", "Of old: Salt dues are paid."), BEFORE[1])
-    assert select_answerable([example(SALT)], BEFORE, moved) == (example(Span("a", 8, 27)),)
-
-
-def test_a_question_without_its_evidence_is_left_out() -> None:
-    gone = (document("a", "The bell rings."), BEFORE[1])
-    twice = (document("a", "See: Salt dues are paid. Salt dues are paid."), BEFORE[1])
-    for after in (gone, twice, BEFORE[1:]):
-        assert select_answerable([example(SALT), example(WALL), example(SALT, WALL)], BEFORE, after) == (example(WALL),)
-    assert select_answerable([example()], BEFORE, gone) == (example(),)
 
 
 @cache

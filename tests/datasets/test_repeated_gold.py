@@ -10,7 +10,7 @@ from dataset_folder import questions, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.changes import select_answerable
+from ragsmith.datasets.anchoring.other_documents import put_on_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.datasets.groups import group_by_document
 from ragsmith.datasets.questions import write_offsets
@@ -170,14 +170,14 @@ def test_mistakes_in_several_places(folder: Path, entry: dict[str, Any], problem
     assert problem in mistake
 
 
-def test_a_question_remains_answerable_while_one_place_remains() -> None:
+def test_a_question_remains_while_one_place_of_its_gold_does() -> None:
     documents = [Document(doc, doc, f"{doc}. {RULE}") for doc in COPIES]
     spans = [Span(doc, len(doc) + 2, len(doc) + 2 + len(RULE)) for doc in COPIES]
     repeated = RepeatedSpan(spans[0].doc, spans[0].start, spans[0].end, tuple(spans[1:]))
-    example = Example("a", "Q?", "", "t", (repeated,))
-    (kept,) = select_answerable([example], documents, documents[1:])
+    data = make_dataset({"name": "before"}, documents, [Example("a", "Q?", "", "t", (repeated,))])
+    (kept,) = put_on_documents(data, make_dataset({"name": "now"}, documents[1:], [])).examples
     assert kept.evidence == (RepeatedSpan(spans[1].doc, spans[1].start, spans[1].end, (spans[2],)),)
-    assert select_answerable([example], documents, []) == ()
+    assert put_on_documents(data, make_dataset({"name": "now"}, [], [])).examples == ()
 
 
 def test_places_in_identical_documents_are_one(folder: Path) -> None:
