@@ -1,6 +1,6 @@
 """The gate in a sample repository: how often it passes on noise, and how often it fails on a planted regression.
 
-    python benchmarks/bench_gate.py [--repeats 20] [--workers 2]
+    python benchmarks/bench_gate.py [--repeats 20] [--workers 2] [--documents [DOMAIN]]
 
 A repository is made with a pipeline over the documents of `law` and a technique of its own that finds nothing for a
 share of the questions, drawn by a seed: as a pipeline whose parts fail by chance. Each repetition is a branch that
@@ -8,6 +8,10 @@ changes the pipeline's file, and is gated against the file of `main` with the co
 processes of their own. On noise both have the same share, and different seeds. The regression has a larger share: the
 smallest of a grid whose predicted power is .8 or more. It is predicted from the scores with and without passages, by
 drawing the lots and testing as the gate does; then the branches are run, once.
+
+With `--documents` branches edit the documents of `DOMAIN` and the pipeline stays. Harmless ones have typos in the
+documents and move paragraphs, by a seed; another adds 208 garbled copies. Each is gated as a kit does, the pipeline of
+`main` on the documents of `main`, and also with both pipelines on the edited documents.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ import argparse
 import json
 import math
 import random
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from ragsmith.comparison.difference import compute_difference
-from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.dataset import load_dataset, write_dataset
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARE = 0.1
@@ -141,6 +148,105 @@ class Sample:
         return done.stdout
 
 
+COPIES = 208
+GARBLED = 0.3
+"""Of the words of a copy, whose letters are shuffled."""
+TYPOS = 0.005
+"""Of the words of a document, two of whose letters are swapped."""
+MOVED = 3
+"""Paragraphs of a document that are moved."""
+
+EMBEDDED = """\
+dataset: {path: data}
+pipeline:
+  pre_embedding: {technique: none}
+  query_expansion: {technique: none}
+  retrieval: {technique: hybrid}
+  reranking: {technique: none}
+  passage_filter: {technique: top_k}
+  passage_augment: {technique: none}
+  passage_compress: {technique: none}
+  prompt_maker: {technique: listing}
+  post_generation: {technique: none}
+"""
+
+
+def swap(word: str, draw: random.Random) -> str:
+    """Swap two neighbouring letters inside a word."""
+    at = draw.randrange(1, len(word) - 2)
+    return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+
+
+def shuffle(word: str, draw: random.Random) -> str:
+    """Shuffle the letters of a word."""
+    return "".join(draw.sample(word, len(word)))
+
+
+def edit_words(text: str, share: float, edit: Callable[[str, random.Random], str], draw: random.Random) -> str:
+    """Edit a share of the words of four letters or more."""
+    return re.sub(r"[^\W\d_]{4,}", lambda found: edit(found[0], draw) if draw.random() < share else found[0], text)
+
+
+def move_paragraphs(text: str, draw: random.Random) -> str:
+    """Move `MOVED` paragraphs of prose to another place of their document."""
+    blocks = text.split("\n\n")
+    for _ in range(MOVED):
+        prose = [place for place, block in enumerate(blocks) if place and block[:1].isalnum()]
+        if prose:
+            block = blocks.pop(draw.choice(prose))
+            blocks.insert(draw.randrange(1, len(blocks) + 1), block)
+    return "\n\n".join(blocks)
+
+
+def edit_harmlessly(folder: Path, seed: int) -> None:
+    """Edit each document as a person might who means the same."""
+    for path in sorted(folder.iterdir()):
+        draw = random.Random(f"{seed} {path.name}")
+        path.write_text(move_paragraphs(edit_words(path.read_text(), TYPOS, swap, draw), draw))
+
+
+def add_garbled(folder: Path) -> None:
+    """Add garbled copies of all documents, in turn."""
+    originals = sorted(folder.iterdir())
+    for number in range(COPIES):
+        path = originals[number % len(originals)]
+        text = edit_words(path.read_text(), GARBLED, shuffle, random.Random(number))
+        (folder / f"copy_{number:03}{path.suffix}").write_text(text)
+
+
+def gate_documents(folder: Path, *of: str) -> tuple[int, str]:
+    """Gate the pipeline on the branch with these options: the exit code, and the reason."""
+    command = [sys.executable, "-m", "ragsmith", "gate", "winner.yaml", "--against", "base/winner.yaml", *of, "--json"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    said = json.loads(ended.stdout)
+    return ended.returncode, said["reason"] if "reason" in said else said["error"]["message"]
+
+
+def measure_documents(folder: Path, domain: str, repeats: int) -> None:
+    """Print what the gate says of edited documents."""
+    (folder / "base").mkdir()
+    write_dataset(load_dataset(domain), folder / "base" / "data")
+    for home in (folder, folder / "base"):
+        (home / "winner.yaml").write_text(EMBEDDED)
+    codes = Counter[int]()
+    for seed in range(repeats):
+        shutil.copytree(folder / "base" / "data", folder / "data")
+        edit_harmlessly(folder / "data" / "documents", seed)
+        code, reason = gate_documents(folder, "--dataset", "base/data", "--documents", "data")
+        codes[code] += 1
+        print(f"  harmless {seed}: exit code {code}, {reason}", flush=True)
+        shutil.rmtree(folder / "data")
+    print(f"{domain}, typos and moved paragraphs: passed {codes[0]} of {repeats}, exit codes {dict(codes)}")
+    shutil.copytree(folder / "base" / "data", folder / "data")
+    add_garbled(folder / "data" / "documents")
+    for name, of in (
+        ("the earlier pipeline on the earlier documents", ("--dataset", "base/data", "--documents", "data")),
+        ("both pipelines on the edited documents", ("--dataset", "data")),
+    ):
+        code, reason = gate_documents(folder, *of)
+        print(f"{domain}, {COPIES} garbled documents, {name}: exit code {code}, {reason}")
+
+
 def predicted(
     with_: dict[str, tuple[float, int]], without: dict[str, tuple[float, int]], share: float
 ) -> tuple[float, float]:
@@ -162,8 +268,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--documents", nargs="?", const="law", metavar="DOMAIN", help="edit documents of this domain")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if asked.documents:
+            measure_documents(Path(folder), asked.documents, asked.repeats)
+            return
         sample = Sample(Path(folder), asked.workers)
         with_, without = sample.scores(0.0), sample.scores(1.0)
         table = {share: predicted(with_, without, share) for share in GRID}

@@ -52,7 +52,7 @@ def evaluate(
     With ``latency``, every question is also timed by stage of the pipeline; a report on the same cache shows the latest
     timings. With ``prices``, the cost of 1,000 questions is returned. With a folder of changed ``documents``, the
     pipeline is scored on the exported and on the changed documents (``before`` and ``after``), on the questions whose
-    evidence still exists.
+    evidence is found there.
 
     >>> scores = ragsmith.evaluate("winner.yaml")
     >>> {part: scored.attempted for part, scored in scores.parts.items()}

@@ -57,3 +57,28 @@ def test_a_question_without_its_evidence_or_with_an_ambiguous_one_is_left_out() 
 
 def test_an_identical_document_with_another_name_takes_no_evidence_away() -> None:
     assert found(texts(a=f"{DUES} {BELL}", a_copy=f"{DUES} {BELL}", b=WALL, aa=WALL)) == ALL
+
+
+ROWS = "| Class | Fee |\n| --- | --- |\n| Full permit | M 300 |\n| Work begun without a permit | M 500 |"
+TABLE = asked(texts(fees=f"# Fees\n\nPaid at the counter.\n\n{ROWS}\n\nSee also the list."), head="| Class | Fee |")
+
+
+def heads(table: str) -> list[str]:
+    moved = put_on_documents(TABLE, texts(fees=f"# Fees\n\n{table}\n\nPaid at the counter. See also the list."))
+    [text] = [document.text for document in moved.documents]
+    return [text[one.start : one.end] for each in moved.examples for one in each.evidence]
+
+
+def test_an_edited_text_of_few_words_is_found_by_its_paragraph() -> None:
+    assert heads(ROWS.replace("Class", "Calss")) == ["| Calss | Fee |"]
+
+
+def test_what_was_deleted_from_a_paragraph_is_not_found() -> None:
+    assert heads(ROWS.replace("| Class | Fee |\n| --- | --- |\n", "")) == []
+
+
+def test_an_edited_text_is_found_in_its_document_though_another_has_the_text_as_it_was() -> None:
+    edited = DUES.replace("harbour", "harbor")
+    before = asked(texts(a=f"{DUES} {BELL}", b=f"{WALL} {DUES}"), dues=DUES)
+    [dues, _] = put_on_documents(before, texts(a=f"{edited} {BELL}", b=f"{WALL} {DUES}")).examples
+    assert dues.evidence == (Span("a", 0, len(edited)),)
