@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ragsmith.deploying.contents import WINNER, WINNER_HEADER, UserFiles, data_files, winner_content
-from ragsmith.deploying.requirements import Requirements, find_packages, resolve_requirements
+from ragsmith.deploying.requirements import find_packages, resolve_requirements
 from ragsmith.deploying.wheel import build_wheel
 from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
 from ragsmith.errors import RagsmithError
@@ -29,17 +29,18 @@ TEMPLATE_FILES = {
     "load_test.py.j2": "load_test.py",
     "pipeline.py.j2": "pipeline.py",
     "requirements.txt.j2": "requirements.txt",
-    "requirements-services.txt.j2": "requirements-services.txt",
     "Dockerfile.j2": "Dockerfile",
     "compose.yaml.j2": "compose.yaml",
     "settings.j2": ".env.example",
     "gitignore": ".gitignore",
     "dockerignore": ".dockerignore",
+    "pin.sh": "pin.sh",
     "gate.yml.j2": ".github/workflows/gate.yml",
     "README.md.j2": "README.md",
 }
 """The file of each template; templates without ``.j2`` are copied."""
 GATE_TEMPLATE = "gate.yml.j2"
+SERVICE_TEMPLATE = "requirements-service.txt.j2"
 SERVICE_EXTRAS = {"qdrant": "qdrant", "postgres": "postgres"}
 """The extra with the client of each service."""
 MAX_QUESTION_CHARACTERS = 300
@@ -88,18 +89,22 @@ def make_kit(
     uses = {"qdrant": uses_vectors, "postgres": served}
     packages, unknown = find_packages(user_files.imported_modules())
     requirements = resolve_requirements(extras, packages=packages)
-    with_services = resolve_requirements({*extras, *SERVICE_EXTRAS.values()}, packages=packages)
-    services = with_services - requirements
+    clients = {
+        service: resolve_requirements({*extras, extra}, packages=packages) - requirements
+        for service, extra in SERVICE_EXTRAS.items()
+    }
     wheel, wheel_bytes = build_wheel()
     keys = _keys(model_providers)
-    notes = _notes(loaded, content, requirements, services, unknown, questions=questions)
+    unpinned = (line for each in (requirements, *clients.values()) for line in each.unpinned)
+    notes = _notes(loaded, content, dict.fromkeys(unpinned), unknown, questions=questions)
     context = {
         "ragsmith": version("ragsmith"),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "wheel": wheel,
         "requirements": requirements.lines(),
-        "services": services.lines(),
-        "qdrant_minor": ".".join(with_services.pinned.get("qdrant-client", "1.15").split(".")[:2]),
+        "qdrant_minor": ".".join(
+            {**requirements.pinned, **clients["qdrant"].pinned}.get("qdrant-client", "1.15").split(".")[:2]
+        ),
         "uses": uses,
         "keys": keys,
         "marking_keys": set(keys) - set(_keys(_providers(loaded, gated=False))),
@@ -123,6 +128,12 @@ def make_kit(
         f"wheels/{wheel}": wheel_bytes,
         **data_files(source, questions=questions),
         **user_files.contents,
+        **{
+            f"requirements-{service}.txt": _render(
+                SERVICE_TEMPLATE, {"service": service, "lines": client.lines()}
+            ).encode()
+            for service, client in clients.items()
+        },
         **{
             target: _render(template, context).encode()
             for template, target in TEMPLATE_FILES.items()
@@ -186,21 +197,20 @@ def _genes(candidate: Candidate) -> list[dict[str, Any]]:
 def _notes(
     loaded: Pipeline,
     content: Mapping[str, Any],
-    requirements: Requirements,
-    services: Requirements,
+    unpinned: Iterable[str],
     unknown: tuple[str, ...],
     *,
     questions: bool,
 ) -> tuple[str, ...]:
     """Return remarks about this kit."""
-    unpinned = ", ".join((*requirements.unpinned, *services.unpinned))
+    missing = ", ".join(unpinned)
     notes = {
         "The kit has documents and no questions, so it has no gate.": not questions,
         "The documents differ from those of the search, so the scores of the search are omitted.": (
             loaded.found_on != loaded.setup.dataset.digest
         ),
         "The vector store is set by RAGSMITH_VECTOR_STORE, not by the pipeline file.": "vector_store" in content,
-        f"Not pinned, because not installed on the machine that wrote the kit: {unpinned}.": unpinned,
+        f"Not pinned, because not installed on the machine that wrote the kit: {missing}.": missing,
         f"Your code imports {', '.join(unknown)}, which no installed package provides: "
         "requirements.txt does not list it.": unknown,
     }

@@ -19,8 +19,10 @@ from ragsmith.errors import UsageError
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time of a ZIP archive, for reproducible builds."""
-DATA_FOLDERS = ("datasets", "search_spaces")
-"""Folders that are next to the package in a checkout, and inside it in a wheel."""
+SPACES = "search_spaces"
+"""Folder that is next to the package in a checkout, and inside it in a wheel."""
+DATA_SETS = "_bundled/datasets/"
+"""Folder of an installed package that a kit leaves out: it has questions with their answers and evidence."""
 LICENCE = "licenses/LICENSE"
 TAGS = "Wheel-Version: 1.0\nGenerator: ragsmith\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 SCRIPTS = "[console_scripts]\nragsmith = ragsmith.cli:main\n"
@@ -50,27 +52,28 @@ def build_wheel() -> tuple[str, bytes]:
 
 
 def package_files(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the package with their names in the archive, bundled data sets and spaces included.
+    """Yield the files of the package with their names in the archive, with bundled search spaces and no data sets.
 
-    A checkout may contain the user's own data sets as well, so only its files that git tracks are included.
+    A checkout may contain the user's own search spaces as well, so only those that git tracks are included.
 
     Raises:
         UsageError: git cannot list the files of the checkout.
     """
-    yield from ((f"ragsmith/{name}", path) for name, path in visible_files(package))
+    for name, path in visible_files(package):
+        if not name.startswith(DATA_SETS):
+            yield f"ragsmith/{name}", path
     if (package / "_bundled").is_dir():
         return
     checkout = package.parent
     tracked = _tracked_files(checkout) if (checkout / ".git").exists() else None
-    for folder in DATA_FOLDERS:
-        for name, path in visible_files(checkout / folder):
-            if tracked is None or f"{folder}/{name}" in tracked:
-                yield f"ragsmith/_bundled/{folder}/{name}", path
+    for name, path in visible_files(checkout / SPACES):
+        if tracked is None or f"{SPACES}/{name}" in tracked:
+            yield f"ragsmith/_bundled/{SPACES}/{name}", path
 
 
 def _tracked_files(checkout: Path) -> set[str]:
-    """Return the paths, relative to the checkout, of the data sets and search spaces that git tracks."""
-    command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), "ls-files", "-z", "--", *DATA_FOLDERS]
+    """Return the paths, relative to the checkout, of the search spaces that git tracks."""
+    command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), "ls-files", "-z", "--", SPACES]
     # within a git hook, variables point to the repository of the hook
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -78,7 +81,7 @@ def _tracked_files(checkout: Path) -> set[str]:
     except (OSError, subprocess.CalledProcessError) as error:
         problem = (error.strerror or str(error)) if isinstance(error, OSError) else os.fsdecode(error.stderr).strip()
         raise UsageError(
-            f"git cannot list which data sets in {checkout} belong to ragsmith ({problem}): check that git runs "
+            f"git cannot list which search spaces in {checkout} belong to ragsmith ({problem}): check that git runs "
             "there, or install ragsmith (pip install .) and deploy with the installed version"
         ) from None
     return {os.fsdecode(name) for name in listed.split(b"\0") if name}

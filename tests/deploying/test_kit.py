@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from ragsmith.deploying.kit import Kit, literal
 from ragsmith.deploying.requirements import find_imported_modules, find_packages, resolve_requirements
 from ragsmith.errors import UsageError
 
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 TEXTS = (".py", ".yaml", ".yml", ".md", ".txt", ".json", ".example", "Dockerfile", "ignore")
 
@@ -45,7 +47,7 @@ def test_it_holds_what_it_says_and_nothing_else(kit: Kit) -> None:
     assert all(sha256((kit.folder / name).read_bytes()).hexdigest() == digest for name, digest in listed.items())
     readme = (kit.folder / "README.md").read_text()
     named = set(re.findall(r"`([\w./-]+\.(?:py|yaml|yml|txt|json|example))`", readme)) - {"base.yaml"}
-    assert named <= there | {"requirements-services.txt"}
+    assert named <= there
     assert (kit.extras, kit.keys) == (("serve",), ())
 
 
@@ -78,6 +80,7 @@ def test_the_wheel_is_this_package_and_its_record_is_true(kit: Kit) -> None:
     assert [line.partition(",")[0] for line in lines] == names
     assert not [name for name in names if "__pycache__" in name or name.startswith("/")]
     assert any(name.startswith("ragsmith/_bundled/search_spaces/") for name in names)
+    assert not [name for name in names if "questions" in Path(name).name and name.endswith(".jsonl")]
 
 
 def test_every_requirement_is_pinned_to_what_is_installed(kit: Kit) -> None:
@@ -91,24 +94,169 @@ def test_every_requirement_is_pinned_to_what_is_installed(kit: Kit) -> None:
     ]
 
 
-def test_its_programs_are_python_and_its_settings_are_yaml(kit: Kit) -> None:
+def test_its_programs_are_python_and_its_settings_name_no_key(kit: Kit) -> None:
     for path in kit.folder.glob("*.py"):
         ast.parse(path.read_text())
-    compose = yaml.safe_load((kit.folder / "compose.yaml").read_text())
-    assert {name: its.get("profiles") for name, its in compose["services"].items()} == {
-        "server": None,
-        "qdrant": ["qdrant"],
-        "postgres": ["postgres"],
-    }
-    gate = yaml.safe_load((kit.folder / ".github" / "workflows" / "gate.yml").read_text())
-    [command] = [
-        step["run"] for step in gate["jobs"]["gate"]["steps"] if step.get("run", "").startswith("ragsmith gate")
-    ]
-    assert "--against base.yaml" in command
     empty = [
         line for line in (kit.folder / ".env.example").read_text().splitlines() if re.match(r"\w*(TOKEN|KEY)", line)
     ]
     assert empty == ["RAGSMITH_TOKEN="]
+
+
+def test_its_containers_are_limited_and_the_server_waits_for_healthy_stores(kit: Kit) -> None:
+    services = yaml.safe_load((kit.folder / "compose.yaml").read_text())["services"]
+    assert {name: its.get("profiles") for name, its in services.items()} == {
+        "server": None,
+        "qdrant": ["qdrant"],
+        "postgres": ["postgres"],
+    }
+    assert all(its["mem_limit"] and its["pids_limit"] for its in services.values())
+    assert all(its["security_opt"] == ["no-new-privileges:true"] for its in services.values())
+    server = services["server"]
+    assert (server["read_only"], server["cap_drop"]) == (True, ["ALL"])
+    waited = server["depends_on"]
+    assert {name: its["condition"] for name, its in waited.items()} == dict.fromkeys(waited, "service_healthy")
+    assert set(waited) == {name for name, its in services.items() if "healthcheck" in its}
+
+
+def test_an_image_installs_the_clients_of_its_services_alone(kit: Kit) -> None:
+    pins = {
+        name: {
+            line.partition("==")[0]
+            for line in (kit.folder / f"requirements{name}.txt").read_text().splitlines()
+            if line[0] not in "#."
+        }
+        for name in ("", "-qdrant", "-postgres")
+    }
+    every = set.union(*(set(re.findall(r"[a-z0-9-]+", one.partition(">")[0])) for one in pins["-qdrant"]))
+    assert "qdrant-client" in every
+    assert not pins[""] & (pins["-qdrant"] | pins["-postgres"])
+    assert not any("qdrant" in name for name in pins["-postgres"])
+
+
+@pytest.mark.processes
+def test_an_image_has_no_questions_and_answers_from_its_documents(kit: Kit, tmp_path: Path, program: Program) -> None:
+    ignored = (kit.folder / ".dockerignore").read_text().splitlines()
+    image = shutil.copytree(
+        kit.folder,
+        tmp_path / "image",
+        ignore=lambda folder, names: [
+            name for name in names if (Path(folder) / name).relative_to(kit.folder).as_posix() in ignored
+        ],
+    )
+    assert not list(image.rglob("*questions*"))
+    smoke = program(image, "smoke_test.py", "Who steers the ferry?")
+    assert (smoke.returncode, smoke.stdout.splitlines()[-1:]) == (0, ["passed"]), smoke.stderr
+    assert ragsmith.ask(kit.folder / "winner.yaml", "Who steers the ferry?").answer in smoke.stdout
+
+
+def changed_repository(kit: Kit, folder: Path, change: Callable[[Path], None]) -> Path:
+    """A repository of the kit with a branch, as the workflow of its gate finds it, that has ``change``."""
+    shutil.copytree(kit.folder, folder)
+
+    def git(*arguments: str) -> None:
+        named = ("-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *named, *arguments], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    git("add", "-A", "-f")
+    git("commit", "-q", "-m", "the kit")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("checkout", "-q", "-b", "change")
+    change(folder)
+    git("add", "-A")
+    git("commit", "-q", "-m", "a change")
+    return folder
+
+
+def run_gate(folder: Path, program: Program) -> subprocess.CompletedProcess[str]:
+    """Run the commands of the workflow as it does, but for what is installed and cached."""
+    steps = yaml.safe_load((folder / ".github" / "workflows" / "gate.yml").read_text())["jobs"]["gate"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step and not step["run"].startswith("pip ")]
+    script = "\n".join(["set -e", 'ragsmith() { "$PYTHON" -m ragsmith "$@"; }', *commands])
+    (folder / "run.sh").write_text(script)
+    wrapper = "import os, subprocess, sys; sys.exit(subprocess.call(['sh', 'run.sh'], env={**os.environ, **ENV}))"
+    environment = {"TARGET": "main", "PYTHON": sys.executable}
+    return program(folder, "-c", wrapper.replace("ENV", repr(environment)))
+
+
+def keep_gold(folder: Path) -> None:
+    """Move the paragraphs of a document, with a typo, as a person might."""
+    path = folder / "data" / "documents" / "ferry.md"
+    title, *rest = path.read_text().strip().split("\n\n")
+    path.write_text("\n\n".join([title, "Nothing else is new.", *rest[::-1]]) + "\n")
+
+
+def delete_gold(folder: Path) -> None:
+    for path in (folder / "data" / "documents").iterdir():
+        path.write_text(f"# {path.stem}\n\nNothing is known of it any more.\n")
+
+
+@needs_git
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("change", "code", "said"), [(keep_gold, 0, "passes"), (delete_gold, 3, "is not found in the")]
+)
+def test_its_workflow_compares_each_pipeline_on_its_own_documents(
+    kit: Kit, tmp_path: Path, program: Program, change: Callable[[Path], None], code: int, said: str
+) -> None:
+    folder = changed_repository(kit, tmp_path / "repository", change)
+    ended = run_gate(folder, program)
+    assert ended.returncode == code, ended.stderr
+    assert said in " ".join((ended.stdout + ended.stderr).split())
+    assert (folder / "gate.xml").is_file()
+
+
+PROGRAMS = {
+    "docker": 'echo "sha256:$(echo "$4" | sha256sum | cut -c 1-64)"',
+    "git": r'printf "%040d\t%s\n%040d\t%s\n" 1 "$3" 2 "$4"',
+    "uv": r"""awk '{ print $0 " \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb" }' .names > .hashes""",
+}
+"""What `pin.sh` asks: each answers in the form of the program of its name."""
+
+
+def test_what_is_fetched_by_name_can_be_pinned_and_is_as_written_after_undo(kit: Kit, tmp_path: Path) -> None:
+    folder = shutil.copytree(kit.folder, tmp_path / "kit")
+    (tmp_path / "bin").mkdir()
+    for name, script in PROGRAMS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def pin(*arguments: str) -> str:
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        ended = subprocess.run(
+            ["sh", "pin.sh", *arguments], cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def contents() -> dict[str, bytes]:
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    written = contents()
+    unpinned = pin()
+    once = contents()
+    assert pin() == unpinned
+    assert contents() == once
+    assert set(once) == set(written)
+    images = re.findall(
+        r"(?:FROM|image:) (\S+)", (folder / "Dockerfile").read_text() + (folder / "compose.yaml").read_text()
+    )
+    assert len(images) == 3
+    assert all(re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", image) for image in images)
+    actions = re.findall(r"uses: (.*)", (folder / ".github" / "workflows" / "gate.yml").read_text())
+    assert actions
+    assert all(re.match(r"actions/[\w-]+@0{39}2 # v\d", action) for action in actions)
+    lines = (folder / "requirements.txt").read_text().splitlines()
+    hashed = [line for line in lines if line[0] not in "#."]
+    assert all(line.endswith(" --hash=sha256:aa --hash=sha256:bb") for line in hashed)
+    names = {line.split(":")[0] for line in unpinned.splitlines()}
+    assert names <= {"requirements-qdrant.txt", "requirements-postgres.txt"}, "packages that are not installed here"
+    [wheel] = [line for line in lines if line.startswith("./wheels/")]
+    place, _, digest = wheel.partition(" --hash=sha256:")
+    assert sha256((folder / place).read_bytes()).hexdigest() == digest
+    pin("--undo")
+    assert contents() == written
 
 
 def test_the_script_says_the_same_pipeline_and_answers_as_the_winner_does(
@@ -368,7 +516,7 @@ def test_a_pipeline_chosen_on_all_questions_has_a_gate_on_all_of_them(winner: Pa
     beside.write_text(yaml.safe_dump(content))
     made = ragsmith.deploy(beside, tmp_path / "kit")
     gate = (made.folder / ".github" / "workflows" / "gate.yml").read_text()
-    assert "--against base.yaml --split all --min-effect" in gate
+    assert "--dataset base/data --split all --min-effect" in gate
     assert "--dataset data  " not in (made.folder / "README.md").read_text()
 
 

@@ -11,9 +11,10 @@ import pytest
 from ragsmith.deploying.wheel import package_files
 from ragsmith.errors import UsageError
 
-OURS = ("datasets/law/dataset.yaml", "datasets/law/documents/größe.md", "search_spaces/default.yaml")
-STRAY = ("datasets/private/dataset.yaml", "datasets/law/documents/notes.md", "search_spaces/mine.yaml")
-HIDDEN = ("ragsmith/.env", "ragsmith/.idea/workspace.xml", "datasets/.cache/a.md", "datasets/law/.DS_Store")
+OURS = ("search_spaces/größe.yaml", "search_spaces/default.yaml")
+GOLD = ("datasets/law/dataset.yaml", "datasets/law/questions.jsonl")
+STRAY = ("search_spaces/mine.yaml", "search_spaces/old/mine.yaml")
+HIDDEN = ("ragsmith/.env", "ragsmith/.idea/workspace.xml", "search_spaces/.cache/a.yaml", "search_spaces/.DS_Store")
 CODE = ("ragsmith/__init__.py", "ragsmith/techniques/new.py")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -21,7 +22,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder laid out as a checkout is, that git does not keep."""
-    for name in (*OURS, *STRAY, *HIDDEN, *CODE, "ragsmith/__pycache__/old.pyc", "elsewhere.md"):
+    for name in (*OURS, *GOLD, *STRAY, *HIDDEN, *CODE, "ragsmith/__pycache__/old.pyc", "elsewhere.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     return tmp_path
@@ -29,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def keep(checkout: Path) -> None:
     """Have git keep what is ours, one hidden file and the package among it."""
-    for command in (["init", "-q"], ["add", *OURS, "ragsmith/__init__.py", "datasets/law/.DS_Store"]):
+    for command in (["init", "-q"], ["add", *OURS, *GOLD, "ragsmith/__init__.py", "search_spaces/.DS_Store"]):
         subprocess.run(["git", *command], cwd=checkout, check=True)
 
 
@@ -38,7 +39,7 @@ def named(*files: str) -> set[str]:
 
 
 @needs_git
-def test_of_a_checkout_data_sets_of_one_s_own_stay_where_they_are(
+def test_of_a_checkout_spaces_of_one_s_own_and_data_sets_stay_where_they_are(
     checkout: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(checkout)
@@ -60,11 +61,11 @@ def test_without_git_everything_is_taken_that_is_not_hidden(checkout: Path) -> N
     assert {name for name, _ in package_files(checkout / "ragsmith")} == named(*OURS, *STRAY, *CODE)
 
 
-def test_what_is_installed_has_its_data_sets_inside(checkout: Path) -> None:
-    inside = checkout / "ragsmith" / "_bundled" / "datasets" / "law" / "dataset.yaml"
-    inside.parent.mkdir(parents=True)
-    inside.write_text("name: law")
-    assert {name for name, _ in package_files(checkout / "ragsmith")} == named("datasets/law/dataset.yaml", *CODE)
+def test_what_is_installed_has_its_spaces_inside_and_its_data_sets_stay(checkout: Path) -> None:
+    for name in (OURS[1], *GOLD):
+        (checkout / "ragsmith" / "_bundled" / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / "ragsmith" / "_bundled" / name).write_text(name)
+    assert {name for name, _ in package_files(checkout / "ragsmith")} == named(OURS[1], *CODE)
 
 
 @pytest.mark.parametrize("git", [False, True])
@@ -74,5 +75,5 @@ def test_a_checkout_of_which_git_says_nothing_is_refused(
     (checkout / ".git").write_text("gitdir: nowhere\n")
     if not git:
         monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("empty")))
-    with pytest.raises(UsageError, match="git cannot list which data sets"):
+    with pytest.raises(UsageError, match="git cannot list which search spaces"):
         list(package_files(checkout / "ragsmith"))

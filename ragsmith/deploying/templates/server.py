@@ -11,6 +11,7 @@ import ragsmith
 from ragsmith.errors import RagsmithError, UsageError
 
 HERE = Path(__file__).resolve().parent
+DATA = HERE / "data"
 
 
 def setting(name: str, default: str = "") -> str:
@@ -30,6 +31,7 @@ def main() -> int:
         )
         ragsmith.serve(
             HERE / "winner.yaml",
+            documents=None if (DATA / "questions.jsonl").is_file() else DATA,  # an image has no questions
             host=setting("HOST", "127.0.0.1"),
             port=int(setting("PORT", "8000")),
             cache=setting("CACHE", str(HERE / "cache.sqlite")),
