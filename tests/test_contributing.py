@@ -72,9 +72,13 @@ def test_the_technique_is_found_by_name_in_a_space(tmp_path: Path) -> None:
     assert [str(gene) for gene in space.options[4]] == ["top_k", "score_gap(keep_at_most=5)", "score_gap"]
 
 
+DATASETS = ("law", "finance", "workshop")
+
+
+@pytest.mark.parametrize("name", DATASETS)
 @pytest.mark.usefixtures("score_gap")
-def test_the_technique_runs_in_a_pipeline() -> None:
-    setup = Experiment(load_dataset("law"))
+def test_the_technique_runs_in_a_pipeline(name: str) -> None:
+    setup = Experiment(load_dataset(name))
     technique = passage_filter["score_gap"]
     gene = Gene(technique, technique.resolve_parameters({}))
     plain = baseline("naive")
@@ -106,14 +110,15 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
 def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:
     loaded("A provider of models", tmp_path)
     try:
-        setup = prepare_experiment("law", ModelNames(embedder="hashing"), 900)
-        trace = setup.engine().answer(baseline("naive"), Question(setup.dataset.examples[0].question))
+        for name in DATASETS:
+            setup = prepare_experiment(name, ModelNames(embedder="hashing"), 900)
+            trace = setup.engine().answer(baseline("naive"), Question(setup.dataset.examples[0].question))
+            assert trace.hits, name
         embedder = setup.loaded_models.embedder
     finally:
         del REGISTRY["embedder", "hashing"]
     assert embedder.id.startswith("hashing:words@dimensions=512@code=")  # as the file is somebody's own
     assert np.linalg.norm(embedder.embed(["the court of appeal", ""]), axis=1) == pytest.approx([1, 0])
-    assert trace.hits
 
 
 @pytest.mark.parametrize(("caught", "said"), [("Exception", "broad handlers"), ("BaseException", "`BaseException`")])
