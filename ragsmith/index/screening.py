@@ -73,7 +73,7 @@ def rank_entries(
     if the keys belong to fewer entries.
     """
     cosines = np.round(vectors.astype(np.float64) @ query.astype(np.float64), 6)
-    entries = keys.owners_of(numbers)
+    entries = np.searchsorted(keys.starts, numbers, side="right") - 1
     order = np.lexsort((entries, -cosines))
     first = np.sort(np.unique(entries[order], return_index=True)[1])  # the best key of each entry
     chosen = order[first][:k]

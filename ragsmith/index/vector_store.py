@@ -69,12 +69,6 @@ class Keys:
             best = np.maximum.reduceat(key_scores, self.starts, axis=-1)
         return np.round(best, 6)  # the last bits differ between machines; ties must not
 
-    def owners_of(self, numbers: Positions) -> Positions:
-        """Return the entries of the keys ``numbers``, shape ``(len(numbers),)``."""
-        if len(self.starts) == self.count:
-            return numbers
-        return np.searchsorted(self.starts, numbers, side="right") - 1
-
     def owned_by(self, admitted: Admitted) -> NDArray[np.bool_]:
         """Return which keys are those of ``admitted`` entries, shape ``(count,)``."""
         return np.repeat(admitted, np.diff(self.starts, append=self.count))

@@ -132,16 +132,22 @@ class ApproximateVectors:
         """Return the ``k`` best entries of the ``limit`` keys with the nearest codes; fewer if they have fewer."""
         _, [numbers] = self._codes.search(_pad_to_even(query[None].astype(np.float32)), limit)
         numbers = numbers[numbers >= 0]
-        numbers = np.sort(numbers if admitted is None else numbers[admitted[self._keys.owners_of(numbers)]])
+        numbers = np.sort(numbers if admitted is None else numbers[admitted[self._find_owners(numbers)]])
         vectors = self.vectors[numbers]
         rough = vectors @ query.astype(np.float32)
-        entries = self._keys.owners_of(numbers)  # both ascend: keys are read in the order of the file
+        entries = self._find_owners(numbers)  # both ascend: keys are read in the order of the file
         entry_scores = np.maximum.reduceat(rough, np.flatnonzero(np.diff(entries, prepend=-1)))
         if len(entry_scores) > k:  # only keys that can be among the best are scored in double precision
             kth = np.partition(entry_scores, len(entry_scores) - k)[len(entry_scores) - k]
             near = rough >= kth - compute_tolerance(query)
             numbers, vectors = numbers[near], vectors[near]
         return rank_entries(self._keys, query, numbers, vectors, k)
+
+    def _find_owners(self, numbers: Positions) -> Positions:
+        """Return the entries of the keys ``numbers``, which are these themselves if each entry has one key."""
+        if len(self._keys.starts) == self._keys.count:
+            return numbers
+        return np.searchsorted(self._keys.starts, numbers, side="right") - 1
 
     def _load(self, make: MakeVectors) -> Arrays:
         texts = self._texts_artifact(make) if isinstance(make, TextPositions) else None
