@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import embed_queries
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, stage_errors
-from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.stages import ObservedEngine, TimedEngine
 from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, rewrite_question
@@ -167,33 +166,22 @@ class PipelineService:
         Requests to models cost nothing, unless one seems to be down. Documents and indexes are in memory, except for
         vectors in a server.
         """
-        found: dict[str, object] = {}
-        for name, check in self._checks.items():
-            try:
-                found[name] = check()
-            except RagsmithError as error:
-                found[name] = error
-        return {name: str(why) for name, why in found.items() if why}
-
-    @cached_property
-    def _checks(self) -> Mapping[str, Callable[[], object]]:
-        """Functions that raise an error if something is not available, or return what is wrong, if anything."""
-        tools = _list_tools(self.pipeline.candidate)
+        models, candidate = self.setup.loaded_models, self.pipeline.candidate
+        tools = {tool for gene in candidate for tool in gene.technique.tools.values()}
         roles = ["language_model", "controller", *sorted(tools & {"embedder", "cross_encoder"})]
-        models = {role: getattr(self.setup.loaded_models, role) for role in roles}
         checks: dict[str, Callable[[], object]] = {
-            role.replace("_", " "): model.find_outage for role, model in models.items() if hasattr(model, "find_outage")
+            **{role.replace("_", " "): getattr(getattr(models, role), "find_outage", str) for role in roles},
+            "cache": partial(self._store.get_calls, [CHECK_TEXT]) if self._store else str,
+            "vector store": self._search_vectors,
         }
-        if self._store is not None:
-            checks["cache"] = partial(self._store.get_calls, [CHECK_TEXT])
-        if "embedder" in _list_tools(gene for gene in self.pipeline.candidate if gene.technique.family == "retrieval"):
-            checks["vector store"] = self._search_vectors
-        return checks
+        return {name: why for name, check in checks.items() if (why := _find_problem(check))}
 
     def _search_vectors(self) -> None:
+        """Search for a vector, if retrieval does."""
         embedder = self._base_engine.gateway.embedder(self.setup.loaded_models.embedder, Meter())
-        store = self._base_engine.searched(self.pipeline.candidate).vector_store(embedder)
-        store.search(embed_queries(embedder, [CHECK_TEXT]), 1)
+        index = self._base_engine.searched(self.pipeline.candidate)
+        if f"vector store {embedder.id}" in index.cached_names:
+            index.vector_store(embedder).search(embed_queries(embedder, [CHECK_TEXT]), 1)
 
     def keep_open(self, resources: ExitStack) -> None:
         """Close ``resources``, which include the store, when the service is closed."""
@@ -323,8 +311,12 @@ class PipelineService:
         return tuple(passages.values())
 
 
-def _list_tools(genes: Iterable[Gene]) -> set[str]:
-    return {tool for gene in genes for tool in gene.technique.tools.values()}
+def _find_problem(check: Callable[[], object]) -> str:
+    """Return what ``check`` returns, or the message of the error that it raises; "" if nothing is wrong."""
+    try:
+        return str(check() or "")
+    except RagsmithError as error:
+        return str(error)
 
 
 def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:

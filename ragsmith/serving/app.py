@@ -203,6 +203,8 @@ class ServingApp(GuardedApp):
         if self.stopping or self.workers.busy + self.workers.waiting >= capacity:
             raise overloaded()
         if missing := await self._readiness.find_missing():
+            reasons = {name: redacted(why) for name, why in missing.items()}
+            log_event("not_ready", logging.WARNING, id=request.state.request_id, missing=reasons)
             raise not_ready(missing)
         return JSONResponse({"status": "ready"})
 

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ragsmith.serving.monitoring import log_event
 from ragsmith.serving.workers import Workers, done_event
-from ragsmith.text.redaction import redacted
 
 CHECK_SECONDS = 2.0
 """Minimum number of seconds between two checks, and maximum number of seconds that a request waits for one."""
 
 
 class Readiness:
-    """The result of ``check``, which returns what is missing with the reasons; requests share a check and its result.
-
-    Changes of the result are logged.
-    """
+    """The result of ``check``, which returns what is missing with the reasons; requests share a check and its result."""
 
     def __init__(self, check: Callable[[], Mapping[str, str]]) -> None:
-        self._check = check
-        self._workers = Workers(1, 0)
+        self._check, self._workers = check, Workers(1, 0)
         self._missing: Mapping[str, str] = {}
         self._checked = float("-inf")
 
     async def find_missing(self) -> Mapping[str, str]:
         """Return what is missing, with the reasons."""
-        if time.monotonic() - self._checked < CHECK_SECONDS:
-            return self._missing
-        work = self._workers.submit("check", lambda _: self._check())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(done_event(work).wait(), CHECK_SECONDS)
-        found = work.future.result() if work.future.done() else TimeoutError("no result in time")
-        missing = {"check": f"{type(found).__name__}: {found}"} if isinstance(found, Exception) else found
-        if missing.keys() != self._missing.keys():
-            reasons = {name: redacted(why) for name, why in missing.items()}
-            log_event(
-                "not_ready" if missing else "ready", logging.WARNING if missing else logging.INFO, missing=reasons
-            )
-        self._missing, self._checked = missing, time.monotonic()
-        return missing
+        if time.monotonic() - self._checked >= CHECK_SECONDS:
+            work = self._workers.submit("check", lambda _: self._check())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done_event(work).wait(), CHECK_SECONDS)
+            found = work.future.result() if work.future.done() else TimeoutError("no result in time")
+            self._missing = {"check": f"{type(found).__name__}: {found}"} if isinstance(found, Exception) else found
+            self._checked = time.monotonic()
+        return self._missing
 
     def close(self) -> None:
         """End the thread of the checks."""

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from ragsmith.digest import not_fingerprinted
+from ragsmith.models.served.http.background import BACKGROUND_LOOP
 from ragsmith.models.served.policy import Policy, TransientFailure
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN, NO_USAGE
@@ -82,10 +82,6 @@ class JsonEndpoint:
         minimal = {name: PROBE_FIELDS.get(name, value) for name, value in (bodies[0] if bodies else {}).items()}
         return self.provider.send_all(attempts, what=what, probe=partial(_attempt, post, minimal, parse))
 
-    async def get_models(self) -> None:
-        """Request the list of models, which every OpenAI-compatible server has, and which costs nothing."""
-        await self.provider.http.get(f"{self.base_url}/models", headers=self.headers)
-
     async def _post(self, target: str, body: dict[str, Any]) -> bytes:
         url = target if target.startswith(("http://", "https://")) else self.base_url + target
         response = await self.provider.http.post(url, json=body, headers=self.headers)
@@ -114,10 +110,11 @@ class EndpointModel:
         """The provider that sends the requests."""
         return self._endpoint.provider
 
-    @not_fingerprinted
     def find_outage(self) -> str:
-        """Return why the server cannot answer now, or ""; see `Provider.find_outage`."""
-        return self.provider.find_outage(self._endpoint.get_models)
+        """Return why the server cannot answer now, or ""; its list of models is requested, which costs nothing."""
+        endpoint = self._endpoint
+        get_models = partial(self.provider.http.get, f"{endpoint.base_url}/models", headers=endpoint.headers)
+        return BACKGROUND_LOOP.submit(self.provider.find_outage(get_models)).result()
 
 
 class TextWindow:

@@ -131,14 +131,6 @@ class Provider:
             self._pending.difference_update(futures)
         raise self._closed_error(what)
 
-    def find_outage(self, get_page: Probe) -> str:
-        """Return why requests would fail now, or "".
-
-        ``get_page`` requests a page, which costs nothing. If the provider seems to be down, the last probe of a request
-        is sent instead, and its reply ends the cooldown.
-        """
-        return BACKGROUND_LOOP.submit(self._find_outage(get_page)).result()
-
     def close(self, *, patience: float = 0.0) -> None:
         """Close the connections; pending requests fail with `ModelUnavailable`.
 
@@ -203,18 +195,20 @@ class Provider:
         self._check(what, problem)
         raise failure(ProviderTrouble, message)
 
-    async def _find_outage(self, get_page: Probe) -> str:
+    async def find_outage(self, get_page: Probe) -> str:
+        """Return why requests would fail now, or "".
+
+        ``get_page`` requests a page, which costs nothing. If the provider seems to be down, the last probe of a request
+        is sent instead, and its reply ends the cooldown.
+        """
         if self._breaker.open_reason(_now()):
             if not (kind := await self._probe(self._last_probe)):
                 self._breaker.record_answer(_now())
             return kind
         try:
             await self._wait.within(self.policy.probe_deadline, get_page)
-        except AttemptFailed as failed_attempt:
-            status = failed_attempt.problem[:8]
-            if status in ("HTTP 401", "HTTP 429"):  # a server without this page answers 404 or 403, and is not down
-                return status if status == "HTTP 401" else ""
-            return _get_outage_kind(failed_attempt)
+        except AttemptFailed as failed_attempt:  # a server without this page answers 404 or 403, and is not down
+            return failed_attempt.problem if "HTTP 401" in failed_attempt.problem else _get_outage_kind(failed_attempt)
         return ""
 
     async def _attempt(
