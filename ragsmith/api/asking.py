@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.serving.answering import PipelineService
     from ragsmith.serving.app import ServingApp
+    from ragsmith.serving.server import TokenFiles
     from ragsmith.store.store import Store
 
 
@@ -312,7 +313,7 @@ def serve(
     indexed: bool = False,
     host: str = HOST,
     port: int = PORT,
-    token_file: str | Path | None = None,
+    token_file: TokenFiles = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
     prices: PriceSpec = None,
@@ -325,8 +326,10 @@ def serve(
     >>> ragsmith.serve("winner.yaml", port=0, on_start=print)  # doctest: +SKIP
     http://127.0.0.1:43017/
 
-    Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. The
-    file has a token a line, optionally followed by ``:`` and a filter: the token then shows its documents only.
+    Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. A
+    file (or each of several) has a token a line, optionally followed by ``:`` and a filter: the token then shows its
+    documents only. On SIGHUP, the pipeline, its documents and the tokens are read again, and replace those before
+    without a failed request.
     ``feedback`` is a file to which feedback on answers is appended as drafted questions. With ``prices``, as those of
     `ragsmith.search`, the metrics have the cost of requests to models. ``mcp`` serves the tools of
     the Model Context Protocol on standard input and output instead. ``on_start`` is called with the address when the

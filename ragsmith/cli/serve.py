@@ -39,11 +39,11 @@ HostOption = Annotated[
 ]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 for a free one.")]
 TokenFileOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--token-file",
         help="File of the bearer tokens of which requests must have one; 'TOKEN: FILTER' limits it to some documents. "
-        "[default: the variable RAGSMITH_TOKEN]",
+        "May be repeated. [default: the variable RAGSMITH_TOKEN]",
     ),
 ]
 

@@ -187,13 +187,16 @@ class PipelineService:
         """Close ``resources``, which include the store, when the service is closed."""
         self._resources.push(resources)
 
-    def close(self) -> None:
+    def close(self, *, is_idle: bool = False) -> None:
         """Stop all requests to models, and close the store.
+
+        With ``is_idle``, there are no requests, and models stay usable by another service that may share them.
 
         Raises:
             StoreError: paid replies could not be written.
         """
-        self._base_engine.gateway.stop()
+        if not is_idle:
+            self._base_engine.gateway.stop()
         try:
             self._base_engine.gateway.write_pending()
         finally:

@@ -104,21 +104,21 @@ class GuardedApp:
         Raises:
             UsageError: a filter cannot be used.
         """
-        self.limits, self.workers = limits or ServingLimits(), workers or Workers(0, 0)
+        self.limits, self.workers, self._n_requests = limits or ServingLimits(), workers or Workers(0, 0), 0
         self.metrics, self.tools, self.stopping = metrics or Metrics(), tools, False
         self.metrics.watch(self.workers)
-        sessions = StreamableHTTPSessionManager(
+        self.sessions = StreamableHTTPSessionManager(
             tools._lowlevel_server, max_request_body_size=self.limits.body, max_sessions=self.limits.connections
         )
         # without GET: a shutdown would wait for its streams, which the tools do not use
         inner = Starlette(
-            routes=[*routes, Route("/mcp", sessions.asgi_app, methods=["POST", "DELETE"])],
+            routes=[*routes, Route("/mcp", self.sessions.asgi_app, methods=["POST", "DELETE"])],
             exception_handlers={
                 405: _method_not_allowed,
                 RequestRefused: _refusal_response,
                 Exception: _refusal_response,
             },
-            lifespan=lambda _: sessions.run(),
+            lifespan=lambda _: self.sessions.run(),
         )
         inner.router.redirect_slashes = False  # a redirect would repeat the Host header
         tokens = {each: parse_filter(where, types or {}) if where else None for each, where in (token or {}).items()}
@@ -128,10 +128,19 @@ class GuardedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._guarded_app(scope, receive, send)
+        self._n_requests += 1
+        try:
+            await self._guarded_app(scope, receive, send)
+        finally:
+            self._n_requests -= 1
 
-    def close(self) -> None:
-        """Refuse further work.
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests are being answered, or work goes on that no request waits for any more."""
+        return bool(self._n_requests or self.workers.busy)
+
+    def close(self, *, is_idle: bool = False) -> None:
+        """Refuse further work; with ``is_idle``, no request is being answered.
 
         Raises:
             StoreError: paid replies could not be written.
@@ -183,11 +192,11 @@ class ServingApp(GuardedApp):
             metrics=service.metrics,
         )
 
-    def close(self) -> None:
+    def close(self, *, is_idle: bool = False) -> None:
         """See `GuardedApp.close`; also close the service."""
         super().close()
         self._readiness.close()
-        self.service.close()
+        self.service.close(is_idle=is_idle)
 
     # --- status -------------------------------------------------------------------------------------------------------
 

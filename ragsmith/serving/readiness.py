@@ -14,7 +14,7 @@ CHECK_SECONDS = 2.0
 
 
 class Readiness:
-    """The result of ``check``, which returns what is missing with the reasons; requests share a check and its result."""
+    """The result of ``check``, which returns what is missing with the reasons; requests share checks and results."""
 
     def __init__(self, check: Callable[[], Mapping[str, str]]) -> None:
         self._check, self._workers = check, Workers(1, 0)

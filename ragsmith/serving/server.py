@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h11
 import uvicorn
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragsmith.errors import UsageError
@@ -28,13 +31,19 @@ from ragsmith.serving.app import GuardedApp
 from ragsmith.serving.middleware import HEADERS, LOOPBACK_HOSTS, MAX_HEAD_BYTES, OTHER_LABEL, check_token, request_id
 from ragsmith.serving.monitoring import json_logging, log_event
 from ragsmith.serving.requests import invalid_http
+from ragsmith.serving.workers import Workers, done_event
 from ragsmith.text.files import MIB, TextError, read_text
+from ragsmith.text.redaction import redacted
 
 TOKEN_VARIABLE = "RAGSMITH_TOKEN"
 """The environment variable of the bearer token."""
 KEEP_ALIVE_SECONDS = 15
 GRACE_SECONDS = 5
 """Time that a shutdown waits for accepted requests, in addition to the time limit of a request."""
+POLL_SECONDS = 0.1
+"""Time between two looks whether a replaced application is still busy."""
+RELOAD_SIGNAL = getattr(signal, "SIGHUP", None)
+"""The signal to load the pipeline, documents and tokens again; Windows has none."""
 
 
 def is_loopback(host: str) -> bool:
@@ -47,22 +56,31 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_tokens(file: str | Path | None, token: str | None) -> dict[str, str]:
-    """Return the tokens in ``file`` with their filters, "" for all documents; by default ``token``, if any.
+TokenFiles = str | Path | Sequence[str | Path] | None
+"""Type of ``token_file`` of `ragsmith.serve`: a file or several."""
 
-    A line of the file is a token, or ``TOKEN: FILTER``. Tokens are redacted in all later output.
+
+def read_tokens(files: TokenFiles, token: str | None) -> dict[str, str]:
+    """Return the tokens in ``files`` with their filters, "" for all documents; by default ``token``, if any.
+
+    A line of a file is a token, or ``TOKEN: FILTER``. Tokens are redacted in all later output.
 
     Raises:
-        UsageError: a token is too short, or the file cannot be read.
+        UsageError: a token is too short or has two filters, or a file cannot be read.
     """
-    if file is None:
+    if not files:
         return {} if token is None else {check_token(token, TOKEN_VARIABLE): ""}
-    try:
-        lines = read_text(Path(file), limit=MIB, links=True).strip().split("\n")
-    except TextError as error:
-        raise UsageError(error.at(file)) from None
-    parts = (line.strip().partition(": ") for line in lines)
-    return {check_token(token, "each line of the token file"): admitted.strip() for token, _, admitted in parts}
+    tokens: dict[str, str] = {}
+    for file in [files] if isinstance(files, str | Path) else files:
+        try:
+            lines = read_text(Path(file), limit=MIB, links=True).strip().split("\n")
+        except TextError as error:
+            raise UsageError(error.at(file)) from None
+        for name, _, admitted in (line.strip().partition(": ") for line in lines):
+            checked = check_token(name, "each line of the token file")
+            if tokens.setdefault(checked, admitted.strip()) != admitted.strip():
+                raise UsageError(f"{file}: a token has two filters: give each token once")
+    return tokens
 
 
 def require_token(host: str, tokens: Mapping[str, str]) -> None:
@@ -103,31 +121,44 @@ def serve_app(
     make_app: Callable[..., GuardedApp],
     host: str,
     port: int,
-    token_file: str | Path | None,
+    token_file: TokenFiles,
     on_start: Callable[[str], None] | None,
 ) -> None:
     """Serve the application that ``make_app`` returns for ``token``, the filters by token, and ``hosts``; see `run`.
 
+    On SIGHUP tokens are read again, and ``make_app`` returns the next application.
+
     Raises:
         UsageError: the address cannot be used, or the token is missing or invalid.
     """
-    tokens = read_tokens(token_file, os.environ.get(TOKEN_VARIABLE))
-    require_token(host, tokens)
+
+    def read_valid_tokens() -> dict[str, str]:
+        tokens = read_tokens(token_file, os.environ.get(TOKEN_VARIABLE))
+        require_token(host, tokens)
+        return tokens
+
+    make, tokens = partial(make_app, hosts=(*LOOPBACK_HOSTS, host)), read_valid_tokens()
     with listen(host, port) as listening:
-        run(make_app(token=tokens, hosts=(*LOOPBACK_HOSTS, host)), listening, on_start)
+        run(make(token=tokens), listening, on_start, lambda: make(token=read_valid_tokens()))
 
 
 @json_logging()
-def run(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
+def run(
+    app: GuardedApp,
+    listening: socket.socket,
+    on_start: Callable[[str], None] | None,
+    make_next: Callable[[], GuardedApp],
+) -> None:
     """Serve until a signal is received; accepted requests are answered before this returns.
 
-    ``on_start`` is called with the URL once the server accepts requests.
+    ``on_start`` is called with the URL once the server accepts requests. On SIGHUP, ``make_next`` replaces ``app``.
     """
+    apps = AppSequence(app, make_next)
     config = uvicorn.Config(
-        app,
+        apps,
         http=_make_protocol(app),
         ws="none",
-        lifespan="on",
+        lifespan="off",
         interface="asgi3",
         log_config=None,
         access_log=False,
@@ -137,42 +168,89 @@ def run(app: GuardedApp, listening: socket.socket, on_start: Callable[[str], Non
         timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
-    server = _SignalServer(config, app, format_address(listening), on_start)
+    server = _SignalServer(config, apps, format_address(listening), on_start)
     try:
         asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
-        app.close()
+        for each in (*apps.replaced, apps.current):
+            each.close()
     log_event("stopped", in_time=not server.interrupted)
     if server.interrupted:
         signal.raise_signal(signal.SIGINT)  # for the caller's handler: some accepted requests were not answered
 
 
+class AppSequence:
+    """ASGI application that can be replaced: ``current`` answers, and those ``replaced`` finish what they have."""
+
+    def __init__(self, app: GuardedApp, make_next: Callable[[], GuardedApp]) -> None:
+        self.current, self._make_next = app, make_next
+        self.replaced: set[GuardedApp] = set()
+        self._loader, self._loading = Workers(1, 0), asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by the current application."""
+        await self.current(scope, receive, send)
+
+    async def replace(self) -> None:
+        """Replace the current application by the next one once that is loaded; if it cannot be, nothing changes."""
+        async with self._loading:
+            work = self._loader.submit("next", lambda _: self._make_next())
+            await done_event(work).wait()
+        app = work.future.result()
+        if isinstance(app, Exception):
+            log_event("reload_failed", logging.ERROR, error=type(app).__name__, message=redacted(str(app)))
+            return
+        await self.begin(app)
+        log_event("reloaded")
+
+    async def begin(self, app: GuardedApp) -> None:
+        """Answer by ``app`` from now on."""
+        started = asyncio.Event()
+        self._tasks.append(asyncio.create_task(self._run(app, started)))
+        await started.wait()
+
+    async def _run(self, app: GuardedApp, started: asyncio.Event) -> None:
+        """Run the sessions of ``app`` while it is the current one or busy, and close it at the end."""
+        async with app.sessions.run():
+            self.replaced.add(self.current)
+            self.current = app
+            self.replaced.discard(app)
+            started.set()
+            while self.current is app or app.is_busy:
+                await asyncio.sleep(POLL_SECONDS)
+        self.replaced.discard(app)
+        await asyncio.to_thread(app.close, is_idle=True)
+
+
 class _SignalServer(uvicorn.Server):
-    """A server that reports when it has started, and shuts down gracefully on a signal."""
+    """A server that reports when it has started, shuts down gracefully on a signal, and reloads on SIGHUP."""
 
     def __init__(
-        self, config: uvicorn.Config, app: GuardedApp, url: str, on_start: Callable[[str], None] | None
+        self, config: uvicorn.Config, apps: AppSequence, url: str, on_start: Callable[[str], None] | None
     ) -> None:
         super().__init__(config)
-        self._app, self._url, self._on_start = app, url, on_start
+        self._apps, self._url, self._on_start = apps, url, on_start
         self._loop: asyncio.AbstractEventLoop | None = None
         self.interrupted = False
         """Whether Ctrl-C was pressed again during the shutdown."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.startup`."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, workers = asyncio.get_running_loop(), self._apps.current.workers
+        await self._apps.begin(self._apps.current)
         await super().startup(sockets=sockets)
         if self.started:
-            log_event("started", url=self._url, threads=self._app.workers.threads, queue=self._app.workers.queue)
+            log_event("started", url=self._url, threads=workers.threads, queue=workers.queue)
             if self._on_start is not None:
                 self._on_start(self._url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
-        self._app.tools.on_stop()
-        log_event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
+        app = self._apps.current
+        app.tools.on_stop()
+        log_event("stopping", answering=app.workers.busy, waiting=app.workers.waiting)
         await super().shutdown(sockets=sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
@@ -180,10 +258,13 @@ class _SignalServer(uvicorn.Server):
         return signals_handled(self._handle_signal)
 
     def _handle_signal(self, number: int, frame: Any) -> None:
+        if number == RELOAD_SIGNAL and self._loop is not None:
+            self._loop.call_soon_threadsafe(asyncio.ensure_future, self._apps.replace())
+            return
         if self.should_exit and number == signal.SIGINT and self._loop is not None:
             self.interrupted = True
             self._loop.call_soon_threadsafe(self._abort_connections)
-        self._app.stopping = self.should_exit = True
+        self._apps.current.stopping = self.should_exit = True
 
     def _abort_connections(self) -> None:
         """Abort all connections, so that the shutdown does not wait for requests."""
