@@ -1,7 +1,5 @@
 """Readiness of a server: whether what its answers need is available."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Mapping
