@@ -42,7 +42,7 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
 
     from ragsmith.serving.app import GuardedApp
-    from ragsmith.serving.server import TokenFiles, serve_app
+    from ragsmith.serving.server import serve_app
     from ragsmith.serving.tools import ToolServer
 except ImportError as error:
     raise MissingExtra("mcp", "serve") from error
@@ -64,7 +64,7 @@ def agent(
     http: bool = False,
     host: str = "127.0.0.1",
     port: int = 8000,
-    token_file: TokenFiles = None,
+    token_file: str | Path | Sequence[str | Path] | None = None,
     on_start: Callable[[str], None] | None = None,
     **given: Unpack[WorkArguments],
 ) -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ragsmith.models.own_prompts import PromptFiles
     from ragsmith.serving.answering import PipelineService
     from ragsmith.serving.app import ServingApp
-    from ragsmith.serving.server import TokenFiles
     from ragsmith.store.store import Store
 
 
@@ -313,7 +312,7 @@ def serve(
     indexed: bool = False,
     host: str = HOST,
     port: int = PORT,
-    token_file: TokenFiles = None,
+    token_file: str | Path | Sequence[str | Path] | None = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
     prices: PriceSpec = None,

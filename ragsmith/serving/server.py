@@ -56,11 +56,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-TokenFiles = str | Path | Sequence[str | Path] | None
-"""Type of ``token_file`` of `ragsmith.serve`: a file or several."""
-
-
-def read_tokens(files: TokenFiles, token: str | None) -> dict[str, str]:
+def read_tokens(files: str | Path | Sequence[str | Path] | None, token: str | None) -> dict[str, str]:
     """Return the tokens in ``files`` with their filters, "" for all documents; by default ``token``, if any.
 
     A line of a file is a token, or ``TOKEN: FILTER``. Tokens are redacted in all later output.
@@ -121,7 +117,7 @@ def serve_app(
     make_app: Callable[..., GuardedApp],
     host: str,
     port: int,
-    token_file: TokenFiles,
+    token_file: str | Path | Sequence[str | Path] | None,
     on_start: Callable[[str], None] | None,
 ) -> None:
     """Serve the application that ``make_app`` returns for ``token``, the filters by token, and ``hosts``; see `run`.
