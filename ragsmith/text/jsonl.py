@@ -66,6 +66,11 @@ def read_json_lines(path: Path, limit: int) -> JsonLines:
         text = read_text(path, limit=limit)
     except TextError as error:
         return JsonLines("", {}, {0: error.at(path.name)})
+    return parse_json_lines(text, path.name)
+
+
+def parse_json_lines(text: str, name: str) -> JsonLines:
+    """Parse the text of the file ``name``; lines that are blank are left out."""
     records: dict[int, dict[str, object]] = {}
     mistakes: dict[int, str] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -73,7 +78,7 @@ def read_json_lines(path: Path, limit: int) -> JsonLines:
             try:
                 records[number] = parse_record(line)
             except TextError as error:
-                mistakes[number] = f"{path.name}:{number}: {error.reason}"
+                mistakes[number] = f"{name}:{number}: {error.reason}"
     return JsonLines(text, records, mistakes)
 
 

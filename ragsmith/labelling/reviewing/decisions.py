@@ -13,7 +13,7 @@ from ragsmith.errors import UsageError
 from ragsmith.text.files import shorten
 from ragsmith.text.jsonl import text_problems
 from ragsmith.text.suggest import did_you_mean
-from ragsmith.types import Document, Span
+from ragsmith.types import DRAFTED, Document, Span
 
 Row = Mapping[str, object]
 """Row of ``questions.jsonl`` or ``rejected.jsonl``."""
@@ -104,8 +104,7 @@ class UneditableDraft(UsageError):
 
 def is_drafted(row: Row) -> bool:
     """Whether a program drafted the question."""
-    origin = row.get("origin")
-    return isinstance(origin, Mapping) and origin.get("by") == "drafted"
+    return origin_of(row).get("by") == DRAFTED
 
 
 def origin_of(row: Row) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.reviewing.decisions import DecisionState, Row
 from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import parse_record
+from ragsmith.text.jsonl import parse_json_lines, parse_record
 from ragsmith.text.writing import replace_file, sync_folder
 
 JOURNAL = "review.jsonl"
@@ -27,6 +28,9 @@ REJECTED = "rejected.jsonl"
 
 
 APPLIED = b'{"applied": true}\n'
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as ``surrogateescape`` decodes them."""
 
 
 class Unapplied(OSError):
@@ -123,7 +127,7 @@ class RowFile:
 
     name: str
     raw: list[bytes] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: Sequence[Row] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -133,28 +137,19 @@ class RowFile:
         Raises:
             DatasetError: some lines are not JSON objects with an ``id``; all of them are listed.
         """
-        found = cls(name)
-        mistakes: list[str] = []
-        for number, raw in enumerate(data.split(b"\n"), start=1):
-            if not raw.strip():
-                continue
-            try:
-                row = parse_record(raw.decode("utf-8"))
-            except TextError as error:
-                mistakes.append(f"{name}:{number}: {error.reason}")
-                continue
-            except UnicodeDecodeError:
-                mistakes.append(f"{name}:{number}: is not UTF-8; save the file as UTF-8")
-                continue
-            if not isinstance(row.get("id"), str):
-                mistakes.append(f"{name}:{number}: the key 'id' is missing or no text; add it")
-                continue
-            found.places[str(row["id"])] = len(found.rows)
-            found.raw.append(raw)
-            found.rows.append(row)
+        content = parse_json_lines(data.decode("utf-8", "surrogateescape"), name)
+        unnamed = [number for number, row in content.records.items() if not isinstance(row.get("id"), str)]
+        unread = [number for number, line in enumerate(content.text.split("\n"), 1) if _NOT_UTF8.search(line)]
+        mistakes = {
+            **content.mistakes,
+            **{number: f"{name}:{number}: the key 'id' is missing or no text; add it" for number in unnamed},
+            **{number: f"{name}:{number}: is not UTF-8; save the file as UTF-8" for number in unread},
+        }
         if mistakes:
-            raise DatasetError(mistakes)
-        return found
+            raise DatasetError([mistakes[number] for number in sorted(mistakes)])
+        lines, rows = data.split(b"\n"), list(content.records.values())
+        places = {str(row["id"]): place for place, row in enumerate(rows)}
+        return cls(name, [lines[number - 1] for number in content.records], rows, places)
 
     def get(self, id_: str) -> Row | None:
         """Return the row with this identifier, or None."""
