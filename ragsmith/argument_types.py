@@ -3,8 +3,6 @@
 A value of another type would fail later, where nothing tells which argument was wrong.
 """
 
-from __future__ import annotations
-
 import builtins
 import inspect
 import sys

@@ -4,8 +4,6 @@ The signatures of their functions declare the arguments that they receive. Worke
 their parent (`LoadedFiles`).
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """`check_models`, `audit` and `recommend`: models, options and documents, before a search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`init_dataset`, `anchor`, `repair`, `draft_questions`, `review` and `check_dataset`: from files to a data set."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

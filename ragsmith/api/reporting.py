@@ -1,7 +1,5 @@
 """`search_each`, `report` and `export`: searches on several data sets, reports, and export of pipelines."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@
 Loading a data set with mistakes raises one error that lists all of them.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

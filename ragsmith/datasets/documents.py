@@ -1,7 +1,5 @@
 """Read the documents in the folder of a data set, and collect all mistakes."""
 
-from __future__ import annotations
-
 import os
 import stat
 import unicodedata

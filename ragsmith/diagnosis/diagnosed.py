@@ -3,13 +3,11 @@
 This module also selects the questions that are shown in full, and the evaluations that show the effect of an option.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import Cause, QuestionTrace, find_cause, trace_question
@@ -238,7 +236,7 @@ class QuestionDiagnosis:
 
     @classmethod
     @stored_by_other_code("the diagnosis of a question")
-    def from_dict(cls, value: Mapping[str, Any]) -> QuestionDiagnosis:
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Restore a diagnosis from the result of `to_dict`.
 
         Raises:

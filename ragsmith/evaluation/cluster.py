@@ -4,8 +4,6 @@ The connection is made, or a local cluster started, at the first computation. A 
 interface only, sends no usage statistics, and is stopped at the end; an existing cluster keeps running.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
@@ -18,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, Self
 
 from ragsmith.errors import MissingExtra, UsageError, WrongOption
 from ragsmith.evaluation.signals import SIGNALS
@@ -137,7 +135,7 @@ class Cluster:
                 "cluster of your own and name its address"
             )
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,8 +4,6 @@ Stored results are reused, and computed ones are stored within `REPORT_SECONDS`.
 question has no mean; `ranking` defines how it is compared.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ragsmith.errors import Notice
 from ragsmith.evaluation.cluster import Cluster
@@ -109,7 +107,7 @@ class Evaluator:
         self.reused = 0
         self.timings = 0
 
-    def __enter__(self) -> Evaluator:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

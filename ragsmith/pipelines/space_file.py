@@ -3,8 +3,6 @@
 Every error has file and line, or the path in the dictionary; ``ragsmith space`` prints an example of a file.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

@@ -1,7 +1,5 @@
 """Engines that observe the stages of a pipeline, and one that measures their latency."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each combination is a candidate. Its answers are kept in a file of their own, so
 are scored like those of any other system (`ragsmith.systems.system`).
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections import defaultdict
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import DatasetError, Notice
@@ -48,7 +46,7 @@ class BuiltSystem:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def at(cls, place: str, parameters: Mapping[str, Any]) -> BuiltSystem:
+    def at(cls, place: str, parameters: Mapping[str, Any]) -> Self:
         """Return the system of ``FILE.py:FUNCTION``."""
         program, _, function = place.rpartition(":")
         return cls(Path(program), function, parameters)

@@ -1,7 +1,5 @@
 """Review of the drafted questions in the folder of a data set."""
 
-from __future__ import annotations
-
 import getpass
 import threading
 import weakref
@@ -141,7 +139,7 @@ class Review:
         self._release()
 
     @classmethod
-    def open(cls, folder: str | Path) -> Review:
+    def open(cls, folder: str | Path) -> Self:
         """Open the data set in ``folder``.
 
         Raises:

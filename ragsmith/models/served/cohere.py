@@ -9,7 +9,7 @@ from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import CohereModel, JsonEndpoint, TextWindow, batches, read_scores
 from ragsmith.models.served.openai_embeddings import read_vectors
 from ragsmith.models.served.policy import TransientFailure
-from ragsmith.models.unit_vectors import AGREEING, UnitVectors
+from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
 EMBED_BATCH = 96
@@ -99,7 +99,7 @@ class CohereEmbedder(_CohereClient):
         super().__init__(model, endpoint, window)
         self._dimensions = dimensions
         self._batch_size = min(batch_size, EMBED_BATCH)
-        self.vectors = UnitVectors(dimensions, agreeing=AGREEING)
+        self._vectors = UnitVectors(dimensions)
 
     @property
     def id(self) -> str:
@@ -125,7 +125,7 @@ class CohereEmbedder(_CohereClient):
             post = self.post_with(self.client.with_raw_response.embed)
             return self._endpoint.send(post, requests, self._read, what=self.id)
 
-        return self.vectors.embed(texts, embed_nonblank)
+        return self._vectors.embed(texts, embed_nonblank)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         fields = {"model": self._model, "texts": list(texts), "input_type": kind}
@@ -133,12 +133,13 @@ class CohereEmbedder(_CohereClient):
         return request if self._dimensions is None else {**request, "output_dimension": self._dimensions}
 
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
+        # runs only in the loop's thread, so that the first vectors determine the dimensions of all
         embeddings = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = embeddings.get("float") if isinstance(embeddings, dict) else None
         indexed_rows = (
             [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
         )
-        return self.vectors.normalize(read_vectors(indexed_rows, len(request["texts"])), TransientFailure, self.id)
+        return self._vectors.normalize(read_vectors(indexed_rows, len(request["texts"])), TransientFailure, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

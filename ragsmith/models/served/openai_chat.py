@@ -8,8 +8,6 @@ sent again: see `ragsmith.models.capabilities`. The form of a reply is sent as a
 schema, which counts as a refusal.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Limits and pauses of requests to a provider, how attempts fail, and when a provider counts as down."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque

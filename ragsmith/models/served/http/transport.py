@@ -1,7 +1,5 @@
 """The HTTP client of providers: bounded responses, no redirects, and failures classified as `AttemptFailed`."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
