@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -206,14 +206,12 @@ def _names(checks: Sequence[ModelCheck]) -> list[str]:
     return [one.role if of_role[one.role] == 1 else f"{one.role} {one.name}" for one in checks]
 
 
-def _rows(checks: Sequence[ModelCheck]) -> list[list[str]]:
-    """Return a row for each task that has ended."""
-    rows = []
+def _rows(checks: Sequence[ModelCheck]) -> Iterator[list[str]]:
+    """Yield a row for each task that has ended."""
     for name, task in ((name, task) for name, one in zip(_names(checks), checks, strict=True) for task in one.tasks):
         answers = "no" if task.problem or task.able is False else ASKED_AGAIN if task.requests > task.asked else "ok"
         counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
-        rows.append([name, task.task, answers, *(f"{n:,}" if n else "" for n in counts), f"{task.seconds:.2f}"])
-    return rows
+        yield [name, task.task, answers, *(f"{n:,}" if n else "" for n in counts), f"{task.seconds:.2f}"]
 
 
 def _problem_lines(name: str, result: ModelCheck) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -214,9 +214,8 @@ class OptionEffect:
 
 def estimate_option_effects(
     evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters
-) -> list[OptionEffect]:
-    """Estimate the effects of options by family, from pairs of ``evaluations`` that differ in one option only."""
-    found: list[OptionEffect] = []
+) -> Iterator[OptionEffect]:
+    """Yield the effects of options by family, from pairs of ``evaluations`` that differ in one option only."""
     whole = [(identify_unfitted(one.candidate), one) for one in evaluations]
     for place, plain in enumerate(baseline("naive")):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
@@ -230,12 +229,9 @@ def estimate_option_effects(
             for option, one in its.items()
             if option != without
         )
-        found += [
-            OptionEffect(plain.technique.family, option, without, gain, len(each))
-            for option, each in sorted(pairs.items())
-            if (gain := _estimate_gain(each, fitness, clusters)) is not None
-        ]
-    return found
+        for option, each in sorted(pairs.items()):
+            if (gain := _estimate_gain(each, fitness, clusters)) is not None:
+                yield OptionEffect(plain.technique.family, option, without, gain, len(each))
 
 
 def _estimate_gain(

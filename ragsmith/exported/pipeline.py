@@ -400,7 +400,7 @@ class Pipeline:
                 "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
                 f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"
             )
-        return find_unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
+        return list(find_unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected))
 
     def changed_models(self) -> dict[str, tuple[str, str]]:
         """Return the model ids at export and now, by role, if they differ."""

@@ -4,13 +4,11 @@ Runs are comparable if the documents, the questions and the scoring are the same
 models and code.
 """
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import RagsmithError
@@ -54,7 +52,7 @@ class Reference:
     @classmethod
     def from_evaluation(
         cls, setup: Experiment, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
-    ) -> Reference | None:
+    ) -> Self | None:
         """Create a reference from the finished questions of an evaluation, or None if there are none or too many.
 
         ``ids`` are those of the models by role; if given, no model is loaded.
@@ -76,7 +74,7 @@ class Reference:
         }
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Reference:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Restore a reference from the result of `to_dict`.
 
         Raises:
@@ -208,22 +206,19 @@ class Verification:
 
 def find_unreproduced(
     engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, expected: Mapping[str, Any]
-) -> list[ScoreDifference]:
-    """Return the scores of ``expected`` that are not reproduced; questions that had failed at export are left out.
+) -> Iterator[ScoreDifference]:
+    """Yield the scores of ``expected`` that are not reproduced; questions that had failed at export are left out.
 
     Raises:
         RagsmithError: a question fails now.
     """
     parts = setup.split
-    differences: list[ScoreDifference] = []
     for part, examples in (("search", parts.search), ("test", parts.test)):
         if part in expected:
             failed = expected[part].get("failed", ())
             scored = [example for example in examples if example.id not in failed]
-            differences += _compare_scores(
-                part, expected[part], _evaluate_again(engine, setup, candidate, fitness, scored), fitness
-            )
-    return differences
+            again = _evaluate_again(engine, setup, candidate, fitness, scored)
+            yield from _compare_scores(part, expected[part], again, fitness)
 
 
 def _evaluate_again(

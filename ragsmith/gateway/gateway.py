@@ -110,10 +110,6 @@ class MeteredEmbedder(MeteredModel[EmbeddingMemo]):
         self._meter.texts_embedded += len(texts)
         return self._calls.embed(self._model, texts)
 
-    def expect(self, dimensions: int) -> None:
-        """Tell the model and the memo how many dimensions stored vectors of a collection have."""
-        self._calls.expect(self._model, dimensions)
-
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, for which asymmetric models have a separate function."""
         self._meter.texts_embedded += len(texts)

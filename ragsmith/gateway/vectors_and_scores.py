@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragsmith.building import TaskProgress
-from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.errors import ModelError
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.failures import RequestTarget, make_target
@@ -16,7 +16,6 @@ from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.prompts_and_vectors import decode_vector, encode_vector, normalize_vectors, select_embed_function
 from ragsmith.models.calls import is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
-from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Usage, estimate_max_tokens
 
 V = TypeVar("V")
@@ -35,7 +34,6 @@ class EmbeddingMemo(CallMemo[Any]):
     def __init__(self, context: CallContext, eviction: EvictionPolicy | None = None) -> None:
         super().__init__(context, eviction)
         self._collection_texts = 0
-        self._dimensions: dict[str, int] = {}
         self._batchers: dict[str, Batcher[str, Any]] = {}
         self._lock = threading.Lock()
 
@@ -56,8 +54,6 @@ class EmbeddingMemo(CallMemo[Any]):
             batched = self._batcher(target, model, kind, embed)
             results = self.context.fetch(target, kind, pending, batched, encode_vector, decode_vector, BATCH_TEXTS)
             embedded = [value for value in results if not isinstance(value, ModelError)]
-            for dimensions in {len(value) for value in embedded}:
-                self.expect(model, dimensions)
             vectors = iter(normalize_vectors(model.id, embedded, len(embedded)) if embedded else ())
             return [value if isinstance(value, ModelError) else next(vectors) for value in results]
 
@@ -68,21 +64,6 @@ class EmbeddingMemo(CallMemo[Any]):
             return self._embed_collection(model, texts, embed_missing)
         keys = [(model.id, kind, text) for text in texts]
         return np.stack(self.memo.get_many(keys, lambda missing: list(embed_missing([text for *_, text in missing]))))
-
-    def expect(self, model: Embedder, dimensions: int) -> None:
-        """Expect vectors of ``model`` to have as many ``dimensions`` as stored ones, or as those of earlier requests.
-
-        Raises:
-            ModelUnavailable: earlier vectors have another number, so that they cannot be compared.
-        """
-        before = self._dimensions.setdefault(model.id, dimensions)
-        if before != dimensions:
-            raise ModelUnavailable(
-                f"{model.id}: vectors have {dimensions} numbers, and others in the cache {before}: the server has "
-                "changed its model, so name another model or another cache (--cache)"
-            )
-        if isinstance(vectors := getattr(model, "vectors", None), UnitVectors):
-            vectors.expect(dimensions)
 
     def _embed_collection(
         self, model: Embedder, texts: Sequence[str], embed_missing: Callable[[Sequence[str]], Sequence[Any] | Vectors]

@@ -102,7 +102,7 @@ def _mirror(store: Store, run: RunRow, tables: StudyTables) -> Mirror:
     study_id = tables.storage.get_study_id_from_name(study.study_name)
     proposals = store.proposals(run.key)
     existing = {trial.number: trial for trial in tables.trials(study_id)}
-    trials = _trials(store, run, proposals, existing)
+    trials = list(_trials(store, run, proposals, existing))
     written = tables.update(study_id, trials)
     attributes = study.user_attrs
     for name, value in _study_attributes(run, proposals).items():
@@ -159,14 +159,13 @@ def _state(row: ProposalRow) -> TrialState:
 
 def _trials(
     store: Store, run: RunRow, proposals: Sequence[ProposalRow], existing: Mapping[int, FrozenTrial]
-) -> list[FrozenTrial]:
-    """Return a trial for every proposal; the scores of ``existing`` trials are not read again."""
+) -> Iterator[FrozenTrial]:
+    """Yield a trial for every proposal; the scores of ``existing`` trials are not read again."""
     record = RunRecord.from_dict(run.value)
     labels = record.space.options
     names = sort_names(labels)
     distributions = {name: CategoricalDistribution(labels[name]) for name in names}
     began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
-    trials = []
     for row in proposals:
         fitness = row.fitness
         trial = FrozenTrial(
@@ -185,8 +184,7 @@ def _trials(
         existing_trial = existing.get(row.position)
         if fitness is None or existing_trial is None or not is_up_to_date(existing_trial, trial):
             trial.user_attrs |= _measures(store, record, row.evaluation)
-        trials.append(trial)
-    return trials
+        yield trial
 
 
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:

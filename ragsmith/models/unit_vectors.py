@@ -1,11 +1,8 @@
 """Unit vectors: validation and normalisation for external embedders, and fixed point for exact dot products."""
 
-import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,9 +12,7 @@ from ragsmith.errors import Notice
 from ragsmith.models.protocols import Vectors
 
 PROBE = "a"
-"""The text that is embedded, repeated, while the number of dimensions is unknown."""
-AGREEING = 3
-"""Replies with vectors of the same number of dimensions after which a served embedder has this number."""
+"""The text that is embedded to determine the number of dimensions if every text is blank."""
 TOLERANCE = 1e-3
 """Maximum deviation of a length from 1 without a warning; rounding to half precision causes less."""
 
@@ -40,44 +35,22 @@ def warn_normalized(name: str) -> None:
 
 
 class UnitVectors:
-    """Checks and normalises the vectors of one embedder.
+    """Checks and normalises the vectors of one embedder; ``dimensions`` None takes those of the first vectors."""
 
-    Without ``dimensions``, the number is the first one that ``agreeing`` replies have, as one reply may be wrong.
-    """
-
-    def __init__(self, dimensions: int | None = None, *, agreeing: int = 1) -> None:
+    def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
-        self._agreeing = agreeing
-        self._replies = Counter[int]()
-        self._lock = threading.Lock()
-
-    def expect(self, dimensions: int) -> None:
-        """Count vectors of an earlier command as all replies but one, so that another one like them settles the number.
-
-        Replies that contradict them can still settle another one.
-        """
-        self._replies[dimensions] = max(self._replies[dimensions], self._agreeing - 1)
 
     def embed(self, texts: Sequence[str], embed_nonblank: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, zero for blank ones.
 
-        ``embed_nonblank`` embeds the others and returns arrays from `normalize`, which are concatenated. Until the
-        number of dimensions is settled, `PROBE` is embedded; texts whose vectors have another one are embedded again.
+        ``embed_nonblank`` embeds the others and returns arrays from `normalize`, which are concatenated.
         """
         nonblank = [row for row, text in enumerate(texts) if text.strip()]
-        rows = [
-            row for array in (embed_nonblank([texts[row] for row in nonblank]) if nonblank else ()) for row in array
-        ]
-        with self._lock:
-            while texts and self._dimensions is None:
-                embed_nonblank([PROBE * (1 + self._replies.total())])  # a proxy may cache the reply to the same text
-        wrong = [place for place, row in enumerate(rows) if len(row) != self._dimensions]
-        again = embed_nonblank([texts[nonblank[place]] for place in wrong]) if wrong else ()
-        for place, row in zip(wrong, chain.from_iterable(again), strict=True):
-            rows[place] = row
+        if texts and not nonblank and self._dimensions is None:
+            embed_nonblank([PROBE])
+        arrays = embed_nonblank([texts[row] for row in nonblank]) if nonblank else ()
         vectors = np.zeros((len(texts), self._dimensions or 0), dtype=np.float32)
-        if rows:
-            vectors[nonblank] = rows
+        vectors[nonblank] = np.concatenate([vectors[:0], *arrays])
         return vectors
 
     def normalize(self, rows: NDArray[np.float64], error: Callable[[str], Exception], name: str) -> Vectors:
@@ -89,12 +62,10 @@ class UnitVectors:
             raise error("a vector contains NaN or infinity")
         if not rows.any(axis=1).all():
             raise error("a vector is zero, though its text is not blank")
-        width = rows.shape[1]
-        self._replies[width] += 1
-        if self._dimensions is None and self._replies[width] >= self._agreeing:
-            self._dimensions = width
-        if self._dimensions not in (None, width):
-            raise error(f"the vectors have {width} numbers; expected {self._dimensions}, as before or as requested")
+        if self._dimensions not in (None, rows.shape[1]):
+            expected = f"expected {self._dimensions}, as before or as requested"
+            raise error(f"the vectors have {rows.shape[1]} numbers; {expected}")
+        self._dimensions = rows.shape[1]
         vectors, changed = normalize_rows(rows)
         if changed.any():
             warn_normalized(name)

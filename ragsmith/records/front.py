@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,15 +43,13 @@ class Point:
     calls: float
 
 
-def rank_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
-    """Return the pipelines with a score, one for each phenotype, best first; a ``winner`` comes before all others."""
-    found = []
+def rank_points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> Iterator[Point]:
+    """Yield the pipelines with a score, one for each phenotype, best first; a ``winner`` comes before all others."""
     for evaluation in rank_evaluations(evaluations, terms, winner):
         calls = evaluation.values("calls")
         score = terms.score(evaluation)
         assert score is not None
-        found.append(Point(evaluation, score, math.fsum(calls) / len(calls)))
-    return found
+        yield Point(evaluation, score, math.fsum(calls) / len(calls))
 
 
 def finds_anything(evaluation: Evaluation) -> bool:
@@ -150,7 +148,7 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
 def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:
     """Return the pipeline that ``pick`` names among those evaluated on all search questions."""
     terms = Terms.from_evaluations(list(finished.values()), record.settings.fitness, record.settings.max_failure_rate)
-    found = rank_points(list(finished.values()), terms, record.winner)
+    found = list(rank_points(list(finished.values()), terms, record.winner))
     if pick.isdecimal():
         if not 1 <= int(pick) <= len(found):
             raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")

@@ -102,13 +102,15 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         random=pipeline_row(drawn, terms) if drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far(_ranking_scores(run, record.random)),
-        finalists=_finalist_rows(run, tested),
+        finalists=tuple(_finalist_rows(run, tested)),
         comparisons=comparisons,
         estimates=facts.estimate_choice(run, run.finishers([*proposed, *_others_that_may_win(record)])),
         same=map_duplicate_roles(record, tested),
         options=option_rows(run),
-        types=scores_by_group(pipelines, about.data.questions, run.fitness),
-        modalities=scores_by_group(pipelines, about.data.modalities, run.fitness) if about.data.modalities else (),
+        types=tuple(scores_by_group(pipelines, about.data.questions, run.fitness)),
+        modalities=tuple(
+            scores_by_group(pipelines, about.data.modalities, run.fitness) if about.data.modalities else ()
+        ),
         groups_split=split,
         answered=_answered_questions(run, roles),
         failures=facts.group_failures(run.failed()),
@@ -118,7 +120,7 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         leads=_winner_leads(run, shown, drawn),
         judged=facts.judge_accuracy(run),
         front=_pareto_rows(found, record.settings),
-        folds=_fold_rows(run, tested),
+        folds=tuple(_fold_rows(run, tested)),
         ablation=run.ablation,
         questions=question_results(run),
         cheapest=find_cheapest(tested, run.terms_of_test, comparisons),
@@ -218,24 +220,21 @@ def _tested_evaluations(run: RunData) -> dict[str, Evaluation]:
     return {name: evaluation for name, evaluation in found.items() if evaluation}
 
 
-def _fold_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[FoldRow, ...]:
-    """Return the result of each fold of a crossfit."""
-    found = []
+def _fold_rows(run: RunData, tested: Mapping[str, Evaluation]) -> Iterator[FoldRow]:
+    """Yield the result of each fold of a crossfit."""
     for fold, winner in zip(run.record.folds, run.fold_winners, strict=True):
         parts = {name: one.restrict(fold.test).mean("fitness", run.fitness) for name, one in tested.items()}
         means = {name: mean for name, mean in parts.items() if mean is not None}
-        found.append(FoldRow(fold.searched, fold.unused, len(fold.test), winner, means))
-    return tuple(found)
+        yield FoldRow(fold.searched, fold.unused, len(fold.test), winner, means)
 
 
-def _finalist_rows(run: RunData, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
-    found, terms = [], run.terms_of_test
+def _finalist_rows(run: RunData, tested: Mapping[str, Evaluation]) -> Iterator[Finalist]:
+    terms = run.terms_of_test
     questions = common_questions([evaluation for evaluation in tested.values() if terms.admits(evaluation)])
     for name, evaluation in tested.items():
         before = run.on_search(evaluation.key)
         searched = pipeline_row(before, run.terms) if before else None
-        found.append(Finalist(name, TITLES[name], searched, pipeline_row(evaluation, terms, on=questions)))
-    return tuple(found)
+        yield Finalist(name, TITLES[name], searched, pipeline_row(evaluation, terms, on=questions))
 
 
 def _keys_by_role(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:

@@ -115,16 +115,15 @@ def _pool_estimates(each: Mapping[str, Estimate]) -> PooledEstimate | None:
     return pool_estimates([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 
-def _home_transfers(report: RunReport) -> list[TransferEstimate]:
-    """Return the scores of the winner on its own search and test questions."""
-    name, found = report.about.dataset, []
+def _home_transfers(report: RunReport) -> Iterator[TransferEstimate]:
+    """Yield the scores of the winner on its own search and test questions."""
+    name = report.about.dataset
     tested = None if report.folds else report.winner_on_test  # a crossfit tests the search, not this winner
     for part, row, place in (("search", report.winner, (1, len(report.ranking))), ("test", tested, (None, None))):
         if row is not None and "fitness" in row.scores:
             fitness, asked = row.scores["fitness"].mean, row.coverage.questions
             scored = asked, fitness, row.usage["calls"], fitness, None
-            found.append(TransferEstimate(name, name, part, row.label, row.key, *scored, *place))
-    return found
+            yield TransferEstimate(name, name, part, row.label, row.key, *scored, *place)
 
 
 def _transfer_in_search(source: RunReport, target: RunReport) -> TransferEstimate | None:

@@ -136,24 +136,22 @@ def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
 
 def scores_by_group(
     pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], fitness: Fitness
-) -> tuple[GroupScores, ...]:
-    """Score pipelines by group of questions, on the questions that all of them finished; sorted by group.
+) -> Iterator[GroupScores]:
+    """Yield the scores of pipelines by group of questions, on the questions that all of them finished; sorted by group.
 
     ``groups`` maps questions to groups.
     """
     questions = common_questions(list(pipelines.values()))
     if not questions:
-        return ()
+        return
     values = {name: _columns(evaluation.restrict(questions), fitness) for name, evaluation in pipelines.items()}
-    found = []
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
         for name, columns in values.items():
             held = {column: _drop_missing(values[place] for place in places) for column, values in columns.items()}
             scores = {metric: mean_score(held[metric], len(places)) for metric in HEADLINE if held[metric]}
             costs = {cost: fsum(held[cost]) / len(held[cost]) for cost in COSTS if held.get(cost)}
-            found.append(GroupScores(group, name, len(places), scores, costs))
-    return tuple(found)
+            yield GroupScores(group, name, len(places), scores, costs)
 
 
 CITED = "citation_precision"
@@ -287,7 +285,11 @@ def question_results(run: RunData) -> Questions:
     """Return the question-level results of a run."""
     found = _QuestionReader(run)
     return Questions(
-        found.results(), found.examples(), tuple(found.causes()), tuple(found.repairs()), tuple(found.interventions())
+        found.results(),
+        tuple(found.examples()),
+        tuple(found.causes()),
+        tuple(found.repairs()),
+        tuple(found.interventions()),
     )
 
 
@@ -331,8 +333,8 @@ class _QuestionReader:
             for question in its
         )
 
-    def examples(self) -> tuple[QuestionExample, ...]:
-        """Return the examples, largest gains first; only questions with stored passages."""
+    def examples(self) -> Iterator[QuestionExample]:
+        """Yield the examples, largest gains first; only questions with stored passages."""
         worth = [
             {
                 question: outcome.scores["fitness"]
@@ -341,13 +343,11 @@ class _QuestionReader:
             }
             for name in ("winner", "naive")
         ]
-        found = []
         for question, why in select_shown_questions(*worth).items():
             winner, naive = (self._answer(name, question) for name in ("winner", "naive"))
             if winner and naive:
                 evidence = self._why[self._keys["winner"]][question].evidence
-                found.append(QuestionExample(question, why, evidence, winner, naive))
-        return tuple(found)
+                yield QuestionExample(question, why, evidence, winner, naive)
 
     def causes(self) -> Iterator[CauseCounts]:
         """Yield the counts of causes by pipeline and split."""

@@ -5,7 +5,7 @@ option is switched on alone and compared, question by question, with the same pi
 option of its family.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
@@ -64,7 +64,7 @@ def audit(
     refuse_missing_packages(genes)
     refuse_too_large(genes, len(setup.corpus.chunks))
     probes = [*list_probes(space), *_analysis_probes(space)]
-    trials = option_pairs(space)
+    trials = list(option_pairs(space))
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
     tried = dict.fromkeys([*probed, *(pipeline for trial in trials for pipeline in trial.pipelines)])
     with Evaluator(setup, store, workers) as evaluator:
@@ -73,15 +73,14 @@ def audit(
     findings = [
         _compare_option(probe, evaluations[probe.candidate], evaluations[probe.reference], terms) for probe in probes
     ]
-    marked = _adjust_p_values(_mark_equal_options(findings, [evaluations[probe.candidate] for probe in probes]))
+    marked = _adjust_p_values([*_mark_equal_options(findings, [evaluations[probe.candidate] for probe in probes])])
     pairs = tuple(_compare_pair(trial, *(evaluations[pipeline] for pipeline in trial.pipelines)) for trial in trials)
     return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(marked), pairs)
 
 
-def _analysis_probes(space: Space) -> list[Probe]:
-    """Return the analysis-only techniques, at their defaults and with each other choice of one parameter."""
+def _analysis_probes(space: Space) -> Iterator[Probe]:
+    """Yield the analysis-only techniques, at their defaults and with each other choice of one parameter."""
     naive = baseline("naive")
-    probes = []
     for place, family in enumerate(FAMILIES):
         if len(space.options[place]) < 2:
             continue
@@ -90,8 +89,7 @@ def _analysis_probes(space: Space) -> list[Probe]:
                 continue
             choices = [{}, *({name: value} for name, values in technique.choices.items() for value in values)]
             genes = dict.fromkeys(make_gene(family.name, technique.name, choice) for choice in choices)
-            probes += [Probe(gene, (*naive[:place], gene, *naive[place + 1 :]), naive) for gene in genes]
-    return probes
+            yield from (Probe(gene, (*naive[:place], gene, *naive[place + 1 :]), naive) for gene in genes)
 
 
 def _compare_option(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> OptionFinding:
@@ -122,15 +120,13 @@ def _compare_option(probe: Probe, alone: Evaluation, without: Evaluation, terms:
     )
 
 
-def _mark_equal_options(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> list[OptionFinding]:
-    """Set ``same_as`` of each finding to the first option whose pipeline has the same results."""
+def _mark_equal_options(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> Iterator[OptionFinding]:
+    """Yield each finding with ``same_as`` set to the first option whose pipeline has the same results."""
     first: dict[str, str] = {}
-    named = []
     for finding, evaluation in zip(findings, alone, strict=True):
         option = f"{finding.family} {finding.option}"
         earlier = first.setdefault(evaluation.phenotype, option) if evaluation.complete else option
-        named.append(finding if earlier == option else replace(finding, same_as=earlier))
-    return named
+        yield finding if earlier == option else replace(finding, same_as=earlier)
 
 
 def _adjust_p_values(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
@@ -149,13 +145,12 @@ class OptionPair:
     pipelines: tuple[Candidate, Candidate]
 
 
-def option_pairs(space: Space) -> list[OptionPair]:
-    """Return every pair of options of a family in naive RAG, with the other options that either of them requires.
+def option_pairs(space: Space) -> Iterator[OptionPair]:
+    """Yield every pair of options of a family in naive RAG, with the other options that either of them requires.
 
     Pairs that the constraints of the space forbid are left out.
     """
     naive = space.with_default_settings(baseline("naive"))
-    pairs = []
     for place, options in enumerate(space.options):
         for genes in combinations(dict.fromkeys(options), 2):
             context = naive
@@ -163,8 +158,7 @@ def option_pairs(space: Space) -> list[OptionPair]:
                 context = add_required(context, gene, space)
             one, other = ((*context[:place], gene, *context[place + 1 :]) for gene in genes)
             if space.allows(one) and space.allows(other):
-                pairs.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
-    return pairs
+                yield OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other))
 
 
 def _compare_pair(trial: OptionPair, one: Evaluation, other: Evaluation) -> PairFinding:

@@ -115,7 +115,7 @@ def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evalua
     distinct = {one.key: one for one in [*eligible, *(one for one in context.seen.evaluations if one.key in tried)]}
     evaluations = list(distinct.values())
     terms = context.seen.terms_of(evaluations)
-    return find_cheapest(rank_points(evaluations, terms), winner, terms, context.settings.margin)
+    return find_cheapest([*rank_points(evaluations, terms)], winner, terms, context.settings.margin)
 
 
 def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:

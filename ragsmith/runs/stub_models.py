@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
+from ragsmith.grouping import group_values
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import (
@@ -316,9 +317,7 @@ def stub_models(
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
         if not is_chat_model(model):
             return embedded
-        by_task: dict[str, list[Json]] = {}
-        for call in stored_calls.get(model.id, ()):
-            by_task.setdefault(call.task, []).append(call.value)
+        by_task = group_values((call.task, call.value) for call in stored_calls.get(model.id, ()))
         return _ChatStub(model, embedded, store, counts, *task_names, by_task, racing)
 
     return Models(

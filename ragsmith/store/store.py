@@ -22,6 +22,7 @@ from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, Us
 from ragsmith.gateway.budget import NOTHING_SPENT, Payment
 from ragsmith.gateway.failures import ERROR_CLASSES, FailedCall
 from ragsmith.gateway.leases import Lease
+from ragsmith.grouping import group_values
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.store.database import BATCH, Database
@@ -309,9 +310,7 @@ class Store(SpendLedger):
         self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> set[str]:
         """Return the owners among the values of ``holders`` whose processes have ended."""
-        keys: dict[str, list[str]] = {}
-        for key, token in holders.items():
-            keys.setdefault(token, []).append(key)
+        keys = group_values((token, key) for key, token in holders.items())
         rows = self._database.fetch_keyed(connection, LEASE, keys, column="owner") if keys else ()
         # a running process writes a damaged or missing row again with its next heartbeat
         leases = dict.fromkeys(keys, Lease("")) | {row[0]: Lease(*row) for row in rows}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.errors import DatasetError
+from ragsmith.grouping import group_values
 from ragsmith.text.files import MIB, TextError, read_text, shorten
 from ragsmith.text.jsonl import iter_records, name_type, parse_json
 from ragsmith.text.suggest import did_you_mean
@@ -99,9 +100,7 @@ def match_rows(rows: Iterable[tuple[str, Mapping[str, object]]], dataset: Datase
         DatasetError: rows are malformed, or name no question of the data set, or the same question twice.
     """
     texts = {example.id: _fold(example.question) for example in dataset.examples}
-    by_text: dict[str, list[str]] = {}
-    for id_, text in texts.items():
-        by_text.setdefault(text, []).append(id_)
+    by_text = group_values((text, id_) for id_, text in texts.items())
     found: dict[str, GivenAnswer] = {}
     first: dict[str, str] = {}
     mistakes: list[str] = []

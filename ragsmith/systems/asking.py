@@ -21,6 +21,7 @@ import httpx2
 
 from ragsmith.digest import digest
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
+from ragsmith.grouping import group_values
 from ragsmith.systems.answers import GivenAnswer, SystemFunction, match_rows, parse_answer, read_rows
 from ragsmith.text.files import TextError, shorten
 from ragsmith.text.jsonl import json_lines, parse_record
@@ -136,10 +137,7 @@ def collect_answers(
     found = read_kept(keep, dataset)
     if keep is not None:
         make_folder(keep.parent)
-    asked: dict[str, list[str]] = {}
-    for example in dataset.examples:
-        if example.id not in found:
-            asked.setdefault(example.question, []).append(example.id)
+    asked = group_values((example.question, example.id) for example in dataset.examples if example.id not in found)
     failures = silent = 0
     pool = ThreadPoolExecutor(max(1, workers), thread_name_prefix="ragsmith-system")
     waiting = iter(asked.items())

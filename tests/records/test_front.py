@@ -50,7 +50,7 @@ def flat(key: str, value: float, calls: float) -> Evaluation:
 
 
 def found(*evaluations: Evaluation) -> list[Point]:
-    return rank_points(evaluations, Terms.from_evaluations(evaluations, FITNESS))
+    return list(rank_points(evaluations, Terms.from_evaluations(evaluations, FITNESS)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))

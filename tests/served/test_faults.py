@@ -193,7 +193,6 @@ def clean(tiny_setup: Experiment, space: Space, tmp_path_factory: pytest.TempPat
         return left(store)
 
 
-@pytest.mark.filterwarnings("ignore:.* do not have length 1")
 @pytest.mark.parametrize(
     ("api", "kind", "lasting"),
     [
@@ -203,8 +202,8 @@ def clean(tiny_setup: Experiment, space: Space, tmp_path_factory: pytest.TempPat
         ("embeddings", "page", math.inf),
         ("embeddings", "nan", 5),
         ("embeddings", "nan", math.inf),
-        ("embeddings", "other_length", 5),
-        ("embeddings", "other_length", math.inf),
+        ("embeddings", "wrong_length", 5),
+        ("embeddings", "wrong_length", math.inf),
         ("rerank", "too_few", 5),
         ("rerank", "too_few", math.inf),
     ],

@@ -4,8 +4,6 @@ The requests depend only on the documents and on replies, not on the order in wh
 resumed sends the remaining requests, and results in the same questions.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Unreadable
 from ragsmith.evaluation.threads import close_pool
@@ -96,19 +94,19 @@ class DraftingRequest:
         title = " and ".join(dict.fromkeys(_full_title(chunk) for chunk in self.passages))
         return {"title": title, "texts": texts} if len(texts) > 1 else {"title": title, "text": texts[0]}
 
-    def to_drafts(self, replies: Iterable[DraftReply], model: str) -> list[Draft]:
-        """Return the drafts in a reply."""
-        found = []
+    def to_drafts(self, replies: Iterable[DraftReply], model: str) -> Iterator[Draft]:
+        """Yield the drafts in a reply."""
         for reply in replies:
             quotes = tuple(dict.fromkeys(make_quote(self.passages[number - 1], text) for number, text in reply.quotes))
             method, passage = self.method, self.passages[0].span
             draft = Draft(reply.question, reply.answer, quotes, method.type, method.name, passage)
-            found.append(replace(draft, answerable=method.answerable, model=model, prompt=method.digest))
-        return found
+            yield replace(draft, answerable=method.answerable, model=model, prompt=method.digest)
 
 
-def plan_requests(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[DraftingRequest]:
-    """Return requests of all suitable methods for all passages: one for each passage, then a second one, and so on.
+def plan_requests(
+    passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]
+) -> Iterator[DraftingRequest]:
+    """Yield requests of all suitable methods for all passages: one for each passage, then a second one, and so on.
 
     The next method of a passage is the one with the fewest requests so far; ties go to the method that suits the fewest
     passages. Any number of requests from the front is therefore balanced.
@@ -118,13 +116,11 @@ def plan_requests(passages: Iterable[Chunk], links: Links, methods: Sequence[Dra
     ]
     counts = Counter(name for requests in suited for name in requests)
     asked: Counter[str] = Counter()
-    found = []
     while any(suited):
         for left in filter(None, suited):
             name = min(left, key=lambda name: (asked[name], counts[name], name))
             asked[name] += 1
-            found.append(left.pop(name))
-    return found
+            yield left.pop(name)
 
 
 class ModelDrafting:
@@ -156,7 +152,7 @@ class ModelDrafting:
         self._on_plan = on_plan or (lambda plan: None)
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ragsmith-draft")
 
-    def __enter__(self) -> ModelDrafting:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -178,7 +174,7 @@ class ModelDrafting:
 
         def draft_from(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             read = list(passages)
-            requests = plan_requests(read, Links(material), self._methods)
+            requests = list(plan_requests(read, Links(material), self._methods))
             least = min(math.ceil(wanted / MAX_QUESTIONS), len(requests)) + N_CHECKS * min(
                 wanted, MAX_QUESTIONS * len(requests)
             )

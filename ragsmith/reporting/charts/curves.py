@@ -187,10 +187,9 @@ class ScatterPlot:
         return bottom + 42, parts
 
 
-def _point_labels(points: Sequence[ScatterPoint]) -> list[Markup]:
-    """Return the labels of the points, moved up or down to avoid overlaps."""
+def _point_labels(points: Sequence[ScatterPoint]) -> Iterator[Markup]:
+    """Yield the labels of the points, moved up or down to avoid overlaps."""
     placed: list[tuple[float, float]] = []
-    parts = []
     for point in _merge_overlapping(points):
         left = point.x > 100 - LABEL_WIDTH
         ways = (point.y + 4 + move for far in range(0, SCATTER_HEIGHT, 2) for move in (-far, far))
@@ -202,9 +201,8 @@ def _point_labels(points: Sequence[ScatterPoint]) -> list[Markup]:
         placed.append((point.x, y))
         side = -1.2 if left else 1.2
         if abs(y - 4 - point.y) > LINE_HEIGHT:
-            parts.append(line_segment(point.x, point.y, point.x + side, y - 4, "leader"))
-        parts.append(text(point.x + side, y, point.name, "name", "end" if left else "start"))
-    return parts
+            yield line_segment(point.x, point.y, point.x + side, y - 4, "leader")
+        yield text(point.x + side, y, point.name, "name", "end" if left else "start")
 
 
 def _merge_overlapping(points: Sequence[ScatterPoint]) -> list[ScatterPoint]:

@@ -196,7 +196,7 @@ def test_the_next_prompt_is_the_one_asked_least() -> None:
     prose = "A keeper of the house writes down whatever the ferry brings over at night. " * 12
     code = "def weigh(grain):\n    return grain * 2\n\n\n" * 12
     material = DraftingCorpus([Document("a", "A", prose), Document("b", "B", code, Modality.CODE)])
-    requests = plan_requests(material.passages, Links(material), list(METHODS))
+    requests = list(plan_requests(material.passages, Links(material), list(METHODS)))
     pairs = [(one.method.name, one.passages[0].id) for one in requests]
     assert len(set(pairs)) == len(pairs)
     first = pairs[: len(material.passages)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,10 +34,8 @@ def server() -> Iterator[FaultServer]:
 def client(server: FaultServer) -> Iterator[Callable[..., OpenAIEmbeddings]]:
     made: list[OpenAIEmbeddings] = []
 
-    def make(*, settled: bool = True, **changes: Any) -> OpenAIEmbeddings:
+    def make(**changes: Any) -> OpenAIEmbeddings:
         made.append(OpenAIEmbeddings("tiny", endpoint=JsonEndpoint(server.url, key=KEY, policy=QUICK), **changes))
-        if settled:
-            made[-1].vectors.expect(64)
         return made[-1]
 
     yield make
@@ -87,13 +84,13 @@ def test_a_blank_text_is_not_sent_and_has_no_direction(
 def test_blank_texts_alone_have_the_length_of_all_others(
     client: Callable[..., OpenAIEmbeddings], server: FaultServer
 ) -> None:
-    embedder = client(settled=False)
+    embedder = client()
     assert embedder.embed([]).shape == (0, 0)
     assert server.log == []
     assert embedder.embed(["", " "]).shape == (2, 64)
     assert embedder.embed([""]).shape == (1, 64)
     assert embedder.embed([]).shape == (0, 64)
-    assert len(server.log) == 3  # until the replies agree
+    assert len(server.log) == 1
 
 
 def test_dimensions_are_asked_for_and_checked(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
@@ -136,7 +133,7 @@ def test_vectors_that_make_no_sense_are_an_error_that_names_the_cause(data: Any,
 def test_large_numbers_are_scaled(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
     server.answer = lambda path, body: {"data": numbered([3e200, 4e200], [3, 4])}
     with pytest.warns(Notice, match="openai:.* gives vectors that do not have length 1: they were scaled to it"):
-        np.testing.assert_allclose(client(dimensions=2).embed(["one", "two"]), [[0.6, 0.8]] * 2, rtol=1e-6)
+        np.testing.assert_allclose(client().embed(["one", "two"]), [[0.6, 0.8]] * 2, rtol=1e-6)
 
 
 def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
@@ -145,42 +142,6 @@ def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], 
     server.answer = lambda path, body: {"data": numbered([1.0, 2.0])}
     with pytest.raises(ModelError, match="the vectors have 2 numbers; expected 64"):
         embedder.embed(["an eel"])
-
-
-@pytest.mark.filterwarnings("ignore:.* do not have length 1")
-def test_the_first_replies_do_not_settle_the_number_of_dimensions(
-    client: Callable[..., OpenAIEmbeddings], server: FaultServer
-) -> None:
-    server.script = [Fault("other_length")] * 2
-    texts = [f"text {n}" for n in range(94)]
-    embedder = client(settled=False, batch_size=1)
-    np.testing.assert_allclose(embedder.embed(texts), expected(texts), atol=1e-6)
-    asked = Counter(text for request in server.log for text in request.body["input"])
-    assert asked.total() == 94 + 2
-    assert set(asked) == set(texts)
-    embedder.embed(["another"])
-    assert len(server.log) == 94 + 2 + 1
-
-
-@pytest.mark.filterwarnings("ignore:.* do not have length 1")
-def test_a_few_wrong_replies_at_the_start_are_found_by_asking_for_a_word(
-    client: Callable[..., OpenAIEmbeddings], server: FaultServer
-) -> None:
-    server.script = [Fault("other_length")] * 2
-    embedder = client(settled=False)
-    np.testing.assert_allclose(embedder.embed(TEXTS), expected(TEXTS), atol=1e-6)
-    assert [len(request.body["input"]) for request in server.log] == [5, 1, 1, 1, 1, 5]
-
-
-def test_vectors_of_an_earlier_command_agree_with_the_first_reply_or_are_outvoted(
-    client: Callable[..., OpenAIEmbeddings], server: FaultServer
-) -> None:
-    agreeing, outvoted = client(settled=False), client(settled=False)
-    agreeing.vectors.expect(64)
-    assert agreeing.embed(["a net"]).shape == (1, 64)
-    assert len(server.log) == 1
-    outvoted.vectors.expect(63)
-    assert outvoted.embed(["a net"]).shape == (1, 64)
 
 
 @given(texts=st.lists(st.text(max_size=9), max_size=20), most=st.integers(1, 5), characters=st.integers(1, 20))
