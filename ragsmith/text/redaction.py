@@ -18,7 +18,7 @@ _PATTERNS = tuple(
     (re.compile(pattern, re.IGNORECASE), shown)
     for pattern, shown in (
         (
-            rf"""((?:{_NAME})["']?\s*[:=,]\s*(?:b(?=["']))?["']?)(?:(?:bearer|basic|token|key)\s+)?[^\s"',;&}})\]]+""",
+            rf"""((?:{_NAME})(?:["']?\s*[:=]|["']\s*,)\s*(?:b(?=["']))?["']?)(?:(?:bearer|basic|token|key)\s+)?[^\s"',;&}})\]]+""",
             r"\1***",
         ),
         (r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", r"\1***"),

@@ -28,6 +28,7 @@ KEY = "a1b2c3d4e5f6"
         (f"host/db?user=me&passwd={KEY}", "host/db?user=me&passwd=***"),
         ("Incorrect API key provided: sk-proj-0123456789abcdefXYZ.", "Incorrect API key provided: ***."),
         ("HTTP 429: the server is busy", "HTTP 429: the server is busy"),
+        ("check its URL, PGPASSWORD, and that it is running", "check its URL, PGPASSWORD, and that it is running"),
         ("the key of success is a tokenizer?", "the key of success is a tokenizer?"),
         ("http://host/a@b", "http://host/a@b"),
     ],
