@@ -313,6 +313,7 @@ def serve(
     host: str = HOST,
     port: int = PORT,
     token_file: str | Path | Sequence[str | Path] | None = None,
+    origins: Sequence[str] = (),
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
     prices: PriceSpec = None,
@@ -328,7 +329,7 @@ def serve(
     Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. A
     file (or each of several) has a token a line, optionally followed by ``:`` and a filter: the token then shows its
     documents only. On SIGHUP, the pipeline, its documents and the tokens are read again, and replace those before
-    without a failed request.
+    without a failed request. ``origins`` are those of pages that may send requests, such as that of a proxy in front.
     ``feedback`` is a file to which feedback on answers is appended as drafted questions. With ``prices``, as those of
     `ragsmith.search`, the metrics have the cost of requests to models. ``mcp`` serves the tools of
     the Model Context Protocol on standard input and output instead. ``on_start`` is called with the address when the
@@ -367,6 +368,7 @@ def serve(
         documents=documents,
         indexed=indexed,
         limits=chosen,
+        origins=origins,
         feedback=feedback,
         prices=prices,
         **given,
@@ -383,6 +385,7 @@ def asgi_app(
     indexed: bool = False,
     token: str | Mapping[str, str] | None = None,
     hosts: Sequence[str] | None = None,
+    origins: Sequence[str] = (),
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
     prices: PriceSpec = None,
@@ -411,7 +414,7 @@ def asgi_app(
         raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
     service = _load_service(pipeline, dataset, documents, Resources(**given), prices, indexed=indexed)
     names = LOOPBACK_HOSTS if hosts is None else hosts
-    return ServingApp(service, limits=limits, token=tokens, hosts=names, feedback=feedback)
+    return ServingApp(service, limits=limits, token=tokens, hosts=names, origins=origins, feedback=feedback)
 
 
 def require_serve_packages() -> None:

@@ -61,6 +61,12 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     token_file: TokenFileOption = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin", help="Origin of pages that may send requests, as https://rag.example.org; may be repeated."
+        ),
+    ] = None,
     feedback: Annotated[
         Path | None,
         typer.Option("--feedback", help="File for feedback on answers, stored as drafted questions (.jsonl)."),
@@ -102,6 +108,7 @@ def serve(
         host=host,
         port=port,
         token_file=token_file,
+        origins=origin or (),
         limits=ragsmith.ServingLimits(concurrency=concurrency, queue=queue, seconds=seconds),
         feedback=feedback,
         prices=prices,

@@ -29,6 +29,8 @@ REVIEWED = ("accepted", "mended")
 """Outcomes of a review, as written in the file."""
 
 _ORIGIN_TEXTS = ("by", "method", "model", "prompt", "reviewed", "reviewer")
+_RECEIVED = ("time", "request", "pipeline")
+"""When feedback came and what it is about, which is not read."""
 _PASSAGE_KEYS = ("doc", "start", "end")
 
 
@@ -37,8 +39,8 @@ def read_origin(value: object) -> tuple[Origin | None, list[str]]:
     if not isinstance(value, dict):
         return None, [f"'origin' must be an object, not {name_type(value)}"]
     problems = [
-        *key_problems(value, required=("by",), optional=(*_ORIGIN_TEXTS[1:], "passage")),
-        *text_problems(value, _ORIGIN_TEXTS),
+        *key_problems(value, required=("by",), optional=(*_ORIGIN_TEXTS[1:], *_RECEIVED, "passage")),
+        *text_problems(value, (*_ORIGIN_TEXTS, *_RECEIVED)),
     ]
     by, reviewed = value.get("by"), value.get("reviewed")
     if isinstance(by, str) and by != DRAFTED:

@@ -120,15 +120,12 @@ class CallContext:
             with self._budget.request(model.id, text, max_tokens, announced=announced) as usages:
                 yield usages
         except ModelError as error:
-            self._record_sent(model.id, Usage(error.calls, 0, 0, error.input_tokens, error.output_tokens))
+            usages.append(Usage(error.calls, 0, 0, error.input_tokens, error.output_tokens))
             raise
         finally:
             _SENDING.reset(token)
-            self._record_sent(model.id, *usages)
-
-    def _record_sent(self, model_id: str, *usages: Usage) -> None:
-        with self._lock:
-            self.sent[model_id] = sum(usages, self.sent.get(model_id, NO_USAGE))
+            with self._lock:
+                self.sent[model.id] = sum(usages, self.sent.get(model.id, NO_USAGE))
 
     def before_attempt(self) -> None:
         """Check before each attempt, after any queueing, that the request may be sent. Raises as `reserve_cost`.

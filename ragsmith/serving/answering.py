@@ -220,8 +220,7 @@ class PipelineService:
             explanation = self._explain(engine, question) if stages else None
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text
-        if is_declined := declines(answer):
-            self.metrics.declined()
+        self.metrics.declined.inc(is_declined := declines(answer))
         return ServedAnswer(question.text, answer, is_declined, self._source_passages(trace), usage, explanation)
 
     def retrieve(self, question: Question, cancellation: CancellationToken) -> ServedPassages:

@@ -11,15 +11,16 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.pipelines.telemetry import Traces
@@ -36,7 +37,7 @@ from ragsmith.serving.chat import (
 )
 from ragsmith.serving.feedback import DOWN, UP, FeedbackEntry, FeedbackFile, FileFull
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.middleware import LOOPBACK_HOSTS, RequestGuard
+from ragsmith.serving.middleware import LOOPBACK_HOSTS, RequestGuard, check_origin
 from ragsmith.serving.monitoring import Metrics, log_event
 from ragsmith.serving.page import page
 from ragsmith.serving.readiness import Readiness
@@ -48,7 +49,6 @@ from ragsmith.serving.requests import (
     check_text,
     internal_error,
     invalid_request,
-    not_ready,
     overloaded,
     pipeline_failure,
     read_body,
@@ -74,6 +74,13 @@ MAX_SOURCES = 100
 CLIENT_CLOSED = 499
 """Status of a request whose client disconnected, in the log and the metrics (as in nginx)."""
 
+CROSS_ORIGIN: Mapping[str, Any] = {
+    "allow_methods": ("GET", "POST", "DELETE"),
+    "allow_headers": ("Authorization", "X-Request-ID", "Mcp-Session-Id", "Mcp-Protocol-Version"),
+    "expose_headers": ("X-Request-ID", "Retry-After", "Mcp-Session-Id"),
+}
+"""What pages of other origins may send and read."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -93,6 +100,7 @@ class GuardedApp:
         *,
         token: Mapping[str, str] | None,
         hosts: Sequence[str],
+        origins: Sequence[str] = (),
         traces: Traces | None = None,
         types: Mapping[str, type] | None = None,
         metrics: Metrics | None = None,
@@ -104,7 +112,7 @@ class GuardedApp:
         Raises:
             UsageError: a filter cannot be used.
         """
-        self.limits, self.workers, self._n_requests = limits or ServingLimits(), workers or Workers(0, 0), 0
+        self.limits, self.workers, self.n_requests = limits or ServingLimits(), workers or Workers(0, 0), 0
         self.metrics, self.tools, self.stopping = metrics or Metrics(), tools, False
         self.metrics.watch(self.workers)
         self.sessions = StreamableHTTPSessionManager(
@@ -122,22 +130,19 @@ class GuardedApp:
         )
         inner.router.redirect_slashes = False  # a redirect would repeat the Host header
         tokens = {each: parse_filter(where, types or {}) if where else None for each, where in (token or {}).items()}
-        self._guarded_app = RequestGuard(
-            inner, self.metrics, [*(route.path for route in routes), "/mcp"], tokens, hosts, traces
+        allowed = [check_origin(origin) for origin in origins]
+        guard: ASGIApp = RequestGuard(
+            inner, self.metrics, [*(route.path for route in routes), "/mcp"], tokens, hosts, traces, allowed
         )
+        self._guarded_app = CORSMiddleware(guard, allowed, **CROSS_ORIGIN) if allowed else guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        self._n_requests += 1
+        self.n_requests += 1
         try:
             await self._guarded_app(scope, receive, send)
         finally:
-            self._n_requests -= 1
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether requests are being answered, or work goes on that no request waits for any more."""
-        return bool(self._n_requests or self.workers.busy)
+            self.n_requests -= 1
 
     def close(self, *, is_idle: bool = False) -> None:
         """Refuse further work; with ``is_idle``, no request is being answered.
@@ -159,6 +164,7 @@ class ServingApp(GuardedApp):
         limits: ServingLimits | None = None,
         token: Mapping[str, str] | None = None,
         hosts: Sequence[str] = LOOPBACK_HOSTS,
+        origins: Sequence[str] = (),
         feedback: str | Path | None = None,
     ) -> None:
         """See `GuardedApp` for ``token``, `RequestGuard` for ``hosts``; without ``feedback``, feedback is refused."""
@@ -187,6 +193,7 @@ class ServingApp(GuardedApp):
             limits,
             token=token,
             hosts=hosts,
+            origins=origins,
             traces=service.setup.traces,
             types=service.pipeline.field_types if any((token or {}).values()) else None,
             metrics=service.metrics,
@@ -212,9 +219,9 @@ class ServingApp(GuardedApp):
         if self.stopping or self.workers.busy + self.workers.waiting >= capacity:
             raise overloaded()
         if missing := await self._readiness.find_missing():
-            reasons = {name: redacted(why) for name, why in missing.items()}
-            log_event("not_ready", logging.WARNING, id=request.state.request_id, missing=reasons)
-            raise not_ready(missing)
+            log_event("not_ready", logging.WARNING, missing={name: redacted(why) for name, why in missing.items()})
+            problem = f"the server cannot answer questions now ({', '.join(missing)} not available): retry later"
+            raise RequestRefused(503, problem, "not_ready", retry_after=RETRY_SECONDS)
         return JSONResponse({"status": "ready"})
 
     async def _metrics(self, request: Request) -> Response:
@@ -236,7 +243,14 @@ class ServingApp(GuardedApp):
         ask = partial(self.service.ask, question, stages=stages)
         answer = await self._wait_for(request, submit(self.workers, ("ask", question, stages), ask), began)
         id_ = request.state.request_id
-        return JSONResponse({"id": id_, **asdict(answer), "feedback": self.feedback is not None})
+        return JSONResponse(
+            {
+                "id": id_,
+                **asdict(answer),
+                "feedback": self.feedback is not None,
+                "pipeline": self.service.pipeline_id,
+            }
+        )
 
     async def _retrieve(self, request: Request) -> Response:
         began = time.monotonic()
@@ -351,20 +365,23 @@ class ServingApp(GuardedApp):
             )
             reason = "as there is no space left" if is_full else "as its file cannot be written"
             raise RequestRefused(507, f"the feedback was not stored, {reason}", "not_kept") from None
-        self.metrics.feedback(entry.thumb)
+        self.metrics.feedback.labels(entry.thumb).inc()
         return JSONResponse({"id": id_, "kept": True}, 201)
 
     def _parse_feedback(self, body: Body, admitted: Filter | None) -> FeedbackEntry:
-        check_keys(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
+        check_keys(body, ("question", "answer", "thumb", "corrected", "declined", "sources", "request", "pipeline"))
         question, declined = read_question(body.get("question"), self.limits), read_flag(body, "declined")
         thumb = body.get("thumb")
         if thumb not in (UP, DOWN):
             raise invalid_request("'thumb' must be 'up' or 'down'", "thumb")
-        answer, corrected = (_optional_text(body, name) for name in ("answer", "corrected"))
+        answer, corrected, request, pipeline = (
+            _optional_text(body, name) for name in ("answer", "corrected", "request", "pipeline")
+        )
         if not answer:
             raise invalid_request("'answer' is missing: send the answer that the feedback is about", "answer")
+        sources = self._sources(body.get("sources"), admitted)
         return FeedbackEntry(
-            question, answer, str(thumb), corrected, declined, self._sources(body.get("sources"), admitted)
+            question, answer, str(thumb), corrected, declined, sources, request, pipeline or self.service.pipeline_id
         )
 
     def _sources(self, value: object, admitted: Filter | None) -> list[tuple[Span, str]]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ragsmith.datasets.locking import hold_lock
@@ -37,7 +38,8 @@ class FileFull(OSError):
 class FeedbackEntry:
     """Feedback on an answer: ``thumb`` is up or down, and ``corrected`` the correct answer, if the user wrote it.
 
-    ``declined`` is whether the pipeline declined to answer. ``evidence`` are the sources, with their texts.
+    ``declined`` is whether the pipeline declined to answer. ``evidence`` are the sources, with their texts. ``request``
+    is the id of the request that was answered, if it is known, and ``pipeline`` identifies what answered.
     """
 
     question: str
@@ -46,6 +48,8 @@ class FeedbackEntry:
     corrected: str = ""
     declined: bool = False
     evidence: Sequence[tuple[Span, str]] = ()
+    request: str = ""
+    pipeline: str = ""
 
     @property
     def is_labelled(self) -> bool:
@@ -57,9 +61,13 @@ def to_row(entry: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
     """Return the row of ``entry``, that of a drafted question if it is labelled; ``model`` wrote the answer."""
     evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in entry.evidence]
     question = {"id": id_, "question": entry.question}
+    about = {"request": entry.request, "pipeline": entry.pipeline}
+    received = {name: value for name, value in about.items() if value} | {
+        "time": datetime.now(UTC).isoformat(timespec="seconds")
+    }
     if not entry.is_labelled:
         feedback = {"declined": True} if entry.declined else {"answer": entry.answer, "evidence": evidence}
-        return {**question, "thumb": DOWN, **feedback, "model": model}
+        return {**question, "thumb": DOWN, **feedback, "model": model, **received}
     answer = entry.corrected or ("" if entry.declined else entry.answer)
     method = "corrected" if entry.corrected else f"thumbs_{entry.thumb}"
     return {
@@ -67,7 +75,7 @@ def to_row(entry: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
         **({"answer": answer} if answer else {"answerable": False}),
         "type": TYPE,
         **({"evidence": evidence} if answer else {}),
-        "origin": {"by": DRAFTED, "method": f"feedback_{method}", "model": model},
+        "origin": {"by": DRAFTED, "method": f"feedback_{method}", "model": model, **received},
     }
 
 

@@ -54,8 +54,9 @@ class RequestGuard:
 
     With ``tokens``, every request must have one of them, except for `PUBLIC_PATHS`, and is answered from the documents
     that the filter of its token admits, which is ``filter`` in the state of the request. Without tokens, the host of a
-    request must be one of ``hosts``. ``routes`` are the routes that the log and the metrics distinguish. With
-    ``traces``, requests that run the pipeline have a span, except for those that are refused before.
+    request must be one of ``hosts``. Pages of ``origins`` may send requests, and the names in these are hosts, too.
+    ``routes`` are the routes that the log and the metrics distinguish. With ``traces``, requests that run the pipeline
+    have a span, except for those that are refused before.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class RequestGuard:
         tokens: Mapping[str, Filter | None],
         hosts: Sequence[str],
         traces: Traces | None = None,
+        origins: Collection[str] = (),
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._routes = frozenset(routes)
         self._tokens = {_digest(token): admitted for token, admitted in tokens.items()}
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origins)
+        self._hosts = frozenset(host.lower() for host in (*hosts, *(_parse_host(origin)[0] for origin in origins)))
         self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,23 +135,22 @@ class RequestGuard:
         Raises:
             RequestRefused: the token, the host or the origin is not permitted.
         """
-        host, given = headers.get("host", ""), _digest(_bearer(headers))
+        name, netloc = _parse_host(f"//{headers.get('host', '')}")
+        origin, given = headers.get("origin"), _digest(_bearer(headers))
         filters = [admitted for token, admitted in self._tokens.items() if hmac.compare_digest(given, token)]
         if self._tokens:
             if path not in PUBLIC_PATHS and not filters:
                 problem = "the request has no valid token: send  Authorization: Bearer TOKEN"
                 raise RequestRefused(401, problem, "invalid_api_key", closes=True)
-        elif _host_name(host) not in self._hosts:
+        elif name not in self._hosts:
             problem = "the server only accepts Host headers of its own machine: use localhost, or start it with a token"
             raise RequestRefused(403, problem, "unknown_host", closes=True)
-        origin = headers.get("origin")
-        if origin is None:
-            return filters[0] if filters else None
-        request_netloc = _netloc(f"//{host}")
-        if not request_netloc:
-            raise RequestRefused(400, "the request has no host: send  Host: NAME", "invalid_host", closes=True)
-        if request_netloc != _netloc(origin):
-            raise RequestRefused(403, "cross-origin requests are not answered", "cross_origin", closes=True)
+        if origin is not None and origin not in self._origins:
+            if not netloc:
+                raise RequestRefused(400, "the request has no host: send  Host: NAME", "invalid_host", closes=True)
+            if netloc != _parse_host(origin)[1]:
+                problem = "cross-origin requests are not answered, except for an --origin of the server"
+                raise RequestRefused(403, problem, "cross_origin", closes=True)
         return filters[0] if filters else None
 
     def _check_request(self, scope: Scope, path: str, headers: Headers) -> None:
@@ -200,17 +202,22 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _host_name(host: str) -> str:
-    """Return the name in a Host header without its port; "" if it is invalid."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+def check_origin(origin: str) -> str:
+    """Return ``origin`` as browsers write it.
+
+    Raises:
+        UsageError: it is not a scheme with a name and perhaps a port.
+    """
+    found = re.fullmatch(r"(https?://[^\s/@?#*]+)/?", origin.lower())
+    if found is None or not _parse_host(origin)[0]:
+        raise UsageError(f"--origin {origin} is not the origin of a page: give one as https://rag.example.org")
+    return found[1]
 
 
-def _netloc(address: str) -> str:
-    """Return the name and the port of a URL; "" if it is invalid."""
+def _parse_host(address: str) -> tuple[str, str]:
+    """Return the name in a URL, and the name with the port; blank if it is invalid."""
     try:
-        return urlsplit(address).netloc.lower()
+        parts = urlsplit(address)
+        return parts.hostname or "", parts.netloc.lower()
     except ValueError:
-        return ""
+        return "", ""

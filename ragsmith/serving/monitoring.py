@@ -122,20 +122,19 @@ class Metrics:
         self._cost = Counter(
             "ragsmith_cost", "Cost of requests to models whose prices are known.", ["model"], registry=self._registry
         )
-        self._declined = Counter(
+        self.declined = Counter(
             "ragsmith_declined", "Questions that the pipeline declined to answer.", registry=self._registry
         )
-        self._feedback = Counter("ragsmith_feedback", "Stored feedback.", ["thumb"], registry=self._registry)
-        self._workers = {
-            "busy": Gauge("ragsmith_answering", "Questions that are being answered.", registry=self._registry),
-            "waiting": Gauge("ragsmith_waiting", "Questions in the queue.", registry=self._registry),
-            "cancelled": Gauge("ragsmith_given_up", "Questions that were cancelled.", registry=self._registry),
-        }
+        self.feedback = Counter("ragsmith_feedback", "Stored feedback.", ["thumb"], registry=self._registry)
 
     def watch(self, workers: Workers) -> None:
-        """Read the gauges of questions from ``workers``."""
-        for name, gauge in self._workers.items():
-            gauge.set_function(partial(getattr, workers, name))
+        """Add gauges of the questions of ``workers``."""
+        for name, description, counted in (
+            ("ragsmith_answering", "Questions that are being answered.", "busy"),
+            ("ragsmith_waiting", "Questions in the queue.", "waiting"),
+            ("ragsmith_given_up", "Questions that were cancelled.", "cancelled"),
+        ):
+            Gauge(name, description, registry=self._registry).set_function(partial(getattr, workers, counted))
 
     def request(self, route: str, status: int, seconds: float, code: str | None = None) -> None:
         """Record an answered request; ``code`` is that of its error, if any."""
@@ -158,14 +157,6 @@ class Metrics:
             self._tokens.labels(name, "output").inc(usage.output_tokens)
             if price:
                 self._cost.labels(name).inc(price.cost(usage.calls, usage.input_tokens, usage.output_tokens))
-
-    def declined(self) -> None:
-        """Record a question that the pipeline declined to answer."""
-        self._declined.inc()
-
-    def feedback(self, thumb: str) -> None:
-        """Record stored feedback."""
-        self._feedback.labels(thumb).inc()
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

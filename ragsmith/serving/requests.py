@@ -1,12 +1,12 @@
 """Validation of requests within limits, and refusals in the format of OpenAI's errors."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from ragsmith.errors import ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.errors import ModelUnavailable, ProviderTrouble, StageFailed, StoreError, UsageError
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, WorkItem
 from ragsmith.text.files import FORBIDDEN, TextError, name_character
@@ -99,17 +99,11 @@ def overloaded() -> RequestRefused:
     )
 
 
-def not_ready(missing: Iterable[str]) -> RequestRefused:
-    """Return the refusal of a server that cannot answer questions, as something is ``missing``."""
-    problem = f"the server cannot answer questions now ({', '.join(missing)} not available): retry later"
-    return RequestRefused(503, problem, "not_ready", retry_after=RETRY_SECONDS)
-
-
 def pipeline_failure(error: Exception) -> RequestRefused:
     """Return the refusal after an error of the pipeline, without its message, which may contain a prompt or a path."""
     cause = error.cause if isinstance(error, StageFailed) else error
     stage = f"the stage {error.family} failed" if isinstance(error, StageFailed) else "the pipeline failed"
-    if isinstance(cause, ModelUnavailable):
+    if isinstance(cause, ModelUnavailable | ProviderTrouble):
         problem = f"{stage}, as one of its models is not available: retry later"
         return RequestRefused(503, problem, "model_unavailable", retry_after=RETRY_SECONDS * 5)
     if isinstance(cause, StoreError):

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,6 @@ GRACE_SECONDS = 5
 """Time that a shutdown waits for accepted requests, in addition to the time limit of a request."""
 POLL_SECONDS = 0.1
 """Time between two looks whether a replaced application is still busy."""
-RELOAD_SIGNAL = getattr(signal, "SIGHUP", None)
-"""The signal to load the pipeline, documents and tokens again; Windows has none."""
 
 
 def is_loopback(host: str) -> bool:
@@ -56,18 +54,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_tokens(files: str | Path | Sequence[str | Path] | None, token: str | None) -> dict[str, str]:
+def read_tokens(
+    files: str | Path | Sequence[str | Path] | None, token: str | None, host: str = "127.0.0.1"
+) -> dict[str, str]:
     """Return the tokens in ``files`` with their filters, "" for all documents; by default ``token``, if any.
 
     A line of a file is a token, or ``TOKEN: FILTER``. Tokens are redacted in all later output.
 
     Raises:
-        UsageError: a token is too short or has two filters, or a file cannot be read.
+        UsageError: a token is too short or has two filters, or a file cannot be read; or there is no token, and other
+            machines can reach ``host``.
     """
-    if not files:
-        return {} if token is None else {check_token(token, TOKEN_VARIABLE): ""}
-    tokens: dict[str, str] = {}
-    for file in [files] if isinstance(files, str | Path) else files:
+    tokens = {} if files or token is None else {check_token(token, TOKEN_VARIABLE): ""}
+    for file in [files] if isinstance(files, str | Path) else files or ():
         try:
             lines = read_text(Path(file), limit=MIB, links=True).strip().split("\n")
         except TextError as error:
@@ -76,16 +75,12 @@ def read_tokens(files: str | Path | Sequence[str | Path] | None, token: str | No
             checked = check_token(name, "each line of the token file")
             if tokens.setdefault(checked, admitted.strip()) != admitted.strip():
                 raise UsageError(f"{file}: a token has two filters: give each token once")
-    return tokens
-
-
-def require_token(host: str, tokens: Mapping[str, str]) -> None:
-    """Raise `UsageError` if other machines could send requests without a token."""
     if not tokens and not is_loopback(host):
         raise UsageError(
             f"{host} can be reached from other machines: give a token with --token-file or in RAGSMITH_TOKEN, or "
             "serve on 127.0.0.1"
         )
+    return tokens
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -127,15 +122,10 @@ def serve_app(
     Raises:
         UsageError: the address cannot be used, or the token is missing or invalid.
     """
-
-    def read_valid_tokens() -> dict[str, str]:
-        tokens = read_tokens(token_file, os.environ.get(TOKEN_VARIABLE))
-        require_token(host, tokens)
-        return tokens
-
-    make, tokens = partial(make_app, hosts=(*LOOPBACK_HOSTS, host)), read_valid_tokens()
+    read = partial(read_tokens, token_file, os.environ.get(TOKEN_VARIABLE), host)
+    make, tokens = partial(make_app, hosts=(*LOOPBACK_HOSTS, host)), read()
     with listen(host, port) as listening:
-        run(make(token=tokens), listening, on_start, lambda: make(token=read_valid_tokens()))
+        run(make(token=tokens), listening, on_start, lambda: make(token=read()))
 
 
 @json_logging()
@@ -214,7 +204,7 @@ class AppSequence:
             self.current = app
             self.replaced.discard(app)
             started.set()
-            while self.current is app or app.is_busy:
+            while self.current is app or app.n_requests or app.workers.busy:  # work may go on that nobody waits for
                 await asyncio.sleep(POLL_SECONDS)
         self.replaced.discard(app)
         await asyncio.to_thread(app.close, is_idle=True)
@@ -254,7 +244,7 @@ class _SignalServer(uvicorn.Server):
         return signals_handled(self._handle_signal)
 
     def _handle_signal(self, number: int, frame: Any) -> None:
-        if number == RELOAD_SIGNAL and self._loop is not None:
+        if number == getattr(signal, "SIGHUP", None) and self._loop is not None:
             self._loop.call_soon_threadsafe(asyncio.ensure_future, self._apps.replace())
             return
         if self.should_exit and number == signal.SIGINT and self._loop is not None:

@@ -299,7 +299,7 @@ def test_a_token_that_is_none_is_refused_before_anything_is_loaded(token: str) -
 
 
 def test_one_name_in_the_place_of_a_list_of_hosts_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"hosts=\['intranet\.example'\]"):
+    with pytest.raises(UsageError, match="give a list whose items are text"):
         ragsmith.asgi_app("no-such-winner.yaml", hosts="intranet.example")
 
 
@@ -633,6 +633,22 @@ def test_the_metrics_have_the_calls_and_the_money_of_answers_that_failed(
         assert after("ragsmith_model_requests_total", model="openai:tiny") == 4
         assert after("ragsmith_cost_total", model="openai:tiny") > again("ragsmith_cost_total", model="openai:tiny") + 1
         assert after("ragsmith_errors_total", code="pipeline_failed") == 1
+        app.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "advice"), [(503, 503, "retry later"), (500, 503, "retry later"), (400, 502, "reword it")]
+)
+def test_what_the_server_of_a_model_answers_decides_what_the_client_is_told(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], status: int, expected: int, advice: str
+) -> None:
+    with Ruled(lambda request: Fault(status=status)) as model:
+        setup = served(tiny_setup, model.url, attempts=1)
+        app = ServingApp(PipelineService(Pipeline(pipeline(retrieval="bm25"), setup)))
+        got = sent(app, "POST", "/ask", {"question": QUESTION})
+        assert got.status == expected
+        assert advice in got.json["error"]["message"]
+        assert ("retry-after" in got.headers) == (expected == 503)
         app.close()
 
 

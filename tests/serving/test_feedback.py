@@ -7,11 +7,12 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import sent
+from asking import PATIENCE, sent
 
 import ragsmith
 from ragsmith.datasets.locking import hold_lock
@@ -39,10 +40,16 @@ def test_what_was_right_or_corrected_becomes_drafts_that_a_review_and_a_data_set
     assert answered["feedback"] is True
     sources = [{key: p[key] for key in ("doc", "start", "end")} for p in answered["passages"] if p["cited"]]
     about = {"question": QUESTION, "answer": answered["answer"], "sources": sources}
+    about |= {"request": answered["id"], "pipeline": answered["pipeline"]}
     for said in ({"thumb": "up"}, {"thumb": "down", "corrected": "At seven."}):
         assert sent(app, "POST", "/feedback", {**about, **said}).status == 201
+    del about["request"], about["pipeline"]
     assert sent(app, "POST", "/feedback", {**about, "answer": "No.", "declined": True, "thumb": "up"}).status == 201
     kept = rows(path)
+    assert {row["origin"]["pipeline"] for row in kept} == {app.service.pipeline_id}
+    assert [row["origin"].get("request") for row in kept] == [answered["id"], answered["id"], None]
+    ages = [datetime.now(UTC) - datetime.fromisoformat(row["origin"]["time"]) for row in kept]
+    assert all(age < timedelta(seconds=PATIENCE) for age in ages)
     assert [row["origin"]["method"] for row in kept] == [
         *("feedback_thumbs_up", "feedback_corrected", "feedback_thumbs_up")
     ]

@@ -110,10 +110,10 @@ function stageOf(station) {
 
 async function keep(thumb, corrected) {
   const sources = shown.passages.filter((passage) => passage.cited).map(({ doc, start, end }) => ({ doc, start, end }));
-  const { question, answer, declined } = shown;
+  const { question, answer, declined, id: request, pipeline } = shown;
   $("kept").textContent = "";
   try {
-    await send("feedback", { question, answer, declined, thumb, sources, ...(corrected ? { corrected } : {}) });
+    await send("feedback", { question, answer, declined, thumb, sources, request, pipeline, ...(corrected ? { corrected } : {}) });
     for (const button of document.querySelectorAll("[data-thumb], #keep")) button.disabled = true;
     $("kept").textContent = "Kept, for somebody to look at before the next search.";
   } catch (error) {
