@@ -4,6 +4,7 @@ Only ``dataset`` and ``pipeline`` are required; all other keys and parameters ha
 ``expected`` scores can be evaluated, but not verified.
 """
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -269,7 +270,8 @@ class ExportedFile:
         if len(kinds) != 1 or not isinstance(section[kind := kinds.pop()], str):
             raise self._tree.error(("dataset",), form)
         name = section[kind]
-        return kind, name, find_bundled("datasets", name) if kind == "bundled" else self._path.parent / name
+        place = self._path.parent / os.fsdecode(name.encode())  # the encoding of the file system may not be UTF-8
+        return kind, name, find_bundled("datasets", name) if kind == "bundled" else place
 
     def stated_risk(self) -> dict[str, Any]:
         """Return the risk that the pipeline was calibrated to: ``at_most`` and ``confidence``; {} if none was stated.

@@ -137,13 +137,17 @@ def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness:
 
 
 def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
-    """Return the bundled name, or the path relative to ``folder``, of a data set; {} if it was made in Python."""
+    """Return the bundled name, or the path relative to ``folder``, of a data set; {} if it was made in Python.
+
+    The path is text in UTF-8, also where the encoding of the file system is another one (`LC_ALL=C`).
+    """
     if not dataset.source:
         return {}
     path = Path(dataset.source)
     if not path.is_dir() and dataset.source in bundled_names("datasets"):
         return {"bundled": dataset.source}
-    return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}
+    encoded = os.fsencode(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix())
+    return {"path": encoded.decode(errors="surrogateescape")}
 
 
 @dataclass(frozen=True, slots=True)

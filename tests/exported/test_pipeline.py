@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -417,3 +420,28 @@ def test_what_is_wrong_in_it_is_said(
     del families["retrieval"]
     with pytest.raises(UsageError, match="the pipeline has no retrieval"):
         Pipeline.of(tiny_folder, families)
+
+
+def test_the_path_of_a_data_set_does_not_depend_on_the_encoding_of_the_file_system(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "marées")
+    program = (
+        "import json, sys\n"
+        "from pathlib import Path\n"
+        "from ragsmith.datasets.dataset import load_dataset\n"
+        "from ragsmith.exported.file import ExportedFile\n"
+        "from ragsmith.exported.writing import dataset_location\n"
+        "here, folder = map(Path, sys.argv[1:])\n"
+        "place = dataset_location(load_dataset(folder), here)\n"
+        "(here / 'winner.yaml').write_text(json.dumps({'dataset': place, 'pipeline': {}}))\n"
+        "assert ExportedFile(here / 'winner.yaml').folder().is_dir()\n"
+        "print(json.dumps(place))\n"
+    )
+    other = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", program, tmp_path, folder]
+    said = [
+        subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, check=True).stdout
+        for more in ({}, other)
+    ]
+    assert [json.loads(each) for each in said] == [{"path": "marées"}] * 2
