@@ -113,7 +113,7 @@ class _PendingRequests:
     def _record(self, line: str) -> None:
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if not isinstance(message, dict):
             return

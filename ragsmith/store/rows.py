@@ -149,17 +149,17 @@ def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
 
 
 def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
-    """Return the decoded columns of a stored row, or None if the checksum is wrong."""
+    """Return the decoded columns of a stored row, or None if the checksum is wrong or JSON cannot be read."""
     *values, checksum = row
     try:
         if _checksum(table.name, values) != checksum:
             return None
-    except (TypeError, ValueError):  # a flipped bit can turn text into bytes or a number into infinity
+        return [
+            json.loads(value) if as_json else value  # type: ignore[arg-type]
+            for value, as_json in zip(values, _json_columns(table), strict=True)
+        ]
+    except (TypeError, ValueError, RecursionError):  # a flipped bit can turn text into bytes or a number into infinity
         return None
-    return [
-        json.loads(value) if as_json else value  # type: ignore[arg-type]
-        for value, as_json in zip(values, _json_columns(table), strict=True)
-    ]
 
 
 def row_label(table: Table, row: Sequence[object]) -> str:

@@ -172,6 +172,21 @@ def test_the_tools_stop_after_what_they_have_accepted(
 
 
 @pytest.mark.processes
+def test_a_line_that_is_nested_too_deeply_does_not_end_the_tools(agent: Callable[..., Agent]) -> None:
+    asking = agent()
+    assert asking.process.stdin is not None
+    asking.process.stdin.write("[" * 100_000 + "\n")
+    asking.asks(1, QUESTION)
+    heard = asking.hears()
+    while heard.get("id") != 1:
+        heard = asking.hears()
+    assert heard["result"]["structuredContent"]["answer"]
+    asking.process.stdin.close()
+    asking.process.stdin = None
+    assert asking.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.processes
 def test_the_tools_end_at_once_where_nobody_waits_or_ctrl_c_comes_again(
     agent: Callable[..., Agent], pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine
 from stored import put_call
 
-from ragsmith.store.rows import add_checksum, upsert
+from ragsmith.store.rows import _checksum, add_checksum, upsert
 from ragsmith.store.schema import METADATA
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
 
@@ -106,3 +106,17 @@ def test_a_row_of_another_form_is_damage(
         ]
         assert len(found) == 11 - 1
         assert store.damaged == [name]
+
+
+def test_a_row_that_is_nested_too_deeply_is_damage(path: Path) -> None:
+    """Its checksum is right: another program wrote it."""
+    table = METADATA.tables["fit"]
+    values = ["f", "d", "[" * 100_000 + "]" * 100_000]
+    sealed = dict(zip([column.name for column in table.columns], [*values, _checksum("fit", values)], strict=True))
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.execute(upsert(table, "sqlite", replacing=True), [sealed])
+    engine.dispose()
+    with Store.open(path) as store:
+        assert [damage.row for damage in store.verify()] == ["fit:f"]
+        assert store.fits(["f"]) == {}
