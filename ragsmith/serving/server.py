@@ -7,6 +7,7 @@ and exits with code 0 after a shutdown.
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import os
@@ -125,24 +126,18 @@ def serve_app(
     read = partial(read_tokens, token_file, os.environ.get(TOKEN_VARIABLE), host)
     make, tokens = partial(make_app, hosts=(*LOOPBACK_HOSTS, host)), read()
     with listen(host, port) as listening:
-        run(make(token=tokens), listening, on_start, lambda: make(token=read()))
+        run(AppSequence(make(token=tokens), lambda: make(token=read())), listening, on_start)
 
 
 @json_logging()
-def run(
-    app: GuardedApp,
-    listening: socket.socket,
-    on_start: Callable[[str], None] | None,
-    make_next: Callable[[], GuardedApp],
-) -> None:
+def run(apps: AppSequence, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     """Serve until a signal is received; accepted requests are answered before this returns.
 
-    ``on_start`` is called with the URL once the server accepts requests. On SIGHUP, ``make_next`` replaces ``app``.
+    ``on_start`` is called with the URL once the server accepts requests. On SIGHUP, the next of ``apps`` is loaded.
     """
-    apps = AppSequence(app, make_next)
     config = uvicorn.Config(
         apps,
-        http=_make_protocol(app),
+        http=_make_protocol(apps),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -151,7 +146,7 @@ def run(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
+        timeout_graceful_shutdown=int(apps.current.limits.seconds) + GRACE_SECONDS,
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
     server = _SignalServer(config, apps, format_address(listening), on_start)
@@ -195,6 +190,7 @@ class AppSequence:
         """Answer by ``app`` from now on."""
         started = asyncio.Event()
         self._tasks.append(asyncio.create_task(self._run(app, started)))
+        self._tasks[-1].add_done_callback(lambda _: gc.collect())  # the index of an application is in a cycle
         await started.wait()
 
     async def _run(self, app: GuardedApp, started: asyncio.Event) -> None:
@@ -258,12 +254,12 @@ class _SignalServer(uvicorn.Server):
             connection.transport.abort()
 
 
-def _make_protocol(app: GuardedApp) -> type[asyncio.Protocol]:
+def _make_protocol(apps: AppSequence) -> type[asyncio.Protocol]:
     """Return a connection protocol that limits the number of connections, and the time without reads or writes.
 
     Invalid HTTP is refused with the same kind of body as other errors.
     """
-    limits = app.limits
+    limits = apps.current.limits
 
     class BoundedProtocol(H11Protocol):
         _read_timer: asyncio.TimerHandle | None = None
@@ -305,7 +301,7 @@ def _make_protocol(app: GuardedApp) -> type[asyncio.Protocol]:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             else:
-                app.metrics.request(OTHER_LABEL, refused.status, 0.0, refused.code)
+                apps.current.metrics.request(OTHER_LABEL, refused.status, 0.0, refused.code)
                 log_event(
                     "request",
                     id=id_,

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
-from asking import PATIENCE
+from asking import PATIENCE, until
 from fault_server import FaultServer
 from started import Start, Started
 
 from ragsmith.errors import UsageError
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.server import read_tokens
+from ragsmith.serving.server import POLL_SECONDS, AppSequence, read_tokens
+from ragsmith.serving.workers import Workers
 
 QUESTION = "When does the ferry to Marrow leave?"
 CLIENTS = 32
@@ -89,8 +93,8 @@ def test_documents_are_exchanged_while_a_question_is_answered(
         replies: list[Any] = []
         thread = threading.Thread(target=lambda: replies.append(ask(server)))
         thread.start()
-        until = time.monotonic() + PATIENCE
-        while not [request for request in model.log if request.body] and time.monotonic() < until:
+        end = time.monotonic() + PATIENCE
+        while not [request for request in model.log if request.body] and time.monotonic() < end:
             time.sleep(0.01)
         (documents / "ferry.md").write_text("# Ferry\n\nThe ferry to Marrow leaves at nine.\n")
         reload(server)
@@ -143,3 +147,41 @@ def test_a_pipeline_is_exchanged_under_many_clients_without_a_failure(
     reload(server, "reload_failed")
     assert ask(server)["answer"]
     assert server.stop()[0] == 0
+
+
+class Replaceable:
+    """What the server needs of an application; it is part of a cycle, as applications are."""
+
+    closed: ClassVar[list[bool]] = []
+
+    def __init__(self) -> None:
+        self.itself = self.sessions = self
+        self.n_requests = 0
+        self.workers = Workers(0, 0)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        yield
+
+    def close(self, *, is_idle: bool = False) -> None:
+        self.closed.append(is_idle)
+
+
+def test_a_replaced_application_is_closed_and_freed_when_its_requests_have_ended() -> None:
+    async def go() -> None:
+        make: Any = Replaceable
+        apps = AppSequence(make(), make)
+        await apps.begin(apps.current)
+        gone = weakref.ref(apps.current)
+        apps.current.n_requests = 1
+        await apps.replace()
+        assert apps.current is not gone()
+        await asyncio.sleep(3 * POLL_SECONDS)
+        assert not Replaceable.closed
+        [first] = apps.replaced
+        first.n_requests = 0
+        del first
+        await until(lambda: gone() is None)
+        assert Replaceable.closed == [True]
+
+    asyncio.run(go())
