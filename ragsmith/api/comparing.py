@@ -24,6 +24,7 @@ from ragsmith.errors import RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.reference import Reference
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.runs.run_context import timestamp
@@ -216,6 +217,7 @@ def gate(
     *,
     dataset: Dataset | str | Path | None = None,
     against: SystemSpec | None = None,
+    stored: bool = False,
     documents: str | Path | None = None,
     min_effect: Annotated[float, "a difference of fitness, such as 0.02"] = MIN_EFFECT,
     split: str = "test",
@@ -231,7 +233,8 @@ def gate(
     True
 
     The reference is the scores by test question that its file stores; or, if given, the pipeline ``against`` on the
-    questions of ``split``. With a folder of changed ``documents``, the pipeline answers from them, and the reference is
+    questions of ``split``; with ``stored``, the scores in the file ``against``, whose pipeline and own code are not
+    loaded. With a folder of changed ``documents``, the pipeline answers from them, and the reference is
     on the documents of ``dataset``; so are the questions, whose evidence is located in the changed documents.
     ``min_effect`` is a difference of fitness. ``junit`` is a file for the result as JUnit XML,
     which has an error with the reason if there is no comparison.
@@ -247,14 +250,15 @@ def gate(
             _check_changeable(pipeline)
         check_choice("split", split, PARTS)
         loader = _PipelineLoader(dataset, resources)
-        named = (pipeline,) if against is None else (pipeline, against)
-        alone = against is None and not is_system(pipeline)
+        kept = _read_scores(against) if stored else None
+        named = (pipeline,) if against is None or kept else (pipeline, against)
+        alone = len(named) == 1 and not is_system(pipeline)
         pipelines = [loader.load(cast("Pipeline | str | Path", pipeline))] if alone else loader.load_all(*named)
         rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, pipelines, strict=True)]
         workers = resources.workers_for(*(one.setup for one in pipelines))
         changed = None if documents is None else _on_documents(pipeline, pipelines[0], documents, resources)
         with resources.store() as store:
-            reference = rivals[1] if len(rivals) > 1 else None
+            reference = rivals[1] if len(rivals) > 1 else kept
             result = run_gate(
                 rivals[0],
                 reference,
@@ -275,6 +279,13 @@ def gate(
     if junit is not None:
         write_file(to_junit(result, seconds=now() - began, now=began), Path(junit))
     return result
+
+
+def _read_scores(against: SystemSpec | None) -> tuple[str, Reference | None]:
+    """Return the name and the stored scores of the file of a pipeline, which is not loaded."""
+    if not isinstance(against, str | Path) or _baseline_name(against):
+        raise UsageError("--stored takes the scores in the file of a pipeline: name one with --against BASE.yaml")
+    return str(against), ExportedFile(require_file(against)).reference()
 
 
 class _PipelineLoader:

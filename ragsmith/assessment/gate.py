@@ -38,7 +38,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, sign_flip_test
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.reference import QuestionScores, rounded_scores
+from ragsmith.exported.reference import QuestionScores, Reference, rounded_scores
 from ragsmith.grouping import group_values
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
@@ -129,7 +129,7 @@ class GateResult:
 
 def gate(
     pipeline: tuple[str, Pipeline],
-    against: tuple[str, Pipeline] | None,
+    against: tuple[str, Pipeline | Reference | None] | None,
     store: Store,
     *,
     changed: Pipeline | None = None,
@@ -138,7 +138,7 @@ def gate(
     workers: int = 1,
     day: str,
 ) -> GateResult:
-    """Compare a pipeline with another, or by default with the scores in its file.
+    """Compare a pipeline with another, or with the scores in a file, by default its own.
 
     ``changed`` is the pipeline on changed documents, with the questions whose evidence they contain: it is then scored
     there, and all else is on the documents before.
@@ -155,15 +155,15 @@ def gate(
     if not 0 <= min_effect < math.inf:
         raise WrongOption("min_effect", f"is {min_effect}: give a difference of fitness from 0 on")
     setup, fitness = current.setup, current.fitness
-    if against is None:
+    other, base = against or (name, current.reference)
+    if not isinstance(base, Pipeline):
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
-        then, before, terms = _stored_scores(name, current)
+        then, before, terms = _stored_scores(other, base, current)
         [found] = evaluate_on([_remaining(current, changed, terms)], terms.examples, store, workers)
     else:
-        other, base = against
         check_comparable(name, current, other, base)
-        check_unseen((pipeline, against), part)
+        check_unseen((pipeline, (other, base)), part)
         terms = verdict_terms(select_questions(setup, fitness, part), fitness)
         found, reference = evaluate_on([_remaining(current, changed, terms), base], terms.examples, store, workers)
         then = rounded_scores(reference, terms.fitness)
@@ -174,7 +174,7 @@ def gate(
                 "nearly all of them"
             )
     if store.max_looks is not None and part != "search":
-        pipelines = (current,) if against is None else (current, against[1])
+        pipelines = (current, base) if isinstance(base, Pipeline) else (current,)
         count_look(store, *identify_use(pipelines, terms.fitness, terms.examples), day)
     scored = rounded_scores(found, terms.fitness)
     now = _current_scores(scored, before)
@@ -201,7 +201,7 @@ def gate(
         passed=True,
         reason="",
         pipeline=name,
-        against=against[0] if against else "the scores kept in it",
+        against=other if isinstance(base, Pipeline) else f"the scores kept in {other if against else 'it'}",
         dataset=data.name,
         min_effect=min_effect,
         before=fmean(theirs),
@@ -236,10 +236,9 @@ def _remaining(current: Pipeline, changed: Pipeline | None, terms: VerdictTerms)
 
 
 def _stored_scores(
-    name: str, pipeline: Pipeline
+    name: str, stored: Reference | None, pipeline: Pipeline
 ) -> tuple[Mapping[str, QuestionScores], dict[str, float], VerdictTerms]:
-    """Return the scores in the file of a pipeline, those that the verdict is on, and its terms."""
-    stored = pipeline.reference
+    """Return the scores in the file ``name``, those that the verdict on ``pipeline`` is on, and its terms."""
     if stored is None:
         if not pipeline.candidate:
             raise UsageError(f"{name} has no earlier scores: name what to compare with, --against EARLIER.jsonl")

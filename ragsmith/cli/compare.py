@@ -132,6 +132,10 @@ def gate(
             "--against", help="File of the earlier pipeline. [default: the scores stored in the pipeline's own file]"
         ),
     ] = None,
+    stored: Annotated[
+        bool,
+        typer.Option("--stored", help="Compare with the scores stored in the file of --against, and do not run it."),
+    ] = False,
     documents: Annotated[
         Path | None,
         typer.Option(
@@ -154,6 +158,7 @@ def gate(
         pipeline,
         dataset=dataset,
         against=against,
+        stored=stored,
         documents=documents,
         min_effect=min_effect,
         split=split,

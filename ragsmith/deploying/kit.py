@@ -115,6 +115,7 @@ def make_kit(
         "examples": len(loaded.setup.dataset.examples) if questions else 0,
         "split": "all" if loaded.chosen_on_all else "test",
         "referenced": questions and loaded.reference is not None and loaded.found_on == loaded.setup.dataset.digest,
+        "own": bool(user_files.contents),
         "question": _question(loaded),
         "genes": _genes(loaded.candidate),
         "models": loaded.setup.models.to_dict(),

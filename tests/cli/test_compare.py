@@ -576,6 +576,25 @@ def test_documents_that_hide_what_is_asked_close_the_gate(home: Path, ragsmith: 
     assert ragsmith("gate", winner, "--dataset", "changed", "--against", "base.yaml", "--workers", 1).code == 0
 
 
+def test_the_scores_of_an_earlier_file_are_compared_with_without_loading_its_code(
+    home: Path, ragsmith: Command, forgetful: None
+) -> None:
+    base = yaml.safe_load(search(ragsmith).read_text())
+    base["imports"] = [{"file": "nobody_has_this.py", "digest": "0"}]
+    (home / "base.yaml").write_text(yaml.safe_dump(base))
+    asked = ("gate", "now.yaml", "--dataset", "facts", "--against", "base.yaml", "--workers", 1)
+    for below, code in ((None, 0), (7, 1)):
+        write(home / "now.yaml", below=below, fitness=base["fitness"])
+        assert "nobody_has_this.py, which is missing" in ragsmith(*asked).err
+        shown = ragsmith(*asked, "--stored")
+        assert (shown.code, shown.err) == (code, "")
+        assert "now.yaml against the scores kept in base.yaml on facts, test questions" in unfolded(shown.out)
+    (home / "facts" / "documents" / "zinnia.md").write_text("# Zinnia\n\nThe mill of Zinnia is new.\n")
+    shut = ragsmith(*asked, "--stored")
+    assert shut.code == 3
+    assert "the scores kept in base.yaml cannot be compared with those of now: the documents have changed" in shut.err
+
+
 def test_typos_and_moved_paragraphs_leave_the_gate_open(home: Path, ragsmith: Command, changed: Path) -> None:
     winner = search(ragsmith)
     for place in changed.glob("*.md"):
@@ -675,6 +694,8 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
             ("gate", "a.yaml", "--documents", "nowhere", "--against", "naive"),
             "which is neither a folder nor a data set",
         ),
+        (("gate", "a.yaml", "--stored"), "name one with --against BASE.yaml"),
+        (("gate", "a.yaml", "--stored", "--against", "naive"), "name one with --against BASE.yaml"),
         (("gate", "rows.jsonl", "--documents", "facts"), "another system has its own: leave it out"),
         (("gate", "naive", "--dataset", "facts"), "'naive' has no file with its scores: name the file of a"),
     ],

@@ -150,9 +150,9 @@ def test_an_image_has_no_questions_and_answers_from_its_documents(kit: Kit, tmp_
     assert ragsmith.ask(kit.folder / "winner.yaml", "Who steers the ferry?").answer in smoke.stdout
 
 
-def changed_repository(kit: Kit, folder: Path, change: Callable[[Path], None]) -> Path:
+def changed_repository(kit: Path, folder: Path, change: Callable[[Path], None]) -> Path:
     """A repository of the kit with a branch, as the workflow of its gate finds it, that has ``change``."""
-    shutil.copytree(kit.folder, folder)
+    shutil.copytree(kit, folder)
 
     def git(*arguments: str) -> None:
         named = ("-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
@@ -200,7 +200,7 @@ def delete_gold(folder: Path) -> None:
 def test_its_workflow_compares_each_pipeline_on_its_own_documents(
     kit: Kit, tmp_path: Path, program: Program, change: Callable[[Path], None], code: int, said: str
 ) -> None:
-    folder = changed_repository(kit, tmp_path / "repository", change)
+    folder = changed_repository(kit.folder, tmp_path / "repository", change)
     ended = run_gate(folder, program)
     assert ended.returncode == code, ended.stderr
     assert said in " ".join((ended.stdout + ended.stderr).split())
@@ -434,6 +434,47 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     said = program(tmp_path / "kit", "pipeline.py", "Who steers the ferry?")
     assert said.returncode == 0, said.stderr
     assert "Varn" in said.stdout
+
+
+DIGEST = (
+    "from ragsmith.digest import fingerprint; from ragsmith.plugins import load_file; "
+    "print(fingerprint(load_file('own/kit_shown.py').__name__))"
+)
+
+
+@needs_git
+@pytest.mark.processes
+def test_a_change_of_one_s_own_code_is_compared_with_the_scores_of_the_target_branch(
+    winner: Path, tmp_path: Path, program: Program
+) -> None:
+    own = tmp_path / "mine" / "kit_shown.py"
+    own.parent.mkdir()
+    own.write_text(
+        "from ragsmith.techniques.families import prompt_maker\n"
+        "from ragsmith.techniques.prompt_maker.listing import listing\n"
+        "from ragsmith.types import Passages, Prompt, Question\n\n"
+        "@prompt_maker(paper='none')\n"
+        "def kit_shown(question: Question, passages: Passages) -> Prompt:\n"
+        "    '''Show the passages.'''\n"
+        "    return listing(question, passages)\n"
+    )
+    (tmp_path / "deploys.py").write_text(DEPLOYS_OWN)
+    done = program(tmp_path, "deploys.py", str(own), str(winner), str(tmp_path / "kit"))
+    assert done.returncode == 0, done.stderr
+
+    def change(folder: Path) -> None:
+        edited = folder / "own" / own.name
+        edited.write_text(
+            edited.read_text().replace("listing(question, passages)", "listing(question, passages[::-1])")
+        )
+        told = yaml.safe_load((folder / "winner.yaml").read_text())
+        told["imports"][0]["digest"] = program(folder, "-c", DIGEST).stdout.strip()
+        (folder / "winner.yaml").write_text(yaml.safe_dump(told))
+
+    for name, edit, against in (("same", keep_gold, ""), ("other", change, "the scores kept in ")):
+        ended = run_gate(changed_repository(tmp_path / "kit", tmp_path / name, edit), program)
+        assert ended.returncode in (0, 1), ended.stderr
+        assert f"winner.yaml against {against}base/winner.yaml on " in " ".join(ended.stdout.split())
 
 
 def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Path, tmp_path: Path) -> None:
