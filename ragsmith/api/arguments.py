@@ -53,7 +53,7 @@ class ModelArguments(TypedDict, total=False):
     imports: Annotated[
         str | Path | Sequence[str | Path],
         Flag(
-            "File of extensions in Python, such as techniques or models; may be repeated.",
+            "Python file with extensions, such as techniques or models; may be repeated.",
             ("--import",),
             list[Path],
         ),
@@ -122,6 +122,12 @@ class SettingChanges(TypedDict, total=False):
     noise: Annotated[
         int | None,
         Flag("Most test questions that the winner answers again, for the noise of chat models; 0: none. [default: 20]"),
+    ]
+    trust_judge: Annotated[
+        bool | None,
+        Flag(
+            "Search even if a judge does not score right answers of this data set above wrong ones.", ("--trust-judge",)
+        ),
     ]
     population: Annotated[int | None, Flag("Population size.")]
     generations: Annotated[int | None, Flag("Number of generations after the initial population.")]
@@ -199,7 +205,7 @@ class SettingChanges(TypedDict, total=False):
     control: Annotated[
         str | None, Flag("Control: random evaluates as many random candidates for comparison. [default: none]")
     ]
-    time_limit: Annotated[float | None, Flag("Seconds after which the search pauses, such as 3600; it can be resumed.")]
+    time_limit: Annotated[float | None, Flag("Pause after this number of seconds; the search can be resumed.")]
 
 
 class RunArguments(SettingChanges, total=False):

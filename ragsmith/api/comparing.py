@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Unpack, cast
+from typing import Unpack, cast
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices, require_file
@@ -20,7 +20,7 @@ from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score_pipeline
 from ragsmith.datasets.anchoring.other_documents import put_on_documents
 from ragsmith.datasets.dataset import load_documents_option
-from ragsmith.errors import RagsmithError, UsageError, WrongOption
+from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
@@ -219,7 +219,7 @@ def gate(
     against: SystemSpec | None = None,
     stored: bool = False,
     documents: str | Path | None = None,
-    min_effect: Annotated[float, "a difference of fitness, such as 0.02"] = MIN_EFFECT,
+    min_effect: float = MIN_EFFECT,
     split: str = "test",
     junit: str | Path | None = None,
     now: Callable[[], float] = time.time,
@@ -334,7 +334,7 @@ class _PipelineLoader:
         load_techniques()
         if other is None:
             if self._dataset is None:
-                raise WrongOption("dataset", f"is missing: name the data set that {name} runs on")
+                raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
             other = Pipeline((), self._resources.setup(self._dataset))
         if (found := self.find_named(NAMES[name], other)) is None:
             raise UsageError("other data sets recommend no pipeline for these documents: name another")

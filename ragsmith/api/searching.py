@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ragsmith.api.arguments import SearchArguments
+from ragsmith.api.arguments import SearchArguments, SettingChanges
 from ragsmith.api.resources import (
     Resources,
     read_given_prices,
@@ -84,7 +84,9 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
         of_the_run["strategy"] = str(STRATEGIES.parse(of_the_run["strategy"]))
     _check_used(of_the_run.get("strategy", settings.strategy), settings.genetic, genetic)
     for unread in given:
-        raise UsageError(f"the setting {unread!r} is declared, but not used: add a field to RunSettings")
+        if unread in SettingChanges.__annotations__:
+            raise UsageError(f"the setting {unread!r} is declared, but not used: add a field to RunSettings")
+        check_choice("setting", unread, SettingChanges.__annotations__)
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 
@@ -120,7 +122,7 @@ class EachArguments(SearchArguments, total=False):
 
     retry_failed: bool
     engine: str
-    memory: Annotated[int | str | None, "a size, such as '500M' or '2G', or a number of bytes"]
+    memory: int | str | None
     on_step: Callable[[Step], None] | None
     on_progress: Callable[[int, int], None] | None
     mlflow: str | None
@@ -128,13 +130,13 @@ class EachArguments(SearchArguments, total=False):
 
 @checked
 def search(
-    dataset: Annotated[Dataset | str | Path, "a data set, or its name or folder; search_each takes several"],
+    dataset: Dataset | str | Path,
     *,
     limits: LimitSpec = None,
     accept_spent: Spent | str | None = None,
     retry_failed: bool = False,
     engine: str = PROCESSES,
-    memory: Annotated[int | str | None, "a size, such as '500M' or '2G', or a number of bytes"] = None,
+    memory: int | str | None = None,
     winner: str | Path | None = None,
     reports: str | Path | None = None,
     on_start: Callable[[Start], None] | None = None,
@@ -178,7 +180,8 @@ def search(
     a notebook, whose code is their source and what it uses; workers are then threads.
 
     Requests that a model refuses, or answers with unusable replies, are stored as failed and not repeated;
-    ``retry_failed`` repeats them.
+    ``retry_failed`` repeats them. A judge that is a chat model is checked on planted answers of the data set, and a
+    search with one that fails is refused unless ``trust_judge`` is true.
 
     ``workers`` is the number of questions in flight for served models, and of processes for embedded ones, by default
     one per core. A script that uses several processes needs the usual ``if __name__ == "__main__":``. ``memory`` is the
@@ -287,7 +290,7 @@ def search(
 def plan(
     dataset: Dataset | str | Path,
     *,
-    latency: Annotated[float | None, "the seconds of a request, such as 0.8"] = None,
+    latency: float | None = None,
     in_flight: int | None = None,
     sample: int | None = None,
     **arguments: Unpack[SearchArguments],

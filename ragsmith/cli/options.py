@@ -62,10 +62,6 @@ DatasetsArgument = Annotated[
     ),
 ]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]
-FilterOption = Annotated[
-    str | None,
-    typer.Option("--filter", help="Answer only from documents with these fields, as 'tenant=acme and year>=2023'."),
-]
 FitnessOption = Annotated[str | None, option("fitness")]
 ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import, is_eager=True)]
 """Files are imported while options are parsed, before the command uses anything that they define."""
@@ -88,9 +84,7 @@ OtherDatasetOption = Annotated[
 OtherDocuments = Annotated[
     Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
 ]
-PipelineArgument = Annotated[
-    Path, typer.Argument(help="A pipeline that `ragsmith recommend`, `search` or `export` wrote.")
-]
+PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 SplitOption = Annotated[
     str, typer.Option("--split", help="Questions: search, test or all; test and all count as a use of the test set.")
 ]

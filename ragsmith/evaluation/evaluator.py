@@ -43,7 +43,12 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memory import MIB, Memory, memory_per_process
+from ragsmith.measures.judge import collect_scores
+from ragsmith.models.calls import ChatModel
+from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.served.provider import ProviderActivity
+from ragsmith.models.tasks import Input
+from ragsmith.models.usage import Meter
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration
@@ -201,6 +206,16 @@ class Evaluator:
             for finished in batch:
                 if finished.ok:
                     yield (*finished.job, finished.value)
+
+    def score_answers(
+        self, judge: LanguageModel | ChatModel, requests: Sequence[tuple[int, Mapping[str, Input]]]
+    ) -> list[float | None]:
+        """Return the scores of ``judge`` for samples and inputs of its task; None if a verdict failed."""
+        gateway = Gateway(self._store, self._budget, self._failures)
+        try:
+            return collect_scores(gateway.language_model(judge, Meter(), "judge"), requests)
+        finally:
+            gateway.write_pending()
 
     def measure_seconds(self, candidate: Candidate, question: str) -> float | Record:
         """Return the seconds that a user waits for the answer to a question, or the failure.

@@ -6,7 +6,6 @@ documents have changed.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.argument_types import checked
 from ragsmith.datasets.changes import DocumentChanges
@@ -23,7 +22,7 @@ from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
@@ -44,16 +43,12 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
-from ragsmith.text.files import shorten
 from ragsmith.text.filters import parse_filter
-from ragsmith.types import Dataset, Example, Filter, Question, Span, TitledSpan
+from ragsmith.types import Dataset, Example, Question, Span, TitledSpan
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.evaluation.threads import TraceObserver
     from ragsmith.store.store import Store
-
-OPEN_STORE = "an open Store; ragsmith.evaluate(FILE, dataset=...) scores a pipeline on a data set"
-"""The store of an evaluation, in messages."""
 
 COLD_STARTS = 3
 """Number of questions that are also timed with a cold start, which includes building the index."""
@@ -96,10 +91,9 @@ def require_question(question: str) -> None:
 class Pipeline:
     """A configuration of all stages, with the data set or documents that it answers questions about."""
 
-    @checked
     def __init__(
         self,
-        candidate: Annotated[Candidate, "its genes; Pipeline.load reads the file of a pipeline"],
+        candidate: Candidate,
         setup: Experiment,
         *,
         fitness: Fitness | None = None,
@@ -301,26 +295,15 @@ class Pipeline:
     def run(self, question: str, filter: object = None) -> Trace:  # noqa: A002  the name of the option everywhere
         """Return the output of every stage for a question, see `ask`."""
         require_question(question)
-        admitted = None if filter is None else self.parse_filter(filter)
-        return self.engine.answer(self.candidate, Question(question, admitted))
-
-    def parse_filter(self, given: object) -> Filter:
-        """Return a filter of documents; warn with a `Notice` if it admits none.
-
-        Raises:
-            UsageError: it cannot be used.
-        """
-        parsed, documents = parse_filter(given, self.field_types), self.setup.corpus.documents.values()
-        if not any(parsed.admits(document.fields) for document in documents):
-            problem = f"the filter {shorten(given)} admits none of the {len(documents):,} documents"
-            warnings.warn(problem, Notice, stacklevel=4)
-        return parsed
+        return self.engine.answer(
+            self.candidate, Question(question, None if filter is None else parse_filter(filter, self.field_types))
+        )
 
     def ask(self, question: str, *, filter: object = None) -> Reply:  # noqa: A002  as above
         """Answer ``question``, with its sources.
 
         With ``filter``, such as ``"tenant=acme and year>=2023"`` or ``{"tenant": "acme"}``, only documents with such
-        fields are used (see `ragsmith.text.filters`); a `Notice` says if there is none.
+        fields are used (see `ragsmith.text.filters`).
 
         Raises:
             UsageError: the question is blank, or the filter cannot be used.
@@ -341,10 +324,7 @@ class Pipeline:
         )
         return Reply(trace.answer.text, sources, declines(trace.answer.text))
 
-    @checked
-    def evaluate(
-        self, store: Annotated[Store, OPEN_STORE], examples: Sequence[Example] | None = None, *, workers: int = 1
-    ) -> Evaluation:
+    def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Evaluate the pipeline on ``examples``, by default all of its data set, through the store."""
         examples = self.select(self.setup.dataset.examples if examples is None else examples)
         from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above

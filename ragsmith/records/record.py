@@ -25,6 +25,7 @@ from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
+from ragsmith.measures.planted_answers import PlantedCheck
 from ragsmith.models.vector_stores import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunRow, RunState
@@ -113,6 +114,9 @@ class RunSettings:
     """The confidence of the calibration to ``max_risk``."""
     noise: int = 20
     """The maximum number of test questions that the winner answers again if a chat model takes part; 0 for none."""
+    trust_judge: bool = False
+    """Whether to search with a judge that fails the check on planted answers; it does not change the course of the run,
+    and is not recorded."""
 
     @not_fingerprinted
     def __post_init__(self) -> None:
@@ -394,6 +398,7 @@ class RunRecord:
     - ``whole``: the key that the run has with all options
     - ``declining``: the calibration of the winner to a stated risk
     - ``noise``: the changes of F on test questions that the winner answered again
+    - ``planted``: the check of the judge of search questions on planted answers, if it is a chat model
     - ``threshold``, ``test_threshold``: the least good score of the judge, and of that of test questions; 0: the same
     - ``test_keys``: with a test judge, the keys of the results on test questions by those of tested evaluations
     """
@@ -439,6 +444,7 @@ class RunRecord:
     remarks: tuple[str, ...] = ()
     whole: str = ""
     noise: tuple[float, ...] = ()
+    planted: PlantedCheck | None = None
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -459,7 +465,7 @@ class RunRecord:
                 space.feasible_size,
                 {name: tuple(str(gene) for gene in genes) for name, genes in options},
             ),
-            replace(settings, time_limit=None, test=False),
+            replace(settings, time_limit=None, test=False, trust_judge=False),
             setup.loaded_models.ids(),
             setup.models.to_dict(),
             setup.chunk_size,

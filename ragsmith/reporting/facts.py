@@ -216,6 +216,10 @@ def list_notes(run: RunData, finished: Sequence[Evaluation]) -> tuple[str, ...]:
             cut,
         ),
         *((sentence, True) for sentence in _describe_dropouts(run, finished)),
+        (
+            f"The judge {record.planted}, so its scores do not tell pipelines apart.",
+            record.planted and not record.planted.is_trusted,
+        ),
         *((sentence, True) for sentence in _describe_non_answers(run)),
         (
             "Only retrieval was tuned: no answer was generated or scored, and the families after passage_filter were "

@@ -249,5 +249,8 @@ def run(report: RunReport) -> Iterable[Block]:
         if report.judged
         else ()
     )
-    shown = (run_tables.run_table(report), run_tables.models_table(report), *judged, wording.describe_work(report))
+    check = report.about.record.planted
+    planted = (f"The judge {check}.",) if check and check.planted else ()
+    tables = run_tables.run_table(report), run_tables.models_table(report)
+    shown = (*tables, *judged, *planted, wording.describe_work(report))
     return (report.about.data.description, *shown, *calls)

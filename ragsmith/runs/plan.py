@@ -31,6 +31,7 @@ from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, support_task
 from ragsmith.measures.judge import JUDGE
+from ragsmith.measures.planted_answers import plant_answers
 from ragsmith.models.calls import StoredCall, is_chat_model, is_costly
 from ragsmith.models.capabilities import find_learner
 from ragsmith.models.names import ModelNames
@@ -289,6 +290,18 @@ def _plan_search(
     )
 
 
+def _plan_planted(setup: Experiment, counted: RequestCounts, costs: _Costs) -> tuple[PlanLine, ...]:
+    """Plan the requests for the check of the judge, as long as its other ones; none if the cache has verdicts of it."""
+    judged = setup.loaded_models.judge.id, JUDGE.name
+    known = counted.get(judged, RequestCount())
+    if not known.needed or JUDGE.name in costs.estimates[judged[0]].tasks:
+        return ()
+    n = 2 * len(plant_answers(setup.split.search))
+    characters = (n * total // known.needed for total in (known.prompt_characters, known.reply_characters))
+    lines = costs.lines({judged: RequestCount(n, 0, *characters)}, costs.questions)
+    return tuple(replace(line, request=f"{line.request}, planted answers") for line in lines)
+
+
 def _build_plan(
     setup: Experiment,
     space: Space,
@@ -301,7 +314,8 @@ def _build_plan(
     """Build the plan from the simulations on ``samples``."""
     sampled = sum(map(len, samples))
     counted = add_counts(*(one.search for one in simulations), *(one.control for one in simulations))
-    lines = costs.lines(counted, sampled)
+    lines, planted = costs.lines(counted, sampled), _plan_planted(setup, counted, costs)
+    lines += planted
     again = {asked: count for asked, count in timed.counts.items() if asked[0] not in timed.chat}
     questions = timed.pipelines * min(TIMED_QUESTIONS, len(setup.split.search)) / len(samples)
     if questions:  # the number of timed questions of a pipeline does not depend on the number of questions
@@ -309,7 +323,7 @@ def _build_plan(
         lines += tuple(replace(line, request=f"{line.request}, timed") for line in times)
     uncontrolled = None
     if settings.control != "none":
-        uncontrolled = costs.lines(add_counts(*(one.search for one in simulations)), sampled)
+        uncontrolled = costs.lines(add_counts(*(one.search for one in simulations)), sampled) + planted
     if settings.racing:
         ranges = _pruning_ranges(lines, simulations[0].pruning_factors) if simulations[0].pruning_factors else {}
     else:

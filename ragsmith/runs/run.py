@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from threadpoolctl import threadpool_limits
 
 from ragsmith.comparison.questions import HoldoutUse
-from ragsmith.errors import BudgetExhausted, Notice
+from ragsmith.errors import BudgetExhausted, Notice, UsageError
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
 from ragsmith.evaluation.evaluator import Evaluator
@@ -25,6 +26,8 @@ from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.exported.requirements import leave_out_unable, searchable_space
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.leases import this_process
+from ragsmith.measures.planted_answers import check_planted, plant_answers
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import LatencyOf, with_machine
@@ -274,6 +277,7 @@ class Run:
         state: RunState = "failed"
         work = None
         try:
+            self._check_judge()
             winner = self._search()
             work = self._evaluator.work()
             if not context.stopped and not context.within:
@@ -303,6 +307,26 @@ class Run:
             context.stopped,
             context.record.no_winner,
         )
+
+    def _check_judge(self) -> None:
+        """Check a chat model that scores answers on planted answers to search questions.
+
+        Raises:
+            UsageError: it fails, and the settings do not trust it nevertheless.
+        """
+        context = self._context
+        settings, setup = context.settings, context.setup
+        judge = setup.loaded_models.judge
+        judges = any("judge" in known.tools.values() for known in setup.measures) and not settings.fitness.ranking_only
+        if context.within or not judges or not is_chat_model(judge):
+            return
+        check = check_planted(plant_answers(setup.split.search), partial(self._evaluator.score_answers, judge))
+        self._check_limits()
+        context.update(planted=check)
+        if not (check.is_trusted or settings.trust_judge):
+            raise UsageError(
+                f"the judge {judge.id} {check}: name another with --judge, or search nevertheless with --trust-judge"
+            )
 
     def _search(self) -> Evaluation | None:
         """Search, choose the winner, and compare it with its rivals."""

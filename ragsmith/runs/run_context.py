@@ -167,9 +167,9 @@ DECIDING_CODE = (
 
 def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     """Return the key of a run."""
-    # the time limit decides when a run pauses, and test and noise what is said at its end, not its course
+    # the time limit decides when a run pauses, test and noise what is said at its end, trust_judge whether it begins
     decided = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
-    del decided["test"], decided["noise"]
+    del decided["test"], decided["noise"], decided["trust_judge"]
     if settings.verdict == HELD_OUT:
         del decided["verdict"], decided["folds"]
     if settings.max_risk is None:

@@ -87,8 +87,7 @@ class YamlTree:
                 raise self.error(path, f"{step!r} is missing")
             value = value[step]
         if not isinstance(value, dict):
-            empty = "the file is empty; " if self.data is None else ""
-            raise self.error(path, empty + (form or f"{path[-1]!r} must be 'name: value' pairs, not {shorten(value)}"))
+            raise self.error(path, form or f"{path[-1]!r} must be 'name: value' pairs, not {shorten(value)}")
         for key in value:
             if known is not None and key not in known:
                 raise self.error((*path, key), unknown_key_message(key, known))
@@ -131,7 +130,7 @@ class _TreeBuilder:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if not isinstance(start, yaml.DocumentStartEvent):
-            return YamlTree(None, self.source, {(): 1}, self.error_type)
+            raise self.error_type(f"{self.source}:1: the file is empty; write at least one key")
         if start.version or start.tags:
             raise self._error(start, "directives (%YAML, %TAG) are not allowed; remove the line")
         data = self._value(next(self.events), ())

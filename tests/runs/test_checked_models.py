@@ -48,6 +48,7 @@ class Gone(Chat):
 def search(folder: Path, space: Path | Space, cache: Path, chat: Any, **changes: Any) -> tuple[Any, list[str]]:
     """A small search, and what it says."""
     small = {"max_evaluations": 3, "probes": False, "control": "none", "test": False, "rankings_first": False} | changes
+    small |= {"trust_judge": True}
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = ragsmith.search(folder, space=space, cache=cache, models={"language_model": chat}, workers=1, **small)

@@ -201,6 +201,7 @@ def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Experiment, space:
     key = run_key(tiny_setup, space, SETTINGS)
     assert run_key(tiny_setup, space, replace(SETTINGS, time_limit=3.0)) == key
     assert run_key(tiny_setup, space, replace(SETTINGS, noise=0)) == key
+    assert run_key(tiny_setup, space, replace(SETTINGS, trust_judge=True)) == key
     assert run_key(tiny_setup, replace(space, name="other", description="x"), SETTINGS) == key
     assert run_key(replace(tiny_setup, dataset=replace(tiny_setup.dataset, name="other")), space, SETTINGS) == key
 

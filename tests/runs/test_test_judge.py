@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from judges import FLATTERY, Flatterer, Judge, search_flattered
 import ragsmith
 from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
 from ragsmith.measures.judge_check import list_judge_requests
+from ragsmith.models.calls import Completion
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space_file import load_space
@@ -260,3 +263,32 @@ def test_either_judge_is_checked() -> None:
     assert found["test_judge"].judged is not None
     assert told == [2 * (1 + len(list_judge_requests()))]
     assert all(chat.judged for chat in chats.values())
+
+
+class Gullible(Judge):
+    """A judge that finds everything perfect."""
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        return replace(super().complete(prompt, max_tokens=max_tokens, sample=sample), text="Score: 5")
+
+
+def test_a_search_with_a_judge_that_scores_wrong_answers_like_right_ones_is_refused(tmp_path: Path) -> None:
+    judge, answering = Gullible("gullible"), Flatterer(LAW, SHARE, 1)
+    models = {"language_model": answering, "judge": judge}
+    said = "scored the reference above the answer to another question for 0 of 4 search questions of this data set"
+    for _ in range(2):
+        with pytest.raises(UsageError, match=rf"judge gullible {said}: name another .* --trust-judge"):
+            search_flattered(LAW, tmp_path, models, 1)
+    assert answering.samples == []
+    assert len(judge.judged) == 8  # the verdicts are in the cache
+    trusted = search_flattered(LAW, tmp_path, models, 1, trust_judge=True)
+    assert trusted.state == "finished"
+    told = " ".join(summary_lines(trusted.run_report, columns=10_000))
+    assert f"! The judge {said}, so its scores do not tell pipelines apart." in told
+
+
+def test_the_check_of_a_judge_on_planted_answers_is_in_the_report(result: Result) -> None:
+    check = result.run_report.about.record.planted
+    assert check is not None
+    assert (check.planted, check.ordered) == (4, 4)
+    assert not any("planted" in note or "the answer to another question" in note for note in result.run_report.notes)

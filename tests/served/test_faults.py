@@ -26,6 +26,7 @@ from ragsmith.errors import ModelUnavailable, StoreError
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Payment
+from ragsmith.measures.planted_answers import MAX_PLANTED
 from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
@@ -265,7 +266,8 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     trouble: str,
 ) -> None:
     place = NOWHERE if trouble.startswith("refuses") else judge.url
-    judge.always = Fault(trouble)
+    checked = 0 if trouble.startswith("refuses") else 2 * MAX_PLANTED
+    judge.script, judge.always = [None] * checked, Fault(trouble)
     server.latency = 0.15
     options = {"attempts": 1, "deadline": 0.5}
     models = write_models(tmp_path / "models.yaml", server, place, **options)
@@ -281,14 +283,14 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     assert f"{place} seems to be down" in ended.err
     assert "same command" in ended.err
     assert list(tmp_path.rglob("winner.yaml")) == []
-    assert server.log
     with Store.open(tmp_path / "cache.sqlite") as store:
         found = left(store)
     assert (found.state, found.winner) == ("failed", None)
-    assert len(found.calls) == len(server.log)  # also what was in flight when the judge was given up
+    assert bool(server.log) == bool(checked), "the judge is asked first"
+    assert len(found.calls) == checked + len(server.log)  # also what was in flight when the judge was given up
 
     write_models(models, server, judge.url)
-    judge.always, server.latency = None, 0.0
+    judge.script, judge.always, server.latency = [], None, 0.0
     ended = ragsmith(*command)
     assert ended.code == 0, ended.err
     assert (tmp_path / "reports" / "island" / "winner.yaml").exists()

@@ -149,7 +149,7 @@ def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
         Run(setup, dear, usual, SETTINGS, execution=Execution(workers=8)).go()
         found = plan(setup, dear, usual, settings, sample=1000)
     server.answer = worst
-    Run(setup, dear, store, SETTINGS, execution=Execution(workers=8)).go()
+    Run(setup, dear, store, replace(SETTINGS, trust_judge=True), execution=Execution(workers=8)).go()
     harsh = plan(setup, dear, store, settings, sample=1000)
     assert calls_of(found, "judge") == calls_of(harsh, "judge")
 

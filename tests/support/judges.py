@@ -49,7 +49,10 @@ class Flatterer:
 
 
 class Judge:
-    """A judge that scores wrong answers 1, others 5, or, if it is ``vain``, 4 and flattering ones 5."""
+    """A judge that scores wrong answers 1, others 5, or, if it is ``vain``, 4 and flattering ones 5.
+
+    An answer of a `Flatterer` is wrong if it says so; any other one is wrong if it is not the reference.
+    """
 
     def __init__(self, name: str, *, vain: bool = False) -> None:
         self.id = name
@@ -59,7 +62,11 @@ class Judge:
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         [question] = re.findall(r"^Question: (.*)$", prompt, re.MULTILINE)
         self.judged.append(question)
-        score = 1 if WRONG in prompt else 5
+        reference, answer = (
+            re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", prompt, re.DOTALL | re.MULTILINE)[0]
+            for name in ("reference", "answer")
+        )
+        score = 1 if WRONG in prompt or reference not in answer else 5
         if self._vain:
             score = 5 if FLATTERY in prompt else min(score, 4)
         return completed(prompt, f"Score: {score}")

@@ -4,7 +4,6 @@ Each format has its own module; importers are registered with the decorator in `
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.question_lists import read_rows, recognise_columns
@@ -88,10 +87,12 @@ def _formats_by_keys(record: Mapping[str, object]) -> list[str]:
 
 
 def _formats_of_record(record: Mapping[str, object], path: Path) -> Iterator[str]:
-    """Yield the formats of a row; questions in no published format are a list of the user."""
+    """Yield the formats of a row; questions with texts in no published format are a list of the user."""
     if found := _formats_by_keys(record):
         yield from found
         return
-    with suppress(DatasetError):
-        recognise_columns(list(record), {}, path)
-        yield USER_LIST
+    try:
+        if "evidence" in recognise_columns(list(record), {}, path):
+            yield USER_LIST
+    except DatasetError:
+        return
