@@ -172,8 +172,8 @@ def _describe_dropouts(run: RunData, finished: Sequence[Evaluation]) -> list[str
     """Return sentences about the pipelines that have no score, and about those that may be better than the winner."""
     out, terms = [one for one in finished if not run.terms.admits(one)], run.terms
     sentences = [
-        f"{len(out)} of {len(finished)} pipelines have no score, as they failed on more than "
-        f"{100 * terms.max_failure_rate:g} % of the questions."
+        f"Pipelines without a score, as they failed on more than {100 * terms.max_failure_rate:g} % of the questions: "
+        f"{len(out)} of {len(finished)}."
     ] * bool(out)
     winner = run.on_search(run.record.winner or "")
     undecided = find_undecided(winner, finished, terms.fitness) if winner else []

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from toy import put_toy
+from toy import SEARCH, put_toy, result
 
 from ragsmith.datasets.splits import Leaks
 from ragsmith.errors import UsageError
@@ -174,6 +176,22 @@ def test_failures_and_answers_are_kept_one_by_one(report: RunReport) -> None:
     assert len(report.answered) == 4 * 18
     (found,) = [one for one in report.answered if (one.question, one.pipeline) == ("t7", "bm25")]
     assert (found.split, found.type, found.measures["fitness"]) == ("test", "odd", pytest.approx(0.51))
+
+
+def test_pipelines_that_dropped_out_and_may_be_better_are_named_beside_the_winner(store: Store, tmp_path: Path) -> None:
+    put_toy(store)
+    dropped = "Pipelines without a score, as they failed on more than 5 % of the questions: 1 of 5."
+    assert load_report(store, "toy").notes[0] == dropped
+    [key] = [row.evaluation for row in store.proposals(store.runs()[0].key) if row.fitness is None]
+    with Store.open(tmp_path / "better.sqlite") as better:
+        good = [ResultRow(key, one, "ok", result(0.9, 0.9, said=f"best {one}", stages={})) for one in SEARCH[1:]]
+        better.put_results(good)  # stored results are kept
+        put_toy(better)
+        report = load_report(better, "toy")
+    assert report.notes[0] == dropped
+    said = r"cannot be told from .*cross_encoder.*, which failed on 1 of 10 questions and is ahead on the others"
+    assert re.search(said, report.notes[1])
+    assert f"! {dropped}" in summary_lines(report, columns=10_000)
 
 
 def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: Store) -> None:
