@@ -13,7 +13,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from ragsmith.errors import Notice
+from ragsmith.errors import ModelUnavailable, Notice, ProviderTrouble
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import (
     Evaluation,
@@ -210,10 +210,17 @@ class Evaluator:
     def score_answers(
         self, judge: LanguageModel | ChatModel, requests: Sequence[tuple[int, Mapping[str, Input]]]
     ) -> list[float | None]:
-        """Return the scores of ``judge`` for samples and inputs of its task; None if a verdict failed."""
+        """Return the scores of ``judge`` for samples and inputs of its task; None if a verdict failed.
+
+        Raises:
+            ModelUnavailable: its server is in trouble, which says nothing of the judge.
+        """
         gateway = Gateway(self._store, self._budget, self._failures)
         try:
-            return collect_scores(gateway.language_model(judge, Meter(), "judge"), requests)
+            view = gateway.language_model(judge, Meter(), "judge")
+            return collect_scores(view, requests, raised=(ModelUnavailable, ProviderTrouble))
+        except ProviderTrouble as trouble:
+            raise ModelUnavailable(f"{trouble}: run the same command later") from None
         finally:
             gateway.write_pending()
 

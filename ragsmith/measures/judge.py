@@ -97,18 +97,22 @@ def judge(case: Case, language_model: LanguageModel) -> float:
     return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=case.answer)
 
 
-def collect_scores(model: LanguageModel, requests: Iterable[tuple[int, Mapping[str, Input]]]) -> list[float | None]:
+def collect_scores(
+    model: LanguageModel,
+    requests: Iterable[tuple[int, Mapping[str, Input]]],
+    raised: tuple[type[Exception], ...] = (ModelUnavailable,),
+) -> list[float | None]:
     """Return the scores of ``model`` for ``requests``, the samples and inputs of `JUDGE`; None after an error.
 
     Raises:
-        ModelUnavailable: the server rejects the model or is down.
+        ModelUnavailable: the server rejects the model or is down. Errors of the classes ``raised`` are raised as well.
     """
 
     def score(sample_and_inputs: tuple[int, Mapping[str, Input]]) -> float | None:
         sample, inputs = sample_and_inputs
         try:
             return model.run(JUDGE, sample=sample, **inputs)
-        except ModelUnavailable:
+        except raised:
             raise
         except ModelError:
             return None

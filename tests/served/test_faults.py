@@ -244,6 +244,18 @@ def test_the_same_command_ends_as_without_the_trouble_once_it_is_over(
     assert server.most_given() <= 1 + (lasting == math.inf)  # what was in flight when the run stopped is asked again
 
 
+def test_trouble_while_a_judge_is_checked_says_nothing_of_the_judge(
+    server: Ruled, judge: Ruled, tiny_setup: Experiment, one: Space, store: Store
+) -> None:
+    judge.rule = lambda request: Fault("page") if request.number % 2 else None
+    setup = served(tiny_setup, server.url, judge=judge.url, attempts=1)
+    with pytest.raises(ModelUnavailable, match=r"the reply is not valid JSON .*: run the same command later"):
+        searched(setup, one, store)
+    judge.rule = lambda request: None
+    assert searched(served(tiny_setup, server.url, judge=judge.url), one, store).state == "finished"
+    assert judge.most_given() == 1
+
+
 # --- a judge that is down --------------------------------------------------------------------------------------------
 
 
