@@ -124,7 +124,9 @@ def load_file(path: str | Path) -> ModuleType:
         try:
             source = place.read_bytes()
         except OSError as error:
-            raise UsageError(f"{path} cannot be imported ({error.strerror or error}): give a Python file") from None
+            raise UsageError(
+                f"{path} cannot be imported ({error.strerror or error}): check its name and folder"
+            ) from None
         if place not in _loaded:
             name = f"ragsmith_own_{re.sub(r'[^A-Za-z0-9_]', '_', place.stem)}_{_digest(source)}"
             module = imported_file(place)
@@ -315,7 +317,8 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
         del sys.modules[name]
         _forget(place)
         raise UsageError(
-            f"{shown} cannot be imported{line_of(error, place)}: {type(error).__name__}: {error}"
+            f"{shown} cannot be imported{line_of(error, place)}: {type(error).__name__}: "
+            f"{getattr(error, 'msg', error)}; mend it"
         ) from error
     return module
 

@@ -205,7 +205,7 @@ class SettingChanges(TypedDict, total=False):
     control: Annotated[
         str | None, Flag("Control: random evaluates as many random candidates for comparison. [default: none]")
     ]
-    time_limit: Annotated[float | None, Flag("Pause after this number of seconds; the search can be resumed.")]
+    time_limit: Annotated[float | None, Flag("Seconds after which the search pauses, such as 3600; it can be resumed.")]
 
 
 class RunArguments(SettingChanges, total=False):

@@ -20,7 +20,7 @@ from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score_pipeline
 from ragsmith.datasets.anchoring.other_documents import put_on_documents
 from ragsmith.datasets.dataset import load_documents_option
-from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.errors import RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
@@ -334,7 +334,7 @@ class _PipelineLoader:
         load_techniques()
         if other is None:
             if self._dataset is None:
-                raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
+                raise WrongOption("dataset", f"is missing: name the data set that {name} runs on")
             other = Pipeline((), self._resources.setup(self._dataset))
         if (found := self.find_named(NAMES[name], other)) is None:
             raise UsageError("other data sets recommend no pipeline for these documents: name another")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
-from ragsmith.exported.file import ExportedFile
+from ragsmith.exported.file import ExportedFile, check_file
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import EXAMPLE_MODELS, read_models
@@ -151,7 +151,9 @@ class Resources:
         """
         exported = ExportedFile(Path(str(source))) if is_system_file(source) else None
         if like is None and dataset is None and exported is None:
-            raise UsageError(f"{describe_source(source)} answers the questions of a data set: name it with --dataset")
+            raise WrongOption(
+                "dataset", f"is missing: name the data set whose questions {describe_source(source)} answers"
+            )
         if like is not None:
             base = like.base if isinstance(like, System) else like.setup
         elif exported is not None:
@@ -199,15 +201,10 @@ class Resources:
 
 
 def require_file(pipeline: str | Path) -> Path:
-    """Return the file of a pipeline; raise UsageError if it does not exist."""
+    """Return the file of a pipeline; raise UsageError if it names another system, no file, or a folder."""
     if is_system(pipeline):
         raise UsageError(f"{pipeline} is another system, and this runs a pipeline: name the file of one (winner.yaml)")
-    if not Path(pipeline).exists():
-        raise UsageError(
-            f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "
-            "naive, bm25 and recommended are names for `ragsmith compare` and for --against of a gate"
-        )
-    return Path(pipeline)
+    return check_file(Path(pipeline))
 
 
 def read_given_prices(prices: PriceSpec) -> Prices:

@@ -242,10 +242,11 @@ def _stored_scores(
     if stored is None:
         if not pipeline.candidate:
             raise UsageError(f"{name} has no earlier scores: name what to compare with, --against EARLIER.jsonl")
+        untested = "an earlier version wrote it, or a search that was not tested, which can test and export it again"
+        why = untested if pipeline.space else "no search found it: it was recommended, or written by hand"
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
-            f"{name} keeps no scores of single questions, as it was written by an earlier version, or by a search "
-            "that was not tested: name what to compare with, --against BASE.yaml, or test it and export it again"
+            f"{name} keeps no scores of single questions, as {why}: name what to compare with, --against BASE.yaml"
         )
     if not stored.scores:
         raise UsageError(

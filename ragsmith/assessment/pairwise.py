@@ -275,9 +275,10 @@ def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Exa
     parts = {"test": setup.split.test, "search": setup.split.search, "all": data.examples}
     found = [example for example in parts[part] if example.evidence or not fitness.needs_evidence]
     if not found:
-        others = "" if part == "all" or not data.examples else ", and --split all takes every question"
+        have_some = "name a data set that has some with --dataset"
+        others = have_some if part == "all" or not data.examples else "--split all takes every question"
         why = f" ({setup.split.rule})" if part == "test" and data.examples else ""
-        raise UsageError(f"{data.name!r} has no {'' if part == 'all' else part + ' '}questions{why}{others}")
+        raise UsageError(f"{data.name!r} has no {'' if part == 'all' else part + ' '}questions{why}: {others}")
     return found
 
 

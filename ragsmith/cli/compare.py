@@ -143,7 +143,8 @@ def gate(
         ),
     ] = None,
     min_effect: Annotated[
-        float, typer.Option("--min-effect", help="Maximum loss of fitness that still passes, even if significant.")
+        float,
+        typer.Option("--min-effect", help="Maximum loss of fitness, such as 0.02, that passes even if significant."),
     ] = 0.02,
     split: SplitOption = "test",
     junit: Annotated[Path | None, typer.Option("--junit", help="File for the result as JUnit XML.")] = None,

@@ -84,7 +84,9 @@ OtherDatasetOption = Annotated[
 OtherDocuments = Annotated[
     Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
 ]
-PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
+PipelineArgument = Annotated[
+    Path, typer.Argument(help="A pipeline that `ragsmith recommend`, `search` or `export` wrote.")
+]
 SplitOption = Annotated[
     str, typer.Option("--split", help="Questions: search, test or all; test and all count as a use of the test set.")
 ]

@@ -33,7 +33,7 @@ EffectsOption = Annotated[
 @expand_groups
 def recommend(
     *,
-    folder: Annotated[str, typer.Argument(help="A folder of documents, or a data set: a folder, or a bundled name.")],
+    dataset: Annotated[str, typer.Argument(help="A folder of documents, or a data set: a folder, or a bundled name.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     calls: Annotated[
         str,
@@ -52,7 +52,7 @@ def recommend(
     max_calls = None if calls == "any" else int(calls)
     with interrupt_message(NOTHING_WRITTEN):
         result = ragsmith.recommend(
-            folder, output=output, calls=max_calls, space=space, effects=effects, **models.arguments()
+            dataset, output=output, calls=max_calls, space=space, effects=effects, **models.arguments()
         )
     show_result(
         as_json, {**result.to_dict(), "winner": str(output)}, lambda: _print_recommended(result, output, max_calls)

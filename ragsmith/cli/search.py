@@ -302,7 +302,8 @@ def plan(
     models: ModelFlags,
     prices: PricesOption = None,
     latency: Annotated[
-        float | None, typer.Option(help="Latency of a request in seconds. [default: as measured in the cache, or 1]")
+        float | None,
+        typer.Option(help="Latency of a request in seconds, such as 0.8. [default: as measured in the cache, or 1]"),
     ] = None,
     sample: Annotated[
         int | None,

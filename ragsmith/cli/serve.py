@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HostOption = Annotated[
     str, typer.Option("--host", help="Address to listen on; any other than this machine requires a token.")
 ]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 for a free one.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for a free one.")]
 TokenFileOption = Annotated[
     list[Path] | None,
     typer.Option(

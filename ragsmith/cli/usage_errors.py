@@ -24,14 +24,17 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
     command = context.command_path if context else "ragsmith"
     match type(error).__name__:
         case "NoSuchOption":
-            hint = _suggest_option(error.option_name, context, command)
-            return f"{command} has no option {shorten(error.option_name)}: {hint}"
+            # the parser reads `-preset` as `-p reset`
+            option = next((one for one in arguments if one.startswith(error.option_name)), error.option_name)
+            option = option.partition("=")[0]
+            return f"{command} has no option {shorten(option)}: {_suggest_option(option, context, command)}"
         case "MissingParameter":
             return f"{command} needs {_parameter_name(error.param)}: {_help_clause(error.param)}"
         case "BadParameter":
             number, value = _describe_number(error.param), _last_value(arguments, getattr(error.param, "opts", ()))
             if number and value is not None:
-                return f"{_parameter_name(error.param)} is {shorten(value)}: give {number}"
+                meant = re.split(r"[.;:] ", _help_clause(error.param))[0]
+                return f"{_parameter_name(error.param)} is {shorten(value)}: give {number} ({meant})"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
@@ -43,7 +46,9 @@ def _describe_extra(error: Any, context: Any, command: str) -> str:
     """Return the message for an unknown command or an extra argument; else the message of Typer."""
     if extra := EXTRA_ARGUMENT.search(error.message):
         hint = "put several words in quotation marks; " if " " in extra[1] else ""
-        return f"{command} does not take {shorten(extra[1])}: {hint}`{command} -h` lists its arguments"
+        names = [_parameter_name(one) for one in context.command.params if one.param_type_name == "argument"]
+        taken = f"takes {' and '.join(names) or 'no arguments'}, and not {shorten(extra[1])} as well"
+        return f"{command} {taken}: {hint}`{command} -h` lists its options"
     if unknown := UNKNOWN_COMMAND.search(error.message):
         known = sorted(getattr(context.command, "commands", {}))
         near = find_nearest_name(unknown[2], known)

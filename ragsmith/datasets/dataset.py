@@ -125,7 +125,7 @@ def load_documents_option(folder: str | Path) -> Dataset:
     if not Path(folder).is_dir() and str(folder) not in bundled_names("datasets"):
         raise WrongOption(
             "documents",
-            f"is not a folder or a data set: {folder}; give a folder of documents, or a data set",
+            f"is {str(folder)!r}, which is neither a folder nor a data set: give a folder of documents, or a data set",
         )
     return load_documents(folder)
 
@@ -145,7 +145,11 @@ def _describe_moved(folder: Path, count: int) -> str:
 
 
 def _describe_missing(folder: Path) -> str:
-    return f"{folder} is not a data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  creates one"
+    named = shlex.quote(str(folder))
+    return (
+        f"{folder} is not a data set, as it has no questions: `ragsmith recommend {named}` needs none, and "
+        f"`ragsmith dataset init {named} -o DIR` begins a data set"
+    )
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:

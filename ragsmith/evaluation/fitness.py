@@ -161,8 +161,10 @@ class Fitness:
             found = cls(function=given.__name__, digest=fingerprint_source(given))
             _passed_functions[found.digest] = given
         elif not file or not function.isidentifier() or not Path(file).is_file():
-            form = ", ".join((DEFAULT_FITNESS, *BUILTIN_FITNESSES, "FILE.py:function, or a function"))
-            raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
+            names = ", ".join((DEFAULT_FITNESS, *BUILTIN_FITNESSES))
+            raise UsageError(
+                f"unknown fitness {given!r}: give one of {names}, FILE.py:FUNCTION, or in Python a function"
+            )
         else:
             path = str(Path(file).resolve())
             found = cls(file=path, function=function, digest=fingerprint(_load_module(path).__name__))

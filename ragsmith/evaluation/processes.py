@@ -118,7 +118,7 @@ class ProcessRunner(Runner):
                 # Sent when all are starting. As an argument of a process that cannot start, it would block forever.
                 startup = ForkingPickler.dumps((LoadedFiles(), self._setup))
                 for _, connection in self._workers:
-                    _send_bytes(connection, startup)
+                    _send_bytes(connection, startup, NOT_STARTED)
             stack.pop_all()
 
     def __exit__(self, *_: object) -> None:
@@ -272,17 +272,20 @@ def _list_executed_genes(candidate: Candidate, part: Part) -> Sequence[Gene]:
 
 
 WORKER_LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+NOT_STARTED = (
+    'a worker process could not start: a script calls ragsmith under  if __name__ == "__main__":  as workers import it'
+)
 
 
 def _send(connection: Connection, message: tuple[Any, ...]) -> None:
     _send_bytes(connection, ForkingPickler.dumps(message))
 
 
-def _send_bytes(connection: Connection, message: memoryview) -> None:
+def _send_bytes(connection: Connection, message: memoryview, lost: str = WORKER_LOST) -> None:
     try:
         connection.send_bytes(message)
     except OSError:
-        raise RagsmithError(WORKER_LOST) from None
+        raise RagsmithError(lost) from None
 
 
 def _receive(connection: Connection) -> Any:

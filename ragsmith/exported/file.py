@@ -27,6 +27,7 @@ from ragsmith.pipelines.genes import SYSTEM, Candidate, read_configuration
 from ragsmith.pipelines.space_file import read_system
 from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.user_code import import_recorded_files
+from ragsmith.text.files import find_nearest_file
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
@@ -39,19 +40,34 @@ KEYS = (
 )
 
 
+FORM = "this is not a pipeline: `ragsmith recommend`, `search` and `export` write one"
+
+
+def check_file(path: Path) -> Path:
+    """Return the path of a pipeline; raise UsageError if there is no such file."""
+    if path.is_dir():
+        source = shlex.quote(str(path))
+        writes = f"`ragsmith recommend {source} -o winner.yaml` writes one for its documents"
+        raise UsageError(f"{path} is a folder, and not a pipeline: {writes}")
+    if not path.exists():
+        near = find_nearest_file(path)
+        advice = f"did you mean {near}?" if near else "`ragsmith recommend`, `search` and `export` write a pipeline"
+        raise UsageError(f"there is no file {str(path)!r}: {advice}")
+    return path
+
+
 class ExportedFile:
     """The content of the file of a pipeline; error messages have file and line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._tree = read_yaml(path, SpaceError)
-        form = "this is not a pipeline: it must be 'name: value' pairs"
+        self._tree = read_yaml(check_file(path), SpaceError)
         keys = self._tree.data if isinstance(self._tree.data, dict) else {}
         if "dataset" not in keys and ("families" in keys or SYSTEM in keys):
             raise self._tree.error(
                 (), "this is a search space, and no pipeline: search it with  ragsmith search --space"
             )
-        self._data = self._tree.mapping(known=KEYS, form=form)
+        self._data = self._tree.mapping(known=KEYS, form=FORM)
         if (given := self._data.get("format", FORMAT)) != FORMAT:
             reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
             raise self._tree.error(("format",), f"{reads}: export the pipeline again")

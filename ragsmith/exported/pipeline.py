@@ -6,6 +6,7 @@ documents have changed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -22,7 +23,7 @@ from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
-from ragsmith.errors import UsageError
+from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
@@ -43,8 +44,8 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
-from ragsmith.text.filters import parse_filter
-from ragsmith.types import Dataset, Example, Question, Span, TitledSpan
+from ragsmith.text.filters import format_filter, parse_filter
+from ragsmith.types import Dataset, Example, Filter, Question, Span, TitledSpan
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.evaluation.threads import TraceObserver
@@ -295,15 +296,23 @@ class Pipeline:
     def run(self, question: str, filter: object = None) -> Trace:  # noqa: A002  the name of the option everywhere
         """Return the output of every stage for a question, see `ask`."""
         require_question(question)
-        return self.engine.answer(
-            self.candidate, Question(question, None if filter is None else parse_filter(filter, self.field_types))
-        )
+        return self.engine.answer(self.candidate, Question(question, self._parse_filter(filter)))
+
+    def _parse_filter(self, given: object) -> Filter | None:
+        """Return a filter; warn with a `Notice` if it admits no document."""
+        if given is None:
+            return None
+        parsed, documents = parse_filter(given, self.field_types), self.setup.corpus.documents.values()
+        if not any(parsed.admits(document.fields) for document in documents):
+            problem = f"the filter {format_filter(parsed)} admits none of the {len(documents):,} documents"
+            warnings.warn(problem, Notice, stacklevel=4)
+        return parsed
 
     def ask(self, question: str, *, filter: object = None) -> Reply:  # noqa: A002  as above
         """Answer ``question``, with its sources.
 
         With ``filter``, such as ``"tenant=acme and year>=2023"`` or ``{"tenant": "acme"}``, only documents with such
-        fields are used (see `ragsmith.text.filters`).
+        fields are used (see `ragsmith.text.filters`); a `Notice` says if there is none.
 
         Raises:
             UsageError: the question is blank, or the filter cannot be used.

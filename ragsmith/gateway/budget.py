@@ -201,7 +201,10 @@ def read_prices(source: str | Path | Mapping[str, Price | Mapping[str, float]]) 
             raise tree.error((model,), form)
         for name, value in price.items():
             if not is_instance_of(float, value) or value < 0:
-                raise tree.error((model, name), f"{name} must be a number of at least 0, not {value!r}")
+                raise tree.error(
+                    (model, name),
+                    f"{name} must be the price of a million tokens, a number of at least 0, not {value!r}",
+                )
         prices[model] = Price(**{name: float(value) for name, value in price.items()})
     return Prices(prices)
 

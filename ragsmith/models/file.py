@@ -37,9 +37,16 @@ def read_models(path: Path) -> dict[str, ModelName]:
         YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
     if ":" in path.name and not path.exists():
-        raise UsageError(f"{path} is no file of models: name one by its flag (--llm), or {EXAMPLE_MODELS}")
+        raise UsageError(
+            f"{path} is no file of models: name a model by its role (--llm openai:MODEL), or {EXAMPLE_MODELS}"
+        )
     tree = read_yaml(path)
-    return parse_models(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
+    return parse_models(
+        tree,
+        tree.mapping(
+            form="this is not a file of models: it must be 'role: model' pairs, such as language_model: openai:gpt-4o"
+        ),
+    )
 
 
 def parse_models(

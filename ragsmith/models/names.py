@@ -312,8 +312,8 @@ def _check_protocol(role: str, model: Any) -> None:
     if not any(all(callable(getattr(model, name, None)) for name in names) for names in alternatives):
         required = " or ".join(" and ".join(f"{name}()" for name in names) for names in alternatives)
         raise UsageError(
-            f"the {ROLE_LABELS[role]} is a {type(model).__name__}, which lacks {required}: see "
-            "ragsmith.models.protocols"
+            f"the {ROLE_LABELS[role]} is a {type(model).__name__}, which lacks {required}: give one with "
+            "these (ragsmith.models.protocols), or a name, or leave the role out"
         )
     model_id = getattr(model, "id", None)
     if not isinstance(model_id, str) or not model_id.strip() or not model_id.isprintable():

@@ -125,7 +125,7 @@ def _read_prompt(role: str, file: object, folder: Path) -> OwnPrompt:
     try:
         text = read_text(path, limit=MAX_PROMPT_BYTES, links=True)
     except TextError as error:
-        raise UsageError(f"the prompt of {role}: {error.at(path)}") from None
+        raise UsageError(f"the prompt of {role}, {error.at(path)}") from None
     if not text.strip():
         raise UsageError(f"the prompt of {role}: {path} is blank: write what the model is to do")
     return OwnPrompt(path.stem, text)

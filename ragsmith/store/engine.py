@@ -216,7 +216,7 @@ def create_file(path: Path) -> None:
         return
     except OSError as error:
         raise WrongStore(
-            f"{path} cannot be created ({error.strerror}): name a cache in a folder you can write"
+            f"{path} cannot be created ({error.strerror}): name a cache in a folder that exists and can be written"
         ) from error
 
 
@@ -227,7 +227,8 @@ def check_is_cache(path: Path) -> None:
     connections of this process (https://sqlite.org/howtocorrupt.html, section 2.2).
     """
     if not path.is_file():
-        raise WrongStore(f"{path} is not a regular file: name another cache")
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise WrongStore(f"{path} is {kind}: name a file as the cache")
     if path.stat().st_size == 0:
         return
     try:

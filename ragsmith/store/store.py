@@ -132,7 +132,7 @@ def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterato
     """
     path = None if isinstance(cache, Store) else parse_location(cache)
     if read_only and isinstance(path, Path) and not path.exists():
-        raise UsageError(f"there is no cache {str(path)!r}: run a search first, or name its cache with --cache")
+        raise UsageError(f"there is no cache {str(path)!r}: run a search first, or name the cache of one")
     with nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only) as store:
         try:
             yield store

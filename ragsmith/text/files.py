@@ -77,15 +77,21 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
         with path.open("rb") as file:
             data = file.read(limit + 1) if status.st_size <= limit else None
     except FileNotFoundError:
-        alike = [other.stem for other in path.parent.glob(f"*{path.suffix}") if path.suffix]
-        near = find_nearest_name(path.stem, alike)
-        advice = f"did you mean {near}{path.suffix}?" if near else "check its name and folder"
+        near = find_nearest_file(path)
+        advice = f"did you mean {near}?" if near else "check its name and folder"
         raise TextError(f"is missing; {advice}") from None
     except OSError as error:
         raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
     if data is None or len(data) > limit:
         raise TextError(f"is larger than the limit of {format_size(limit)}; split it")
     return data
+
+
+def find_nearest_file(path: Path) -> str | None:
+    """Return the name most similar to that of ``path``, of the files in its folder with its suffix; None if none is."""
+    alike = [other.stem for other in path.parent.glob(f"*{path.suffix}") if path.suffix]
+    near = find_nearest_name(path.stem, alike)  # the same suffix would make all alike
+    return near and near + path.suffix
 
 
 def decode(data: bytes) -> str:

@@ -33,7 +33,7 @@ _CONDITION = re.compile(
     rf"\s*(?P<condition>(?P<field>{_TERM})(?:\s*(?P<mark><=|>=|[<>=])|\s+(?P<word>in|before|after)(?=[\s\"]))"
     rf"\s*(?P<values>{_TERM}(?:\s*\|\s*{_TERM})*))(?:\s+and\s+(?=\S)|\s*$)"
 )
-_FORM = "write FIELD=VALUE, FIELD in VALUE|VALUE or FIELD>=VALUE, joined by  and , with quotes around several words"
+_FORM = "write conditions such as tenant=acme, lang in de|en or year>=2023, join them by and, and quote several words"
 
 
 def parse_filter(value: object, types: Mapping[str, type]) -> Filter:
@@ -90,7 +90,7 @@ def _split(text: str) -> Iterator[tuple[str, str, object]]:
     while position < len(text):
         found = _CONDITION.match(text, position)
         if found is None:
-            raise UsageError(f"the filter {shorten(text)} cannot be read from {shorten(text[position:])} on: {_FORM}")
+            raise UsageError(f"the filter {shorten(text)} has no condition at {shorten(text[position:])}: {_FORM}")
         position = found.end()
         wanted = list(map(_unquote, re.findall(_TERM, found["values"])))
         yield _unquote(found["field"]), found["mark"] or found["word"], wanted
@@ -99,6 +99,8 @@ def _split(text: str) -> Iterator[tuple[str, str, object]]:
 def _make_condition(field: str, operator: str, wanted: object, types: Mapping[str, type]) -> Condition:
     values = wanted if isinstance(wanted, list | tuple) else [wanted]
     where = f"the filter {field} {operator} {'|'.join(map(str, values))}"
+    if not types:
+        raise UsageError(f"{where}: the documents have no fields: give them some (docs/filters.md)")
     for name, known, what in ((field, types, "field of a document"), (operator, OPERATORS, "operator")):
         if name not in known:
             raise UsageError(f"{where}: {name!r} is no {what}: {did_you_mean(name, known)}")

@@ -23,7 +23,7 @@ _PATTERNS = tuple(
         ),
         (r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", r"\1***"),
         (r"([?&](?:[\w-]*(?:key|token|secret|signature|password|passwd)|sig|code)=)[^&#\s\"'<>]+", r"\1***"),
-        (r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"'<>]+@", r"\1***@"),
+        (r"(\b[a-z][a-z0-9+.-]*://)(?!(?-i:USER)@)[^/\s\"'<>]+@", r"\1***@"),
         (r"\b(?-i:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}", MASK),
     )
 )

@@ -87,7 +87,8 @@ class YamlTree:
                 raise self.error(path, f"{step!r} is missing")
             value = value[step]
         if not isinstance(value, dict):
-            raise self.error(path, form or f"{path[-1]!r} must be 'name: value' pairs, not {shorten(value)}")
+            empty = "the file is empty; " if self.data is None else ""
+            raise self.error(path, empty + (form or f"{path[-1]!r} must be 'name: value' pairs, not {shorten(value)}"))
         for key in value:
             if known is not None and key not in known:
                 raise self.error((*path, key), unknown_key_message(key, known))
@@ -130,7 +131,7 @@ class _TreeBuilder:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if not isinstance(start, yaml.DocumentStartEvent):
-            raise self.error_type(f"{self.source}:1: the file is empty; write at least one key")
+            return YamlTree(None, self.source, {(): 1}, self.error_type)
         if start.version or start.tags:
             raise self._error(start, "directives (%YAML, %TAG) are not allowed; remove the line")
         data = self._value(next(self.events), ())

@@ -58,7 +58,7 @@ def test_files_are_read_by_role(files: Path) -> None:
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
-        ({"echo": "absent.txt"}, r"the prompt of echo: .*absent\.txt: is missing"),
+        ({"echo": "absent.txt"}, r"the prompt of echo, .*absent\.txt: is missing"),
         ({"echo": "blank.txt"}, r"blank\.txt is blank: write what the model is to do"),
         ({"echo": ["brief.txt", "same.txt"]}, "different names and texts"),
         ({"echo": ["brief.txt", "brief.txt"]}, "different names and texts"),

@@ -69,8 +69,6 @@ REFUSED = [
     ("<<: {a: 1}", "f.yaml:1: merge keys (<<) are not allowed; write the keys out"),
     ("a: 1\n---\nb: 1", "f.yaml:2: a second document starts here; keep one document a file"),
     ("%YAML 1.1\n---\na: 1", "f.yaml:1: directives (%YAML, %TAG) are not allowed; remove the line"),
-    ("", "f.yaml:1: the file is empty; write at least one key"),
-    ("# only a comment\n", "f.yaml:1: the file is empty; write at least one key"),
     ("a: .nan", "f.yaml:1: .nan is not a finite number; write one, or put it in quotes"),
     ("a: -.inf", "f.yaml:1: -.inf is not a finite number; write one, or put it in quotes"),
     ("a: 1e999", "f.yaml:1: 1e999 is too large for a number; write a finite one"),
@@ -145,6 +143,12 @@ def test_a_mapping_is_given_or_refused_with_its_line():
     assert refusal("a") == "f.yaml:1: unknown key 'b'; did you mean 'bb'? known: bb"
     assert refusal("c") == "f.yaml:2: 'c' must be 'name: value' pairs, not 2"
     assert refusal("d", form="d is a price") == "f.yaml:3: d is a price"
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n"])
+def test_an_empty_file_is_refused_with_the_form_that_it_should_have(text):
+    with pytest.raises(SpaceError, match=r"^f\.yaml:1: the file is empty; a price is a number$"):
+        parse_yaml(text, "f.yaml", SpaceError).mapping(form="a price is a number")
     assert refusal("a", "e") == "f.yaml:1: 'e' is missing"
 
 

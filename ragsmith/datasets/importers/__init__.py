@@ -3,6 +3,7 @@
 Each format has its own module; importers are registered with the decorator in `registry`.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -61,7 +62,13 @@ def recognise_format(source: Path) -> Importer:
     if len(found) == 1:
         return IMPORTERS[found[0]]
     problem = f"has files in several formats ({', '.join(found)})" if found else "is in no known format"
-    raise UsageError(f"{source}: {problem}; name one with --format ({_format_names()})")
+    advice = f"name one with --format ({_format_names()})"
+    if not found and source.suffix.lower() in LIST_SUFFIXES:
+        list_ = shlex.quote(str(source))
+        advice = (
+            f"`ragsmith dataset anchor {list_} --documents FOLDER -o DIR` reads a list of your questions; or {advice}"
+        )
+    raise UsageError(f"{source}: {problem}; {advice}")
 
 
 def _formats_by_contents(source: Path) -> set[str]:

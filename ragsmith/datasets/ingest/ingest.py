@@ -38,7 +38,7 @@ from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
-from ragsmith.errors import DatasetError, MissingExtra, UsageError
+from ragsmith.errors import DatasetError, MissingExtra, UsageError, WrongOption
 from ragsmith.grouping import group_values
 from ragsmith.text.files import TextError, format_size, read_bytes
 from ragsmith.text.folded import fold
@@ -253,7 +253,7 @@ def _check_folders(folder: Path, output: Path) -> None:
         raise UsageError(f"{folder} is not a folder; give the folder with your files")
     inside, outside = folder.resolve(), output.resolve()
     if inside == outside or inside.is_relative_to(outside):
-        raise UsageError(f"{folder} would be read and written to; give another folder after -o")
+        raise WrongOption("output", f"is {output}, but {folder} would be read and written to: give another folder")
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file; give a new folder after -o")
     known = output.is_dir() and any((output / name).exists() for name in (SOURCES, MANIFEST, FOLDER))

@@ -118,7 +118,7 @@ def select_gates(
     for parameter, names in (("only", only), ("without", without)):
         for name in names:
             if name not in known:
-                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}; {LOADS_OWN}")
+                raise WrongOption(parameter, f"has the unknown gate {name!r}: {did_you_mean(name, known)}; {LOADS_OWN}")
     selected = {name: gate for name, gate in known.items() if (not only or name in only) and name not in without}
     if not selected:
         raise WrongOption("without", "excludes all gates: remove one of its names")

@@ -238,7 +238,7 @@ def test_an_unreadable_file_is_named_with_the_format_that_was_tried_and_those_kn
     [
         (("search", "--dataset", "law", "--strategy", "annealing"), "unknown strategy 'annealing'"),
         (("dataset", "import", "x.json", "-o", "y", "--format", "trees"), "unknown format 'trees'"),
-        (("dataset", "check", "law", "--only", "beauty"), "--only names no gate: 'beauty'"),
+        (("dataset", "check", "law", "--only", "beauty"), "--only has the unknown gate 'beauty'"),
         (("search", "--dataset", "law", "--vector-store", "heap"), "unknown vector store 'heap'"),
     ],
 )

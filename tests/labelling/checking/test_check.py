@@ -82,7 +82,7 @@ def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "titels"), "names no gate: 'titels'; did you mean 'titles'?"),
+        (("--only", "titels"), "has the unknown gate 'titels': did you mean 'titles'?"),
         (("--only", "spans", "--without", "spans"), "excludes all gates"),
         (("--only", "bm25", "--set", "bm25.low=0.9"), "bm25.low at 0.9, above bm25.high, 0.8: swap them"),
         (
@@ -286,7 +286,7 @@ def test_questions_in_another_language_are_read_in_it() -> None:
 
 
 def test_an_unknown_gate_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(UsageError, match="names no gate: 'bm52'"):
+    with pytest.raises(UsageError, match="has the unknown gate 'bm52'"):
         library.check_dataset("no such set", without=["bm52"])
 
 
