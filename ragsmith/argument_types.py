@@ -5,6 +5,7 @@ A value of another type would fail later, where nothing tells which argument was
 
 import builtins
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
@@ -14,11 +15,18 @@ from reprlib import repr as shortened
 from types import NoneType, UnionType
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
-from ragsmith.errors import WrongOption
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.plugins import KINDS, is_instance_of
+from ragsmith.text.suggest import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+MODELS = "name models by role, as in  models={'language_model': 'openai:MODEL'}"
+MODEL_ROLES = frozenset(
+    ("llm", "language_model", "embedder", "reranker", "cross_encoder", "controller", "judge", "test_judge")
+)
+"""Roles of models and names of their flags, which are no arguments: messages say `MODELS`, and no similar name."""
 
 _LISTS = (Sequence, tuple)
 _DESCRIPTIONS: Mapping[Any, str] = {**KINDS, Path: "a path", Mapping: "a mapping", Callable: "a function"}
@@ -36,15 +44,20 @@ class _ModuleNames(dict[str, Any]):
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a public function that first checks the types of its arguments.
+    """Return a public function that first checks the names and types of its arguments.
 
     Raises:
+        UsageError: there is no argument of a name.
         WrongOption: an argument has a value of another type.
     """
     places = [name for name, one in inspect.signature(function).parameters.items() if one.kind <= one.VAR_POSITIONAL]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        known = argument_types(function)
+        for name in kwargs.keys() - known.keys():
+            meant = MODELS if name in MODEL_ROLES and "models" in known else did_you_mean(name, known)
+            raise UsageError(f"{function.__qualname__} has no argument {name!r}: {meant}")
         check_types(function, [*zip(chain(places, repeat(places[-1])), args, strict=False), *kwargs.items()])
         return function(*args, **kwargs)
 
@@ -99,11 +112,20 @@ def accepts(wanted: Any, value: object) -> bool:
     return kind is Any or isinstance(value, kind) or kind.__name__ in [base.__name__ for base in type(value).__mro__]
 
 
+def first_clause(text: str) -> str:
+    """Return a help up to its first period, colon or semicolon, as a part of a sentence."""
+    return text[:1].lower() + re.split(r"[.:;](?: |$)", text[1:])[0]
+
+
 def describe(wanted: Any) -> str:
-    """Describe an annotated type, such as ``text, a path or an instance of Store``, or as a text in its annotation."""
+    """Describe an annotated type, such as ``text, a path or an instance of Store``.
+
+    A text in the annotation is the description; the help of an option is added to it.
+    """
     origin, inner = get_origin(wanted), get_args(wanted)
     if origin is Annotated:
-        return next((one for one in inner[1:] if isinstance(one, str)), describe(inner[0]))
+        helps = [f"{describe(inner[0])} ({first_clause(one.help)})" for one in inner[1:] if hasattr(one, "help")]
+        return next((one for one in (*inner[1:], *helps) if isinstance(one, str)), describe(inner[0]))
     if origin in (Union, UnionType):
         *first, last = dict.fromkeys(describe(one) for one in inner if one is not NoneType)
         return " or ".join([*filter(None, [", ".join(first)]), last])

@@ -32,7 +32,12 @@ SETTINGS = {
     "Traces": ragsmith.Traces,
     "Weights": ragsmith.Weights,
 }
-CHECKED_APART = {("ask", "filter"), ("load_dataset", "name_or_path"), ("load_space", "name_or_path")}
+CHECKED_APART = {
+    ("ask", "filter"),
+    ("explain", "filter"),
+    ("load_dataset", "name_or_path"),
+    ("load_space", "name_or_path"),
+}
 """Arguments whose values are checked by their own functions, with more to say."""
 
 

@@ -53,7 +53,7 @@ class ModelArguments(TypedDict, total=False):
     imports: Annotated[
         str | Path | Sequence[str | Path],
         Flag(
-            "Python file with extensions, such as techniques or models; may be repeated.",
+            "File of extensions in Python, such as techniques or models; may be repeated.",
             ("--import",),
             list[Path],
         ),

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_prices, require_file
@@ -311,7 +311,7 @@ def serve(
     documents: str | Path | None = None,
     indexed: bool = False,
     host: str = HOST,
-    port: int = PORT,
+    port: Annotated[int, "a whole number from 0 to 65535"] = PORT,
     token_file: str | Path | Sequence[str | Path] | None = None,
     origins: Sequence[str] = (),
     limits: ServingLimits | None = None,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Annotated, Unpack
 
 from ragsmith.api.arguments import ModelArguments, WorkArguments
 from ragsmith.api.resources import (
@@ -177,7 +177,7 @@ def audits(
 def recommend(
     documents: Dataset | str | Path,
     *,
-    calls: int | None = None,
+    calls: Annotated[int | None, "a whole number, or None for any"] = None,
     space: SpaceSpec = "default",
     fitness: FitnessSpec = None,
     chunk_size: int | None = None,

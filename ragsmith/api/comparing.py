@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Annotated, Unpack, cast
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, SystemSpec, describe_source, read_given_prices, require_file
@@ -219,7 +219,7 @@ def gate(
     against: SystemSpec | None = None,
     stored: bool = False,
     documents: str | Path | None = None,
-    min_effect: float = MIN_EFFECT,
+    min_effect: Annotated[float, "a difference of fitness, such as 0.02"] = MIN_EFFECT,
     split: str = "test",
     junit: str | Path | None = None,
     now: Callable[[], float] = time.time,

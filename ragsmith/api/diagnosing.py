@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Annotated, Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
 from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source, resolve_pipeline_space
@@ -47,6 +47,7 @@ def explain(
     pipeline: SystemSpec,
     question: str,
     *,
+    filter: object = None,  # noqa: A002  the name of the option everywhere
     dataset: Dataset | str | Path | None = None,
     **given: Unpack[CacheArguments],
 ) -> QuestionExplanation:
@@ -58,7 +59,8 @@ def explain(
 
     ``question`` is the id or the text of a question of the data set; case and final punctuation are ignored. Any other
     text is traced without gold labels and without a cause, as the ``note`` then says. Of another system (see
-    `ragsmith.evaluate`) the contexts are its one stage. The other arguments are those of `ragsmith.ask`.
+    `ragsmith.evaluate`) the contexts are its one stage. ``filter`` replaces that of the question, see
+    `ragsmith.Pipeline.ask`. The other arguments are those of `ragsmith.ask`.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used, or the question is blank, or is
@@ -75,9 +77,10 @@ def explain(
             gateway=cached.engine.gateway
         )  # a new engine has no cached results of other questions
         engine.share_collection(cached.engine)
-        return explain_question(
-            engine, cached.setup, cached.candidate, find_question(cached.setup, question), cached.fitness
-        )
+        example = find_question(cached.setup, question)
+        if filter is not None:
+            example = replace(example, filter=cached.parse_filter(filter))
+        return explain_question(engine, cached.setup, cached.candidate, example, cached.fitness)
 
 
 @checked
@@ -311,7 +314,7 @@ class _SearchedDataset:
 
 @checked
 def transfer(
-    datasets: Sequence[Dataset | str | Path],
+    datasets: Annotated[Sequence[Dataset | str | Path], "a list of at least two data sets"],
     *,
     split: str = "search",
     workers: int | None = None,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from ragsmith.api.arguments import SearchArguments, SettingChanges
+from ragsmith.api.arguments import SearchArguments
 from ragsmith.api.resources import (
     Resources,
     read_given_prices,
@@ -84,9 +84,7 @@ def resolve_settings(settings: RunSettings | None, preset: str | None, changes: 
         of_the_run["strategy"] = str(STRATEGIES.parse(of_the_run["strategy"]))
     _check_used(of_the_run.get("strategy", settings.strategy), settings.genetic, genetic)
     for unread in given:
-        if unread in SettingChanges.__annotations__:
-            raise UsageError(f"the setting {unread!r} is declared, but not used: add a field to RunSettings")
-        check_choice("setting", unread, SettingChanges.__annotations__)
+        raise UsageError(f"the setting {unread!r} is declared, but not used: add a field to RunSettings")
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 
@@ -122,7 +120,7 @@ class EachArguments(SearchArguments, total=False):
 
     retry_failed: bool
     engine: str
-    memory: int | str | None
+    memory: Annotated[int | str | None, "a size, such as '500M' or '2G', or a number of bytes"]
     on_step: Callable[[Step], None] | None
     on_progress: Callable[[int, int], None] | None
     mlflow: str | None
@@ -130,13 +128,13 @@ class EachArguments(SearchArguments, total=False):
 
 @checked
 def search(
-    dataset: Dataset | str | Path,
+    dataset: Annotated[Dataset | str | Path, "a data set, or its name or folder; search_each takes several"],
     *,
     limits: LimitSpec = None,
     accept_spent: Spent | str | None = None,
     retry_failed: bool = False,
     engine: str = PROCESSES,
-    memory: int | str | None = None,
+    memory: Annotated[int | str | None, "a size, such as '500M' or '2G', or a number of bytes"] = None,
     winner: str | Path | None = None,
     reports: str | Path | None = None,
     on_start: Callable[[Start], None] | None = None,
@@ -290,7 +288,7 @@ def search(
 def plan(
     dataset: Dataset | str | Path,
     *,
-    latency: float | None = None,
+    latency: Annotated[float | None, "the seconds of a request, such as 0.8"] = None,
     in_flight: int | None = None,
     sample: int | None = None,
     **arguments: Unpack[SearchArguments],

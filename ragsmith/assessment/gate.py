@@ -243,7 +243,7 @@ def _stored_scores(
         if not pipeline.candidate:
             raise UsageError(f"{name} has no earlier scores: name what to compare with, --against EARLIER.jsonl")
         untested = "an earlier version wrote it, or a search that was not tested, which can test and export it again"
-        why = untested if pipeline.space else "no search found it: it was recommended, or written by hand"
+        why = untested if pipeline.space else "it was recommended or written by hand, and not found by a search"
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
             f"{name} keeps no scores of single questions, as {why}: name what to compare with, --against BASE.yaml"

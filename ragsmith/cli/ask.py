@@ -16,6 +16,7 @@ from ragsmith.cli.interrupts import NO_RESULT, interrupt_message
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
+    FilterOption,
     JsonOption,
     ModelFlags,
     OtherDataset,
@@ -45,10 +46,7 @@ def ask(
     *,
     pipeline: PipelineArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
-    where: Annotated[
-        str | None,
-        typer.Option("--filter", help="Answer only from documents with these fields, as 'tenant=acme and year>=2023'."),
-    ] = None,
+    where: FilterOption = None,
     dataset: OtherDatasetOption = None,
     documents: OtherDocuments = None,
     indexed: Annotated[

@@ -16,6 +16,7 @@ from ragsmith.cli.ask import put_in_order
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
+    FilterOption,
     JsonOption,
     ModelFlags,
     OtherDatasetOption,
@@ -65,6 +66,7 @@ def explain(
     question: Annotated[
         str | None, typer.Argument(help="The id of a question of the data set, or any text.", show_default=False)
     ] = None,
+    where: FilterOption = None,
     dataset: OtherDatasetOption = None,
     split: Annotated[
         str, typer.Option("--split", help="Without a question: the causes of these: search, test or all.")
@@ -91,6 +93,8 @@ def explain(
     `gold 1: 100 %` is the share of a gold passage that is present, `*gold 1*` marks a hit with a part of it, and « »
     enclose it in the passages that were read.
     """
+    if question is None and where is not None:
+        raise UsageError("--filter was given without a question: give the question that it is for")
     if question is not None and interventions:
         raise UsageError("both a question and --interventions were given: leave one out")
     if question is None and not interventions:
@@ -105,7 +109,7 @@ def explain(
         show_result(as_json, plain, lambda: _print_interventions(ceilings))
         return
     file, text = put_in_order(pipeline, question)
-    explanation = ragsmith.explain(file, text, dataset=dataset, **models.arguments(), cache=cache)
+    explanation = ragsmith.explain(file, text, filter=where, dataset=dataset, **models.arguments(), cache=cache)
     if explanation.note:
         print_stderr(explanation.note)
     show_result(as_json, asdict(explanation), lambda: _print_explanation(explanation, prompt=prompt))

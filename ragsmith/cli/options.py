@@ -62,6 +62,10 @@ DatasetsArgument = Annotated[
     ),
 ]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]
+FilterOption = Annotated[
+    str | None,
+    typer.Option("--filter", help="Answer only from documents with these fields, as 'tenant=acme and year>=2023'."),
+]
 FitnessOption = Annotated[str | None, option("fitness")]
 ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import, is_eager=True)]
 """Files are imported while options are parsed, before the command uses anything that they define."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ragsmith.argument_types import first_clause
 from ragsmith.text.files import shorten
 from ragsmith.text.suggest import find_nearest_name
 
@@ -33,8 +34,8 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
         case "BadParameter":
             number, value = _describe_number(error.param), _last_value(arguments, getattr(error.param, "opts", ()))
             if number and value is not None:
-                meant = re.split(r"[.;:] ", _help_clause(error.param))[0]
-                return f"{_parameter_name(error.param)} is {shorten(value)}: give {number} ({meant})"
+                meant = f" ({first_clause(error.param.help)})" if error.param.help else ""
+                return f"{_parameter_name(error.param)} is {shorten(value)}: give {number}{meant}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
                 return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"

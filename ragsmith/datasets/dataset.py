@@ -147,8 +147,8 @@ def _describe_moved(folder: Path, count: int) -> str:
 def _describe_missing(folder: Path) -> str:
     named = shlex.quote(str(folder))
     return (
-        f"{folder} is not a data set, as it has no questions: `ragsmith recommend {named}` needs none, and "
-        f"`ragsmith dataset init {named} -o DIR` begins a data set"
+        f"{folder} is not a data set: `ragsmith dataset init {named} -o DIR` makes one of its files, and "
+        f"`ragsmith recommend {named}` needs documents alone"
     )
 
 

@@ -271,9 +271,13 @@ def _list_executed_genes(candidate: Candidate, part: Part) -> Sequence[Gene]:
     return genes[: families.index("passage_augment")]
 
 
-WORKER_LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+WORKER_LOST = (
+    "a worker process ended unexpectedly (out of memory, killed, or a script calls ragsmith without "
+    '`if __name__ == "__main__":`): run the same command again to go on'
+)
 NOT_STARTED = (
-    'a worker process could not start: a script calls ragsmith under  if __name__ == "__main__":  as workers import it'
+    "a worker process could not start: in a script, put the call of ragsmith under "
+    '`if __name__ == "__main__":`, as workers import the script'
 )
 
 

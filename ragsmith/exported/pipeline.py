@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ragsmith.argument_types import checked
 from ragsmith.datasets.changes import DocumentChanges
@@ -44,12 +44,16 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
-from ragsmith.text.filters import format_filter, parse_filter
+from ragsmith.text.files import shorten
+from ragsmith.text.filters import parse_filter
 from ragsmith.types import Dataset, Example, Filter, Question, Span, TitledSpan
 
 if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.evaluation.threads import TraceObserver
     from ragsmith.store.store import Store
+
+OPEN_STORE = "an open Store; ragsmith.evaluate(FILE, dataset=...) scores a pipeline on a data set"
+"""The store of an evaluation, in messages."""
 
 COLD_STARTS = 3
 """Number of questions that are also timed with a cold start, which includes building the index."""
@@ -92,9 +96,10 @@ def require_question(question: str) -> None:
 class Pipeline:
     """A configuration of all stages, with the data set or documents that it answers questions about."""
 
+    @checked
     def __init__(
         self,
-        candidate: Candidate,
+        candidate: Annotated[Candidate, "its genes; Pipeline.load reads the file of a pipeline"],
         setup: Experiment,
         *,
         fitness: Fitness | None = None,
@@ -296,15 +301,18 @@ class Pipeline:
     def run(self, question: str, filter: object = None) -> Trace:  # noqa: A002  the name of the option everywhere
         """Return the output of every stage for a question, see `ask`."""
         require_question(question)
-        return self.engine.answer(self.candidate, Question(question, self._parse_filter(filter)))
+        admitted = None if filter is None else self.parse_filter(filter)
+        return self.engine.answer(self.candidate, Question(question, admitted))
 
-    def _parse_filter(self, given: object) -> Filter | None:
-        """Return a filter; warn with a `Notice` if it admits no document."""
-        if given is None:
-            return None
+    def parse_filter(self, given: object) -> Filter:
+        """Return a filter of documents; warn with a `Notice` if it admits none.
+
+        Raises:
+            UsageError: it cannot be used.
+        """
         parsed, documents = parse_filter(given, self.field_types), self.setup.corpus.documents.values()
         if not any(parsed.admits(document.fields) for document in documents):
-            problem = f"the filter {format_filter(parsed)} admits none of the {len(documents):,} documents"
+            problem = f"the filter {shorten(given)} admits none of the {len(documents):,} documents"
             warnings.warn(problem, Notice, stacklevel=4)
         return parsed
 
@@ -333,7 +341,10 @@ class Pipeline:
         )
         return Reply(trace.answer.text, sources, declines(trace.answer.text))
 
-    def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
+    @checked
+    def evaluate(
+        self, store: Annotated[Store, OPEN_STORE], examples: Sequence[Example] | None = None, *, workers: int = 1
+    ) -> Evaluation:
         """Evaluate the pipeline on ``examples``, by default all of its data set, through the store."""
         examples = self.select(self.setup.dataset.examples if examples is None else examples)
         from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above

@@ -124,19 +124,32 @@ MISTAKES = [
         ("search",),
         "ragsmith search needs DATASET: bundled data sets by name, or folders; all stands for all bundled domains",
     ),
-    (("ask",), "ragsmith ask needs PIPELINE: an exported pipeline (winner.yaml)"),
+    (("ask",), "ragsmith ask needs PIPELINE: a pipeline that `ragsmith recommend`, `search` or `export` wrote"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
-    (("search", *DATASET, "--seed", "x"), "--seed is 'x': give a whole number"),
-    (("search", *DATASET, "--seed", "7", "--seed=1.5"), "--seed is '1.5': give a whole number"),
-    (("search", *DATASET, "--margin", "little"), "--margin is 'little': give a number"),
+    (("search", *DATASET, "--seed", "x"), "--seed is 'x': give a whole number (random seed of the search)"),
+    (
+        ("search", *DATASET, "--seed", "7", "--seed=1.5"),
+        "--seed is '1.5': give a whole number (random seed of the search)",
+    ),
+    (
+        ("search", *DATASET, "--margin", "little"),
+        "--margin is 'little': give a number (loss of fitness up to which the cheapest pipeline is as good as the "
+        "winner)",
+    ),
     (
         ("models", "check", "--llm", "openai:x", "--in-flight", "0"),
-        "--in-flight is '0': give a whole number of at least 1",
+        "--in-flight is '0': give a whole number of at least 1 (requests in flight at the server of the --llm)",
     ),
-    (("mark", *DATASET, "--port", "70000"), "--port is '70000': give a whole number from 0 to 65535"),
+    (
+        ("mark", *DATASET, "--port", "70000"),
+        "--port is '70000': give a whole number from 0 to 65535 (port of the page, on this machine only)",
+    ),
     (("search", "--dataset"), "--dataset has no value: give one after it"),
     (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and the text after it"),
-    (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` lists its arguments"),
+    (
+        ("runs", "more"),
+        "ragsmith runs takes no arguments, and not 'more' as well: `ragsmith runs -h` lists its options",
+    ),
     (("effects", "sho"), "ragsmith effects has no command 'sho': did you mean show?"),
     (("effects", "gaze"), "ragsmith effects has no command 'gaze': it has show"),
 ]
@@ -191,7 +204,7 @@ def test_the_nearest_command_is_named(ragsmith: Command) -> None:
 
 def test_usage_errors_are_the_same_with_json(ragsmith: Command) -> None:
     error = json.loads(ragsmith("runs", "--json", "more").out)["error"]
-    assert error["message"].startswith("ragsmith runs does not take 'more'")
+    assert error["message"].startswith("ragsmith runs takes no arguments, and not 'more'")
 
 
 def _refused(arguments: Sequence[str]) -> str:

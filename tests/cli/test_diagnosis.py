@@ -378,6 +378,5 @@ def test_without_a_question_the_causes_of_all_are_counted(winner: Path, ragsmith
 def test_without_a_file_it_says_what_is_expected(arguments: tuple[str, ...], ragsmith: Command) -> None:
     ended = ragsmith(*arguments)
     assert ended.code == 2
-    assert "name the file of a pipeline" in ended.err
-    assert "naive, bm25 and recommended" in ended.err
+    assert "`ragsmith recommend`, `search` and `export` write a pipeline" in ended.err
     assert ended.err.count(": ") == 2  # the word error, and what to do

@@ -234,7 +234,10 @@ def test_init_that_is_interrupted_says_that_nothing_was_written(
 def test_a_folder_that_is_no_data_set_is_said_to_be_none(ragsmith: Command, pages: Path, tmp_path: Path) -> None:
     (pages / "scan.pdf").write_bytes(b"no such thing")
     (tmp_path / "list.csv").write_text("question,answer\nWhen was it built?,1742\n")
-    said = f"{pages} is not a data set:  ragsmith dataset init {pages} -o DIR  creates one"
+    said = (
+        f"{pages} is not a data set: `ragsmith dataset init {pages} -o DIR` makes one of its files, and "
+        f"`ragsmith recommend {pages}` needs documents alone"
+    )
     shown = ragsmith("dataset", "validate", pages)
     assert (shown.code, said in shown.out + shown.err) == (2, True)
     model = ("--llm", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--cache", tmp_path / "cache.sqlite")
@@ -393,7 +396,8 @@ def test_a_folder_that_is_not_there_is_one_sentence(ragsmith: Command, stale: Pa
         shown = ragsmith("ask", "winner.yaml", BUILT, "--documents", option)
         assert (shown.code, shown.out) == (2, "")
         said = (
-            f"error: --documents is not a folder or a data set: {option}; give a folder of documents, or a data set\n"
+            f"error: --documents is {str(option)!r}, which is neither a folder nor a data set: give a folder of "
+            "documents, or a data set\n"
         )
         assert shown.err == said
     with pytest.raises(WrongOption):

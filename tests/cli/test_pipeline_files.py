@@ -461,7 +461,7 @@ def test_what_was_made_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -
         (["-o", "documents"], "is not a starter kit"),
         (["-o", "documents", "--force"], "is not a starter kit"),
         (["-o", "winner.yaml"], "is a file"),
-        (["-o", "kit", "--documents", "nowhere"], "is not a folder or a data set"),
+        (["-o", "kit", "--documents", "nowhere"], "neither a folder nor a data set"),
         (["-o", "kit", "--dataset", "nowhere"], "neither a folder nor the name of a data set"),
         (["-o", "kit", "--dataset", "law", "--documents", "documents"], "give one of them"),
         ([], "needs -o"),

@@ -466,4 +466,4 @@ def test_a_report_takes_the_folder_as_a_search_does(home: Path, ragsmith: Comman
     assert (tmp_path / "new" / "island" / "index.html").is_file()
     empty = ragsmith("report", "--cache", tmp_path / "none.sqlite", "--reports", tmp_path)
     assert empty.code == 2
-    assert "run a search first, or name its cache with --cache" in empty.err
+    assert "run a search first, or name the cache of one" in empty.err

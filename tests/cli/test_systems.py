@@ -168,7 +168,9 @@ def test_what_is_no_system_is_one_sentence(
 def test_a_system_needs_the_data_set_of_its_questions(home: Path, ragsmith: Command) -> None:
     ended = ragsmith("evaluate", "answers.jsonl")
     assert ended.code == 2
-    assert "answers.jsonl answers the questions of a data set: name it with --dataset" in " ".join(ended.err.split())
+    assert "--dataset is missing: name the data set whose questions answers.jsonl answers" in " ".join(
+        ended.err.split()
+    )
     ended = ragsmith("compare", "answers.jsonl", "answers.jsonl", "bm25", "--dataset", "law")
     assert (ended.code, "is given twice" in ended.err) == (2, True)
 

@@ -263,6 +263,22 @@ SAME = """
 """
 
 
+def test_a_script_that_calls_without_a_guard_is_told_to_add_one(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import threading, time\n"
+        "from ragsmith.datasets.dataset import load_dataset\n"
+        "from ragsmith.evaluation.experiment import Experiment\n"
+        "from ragsmith.evaluation.processes import ProcessRunner\n"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()  # so that workers cannot be forks\n"
+        "setup = Experiment(load_dataset('law'))\n"
+        "ProcessRunner(setup, setup.engine(), 1)\n"
+    )
+    ran = subprocess.run([sys.executable, script], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert 'put the call of ragsmith under `if __name__ == "__main__":`' in ran.stderr.splitlines()[-1]
+
+
 def run_script(tmp_path: Path, body: str, *arguments: object) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(BEGINNING + body))

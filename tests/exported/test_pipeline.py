@@ -235,7 +235,7 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("chunk_size",), 0, "chunk_size must be a positive whole number, not 0"),
     (("chunk_size",), "big", "chunk_size must be a positive whole number, not 'big'"),
     (("chunk_overlap",), 100, "chunks of 100 characters cannot overlap by 100: give less"),
-    (("fitness", "weights", "retrieval"), "half", "fitness must have 'weights'"),
+    (("fitness", "weights", "retrieval"), "half", "retrieval is 'half': give a number"),
     (("fitness", "weights"), {"retrieval": 0, "generation": 0}, "weights"),
     (("fitness", "weights"), {"retrieval": -1, "generation": 1}, "weights"),
     (("expected", "search", "fitness"), None, "search must have 'questions', 'fitness'"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tenants import TENANTS, make_corpus, make_questions
 
 import ragsmith
-from ragsmith.errors import UsageError
+from ragsmith.errors import Notice, UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import configuration
 from ragsmith.serving.app import ServingApp
@@ -268,3 +268,16 @@ def test_ask_answers_from_the_documents_that_a_filter_admits(pipeline: Pipeline)
         assert {CORPUS.documents[source.doc].fields["tenant"] for source in reply.sources} == {tenant}
     with pytest.raises(UsageError, match="'signed'"):
         pipeline.ask("Who?", filter="signed<soon")
+
+
+def test_a_filter_that_admits_no_document_is_said(pipeline: Pipeline) -> None:
+    admits_none = "^the filter 'tenant=Nobody' admits none of the 60 documents$"
+    for ask in (ragsmith.ask, ragsmith.explain):
+        with pytest.warns(Notice, match=admits_none):
+            ask(pipeline, "Who pays for the sea wall?", filter="tenant=Nobody")
+
+
+def test_explain_traces_a_question_through_the_documents_that_a_filter_admits(pipeline: Pipeline) -> None:
+    traced = ragsmith.explain(pipeline, "Who pays for the sea wall?", filter=f"tenant={TENANTS[2]}")
+    found = {CORPUS.documents[hit.doc].fields["tenant"] for stage in traced.stages for hit in stage.hits}
+    assert found == {TENANTS[2]}

@@ -70,7 +70,7 @@ def another_format(path: Path) -> None:
         (lambda path: path.write_text("dear diary\n" * 40), "not a ragsmith cache"),
         (lambda path: path.write_text("x"), "not a ragsmith cache"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\0" * 200), "not a ragsmith cache"),
-        (lambda path: path.mkdir(), "not a regular file"),
+        (lambda path: path.mkdir(), "is a folder"),
         (lambda path: path.symlink_to(path.parent / "nowhere"), "not a regular file"),
     ],
 )

@@ -31,6 +31,7 @@ KEY = "a1b2c3d4e5f6"
         ("check its URL, PGPASSWORD, and that it is running", "check its URL, PGPASSWORD, and that it is running"),
         ("the key of success is a tokenizer?", "the key of success is a tokenizer?"),
         ("http://host/a@b", "http://host/a@b"),
+        ("give postgresql://USER@HOST/DATABASE", "give postgresql://USER@HOST/DATABASE"),
     ],
 )
 def test_credentials_are_hidden(text, shown):

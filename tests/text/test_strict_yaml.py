@@ -143,13 +143,13 @@ def test_a_mapping_is_given_or_refused_with_its_line():
     assert refusal("a") == "f.yaml:1: unknown key 'b'; did you mean 'bb'? known: bb"
     assert refusal("c") == "f.yaml:2: 'c' must be 'name: value' pairs, not 2"
     assert refusal("d", form="d is a price") == "f.yaml:3: d is a price"
+    assert refusal("a", "e") == "f.yaml:1: 'e' is missing"
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n"])
 def test_an_empty_file_is_refused_with_the_form_that_it_should_have(text):
     with pytest.raises(SpaceError, match=r"^f\.yaml:1: the file is empty; a price is a number$"):
         parse_yaml(text, "f.yaml", SpaceError).mapping(form="a price is a number")
-    assert refusal("a", "e") == "f.yaml:1: 'e' is missing"
 
 
 def refusal_of(text):

@@ -3,8 +3,8 @@
 Each format has its own module; importers are registered with the decorator in `registry`.
 """
 
-import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.question_lists import read_rows, recognise_columns
@@ -62,13 +62,7 @@ def recognise_format(source: Path) -> Importer:
     if len(found) == 1:
         return IMPORTERS[found[0]]
     problem = f"has files in several formats ({', '.join(found)})" if found else "is in no known format"
-    advice = f"name one with --format ({_format_names()})"
-    if not found and source.suffix.lower() in LIST_SUFFIXES:
-        list_ = shlex.quote(str(source))
-        advice = (
-            f"`ragsmith dataset anchor {list_} --documents FOLDER -o DIR` reads a list of your questions; or {advice}"
-        )
-    raise UsageError(f"{source}: {problem}; {advice}")
+    raise UsageError(f"{source}: {problem}; name one with --format ({_format_names()})")
 
 
 def _formats_by_contents(source: Path) -> set[str]:
@@ -94,12 +88,10 @@ def _formats_by_keys(record: Mapping[str, object]) -> list[str]:
 
 
 def _formats_of_record(record: Mapping[str, object], path: Path) -> Iterator[str]:
-    """Yield the formats of a row; questions with texts in no published format are a list of the user."""
+    """Yield the formats of a row; questions in no published format are a list of the user."""
     if found := _formats_by_keys(record):
         yield from found
         return
-    try:
-        if "evidence" in recognise_columns(list(record), {}, path):
-            yield USER_LIST
-    except DatasetError:
-        return
+    with suppress(DatasetError):
+        recognise_columns(list(record), {}, path)
+        yield USER_LIST

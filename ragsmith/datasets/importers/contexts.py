@@ -4,6 +4,7 @@ Each question has the texts with the answer (``reference_contexts``, ``contexts`
 given documents; without documents, each distinct text becomes a document.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from ragsmith.datasets.importers.registry import (
     read_files,
 )
 from ragsmith.datasets.places import whole_document_span
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import shorten
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
 
@@ -58,9 +59,14 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a list of questions with a column of contexts, as `read_question_list` does.
 
-    The contexts are located in ``documents``. Raises ``DatasetError``, which lists every mistake.
+    The contexts are located in ``documents``. Raises ``DatasetError``, which lists every mistake, and ``UsageError`` if
+    there are no contexts.
     """
-    return _build_dataset(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
+    questions = read_question_list(find_list_file(source))
+    if not any(question.quotations for question in questions):
+        command = f"ragsmith dataset anchor {shlex.quote(str(source))} --documents FOLDER -o DIR"
+        raise UsageError(f"{source} has no contexts: `{command}` locates the answers in your documents")
+    return _build_dataset(source, questions, {}, documents, f"the list {source.name}")
 
 
 @importer("llama-index", keys=[{"query", "reference_contexts"}])

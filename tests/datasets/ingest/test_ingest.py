@@ -212,7 +212,7 @@ def test_what_cannot_be_taken_in_is_one_sentence(tmp_path: Path, ragsmith: Calla
     (tmp_path / "full" / "letter.txt").write_text("Dear all")
     for folder, output, said in (
         (tmp_path / "none", tmp_path / "made", "is not a folder; give the folder with your files"),
-        (files, files, "would be read and written to; give another folder after -o"),
+        (files, files, "would be read and written to: give another folder"),
         (files, tmp_path / "full", "has files and is not a data set; give a new folder after -o"),
         (files, tmp_path / "made", "empty.md: is empty"),
     ):
