@@ -58,7 +58,7 @@ DatasetArgument = Annotated[str, typer.Argument(help="A bundled data set by name
 DatasetsArgument = Annotated[
     list[str],
     typer.Argument(
-        help="Bundled data sets by name, or folders; all stands for all bundled domains.",
+        help="Bundled data sets by name (`ragsmith dataset list`), or folders; all stands for all bundled domains.",
     ),
 ]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]

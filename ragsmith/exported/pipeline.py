@@ -312,7 +312,7 @@ class Pipeline:
         """
         parsed, documents = parse_filter(given, self.field_types), self.setup.corpus.documents.values()
         if not any(parsed.admits(document.fields) for document in documents):
-            problem = f"the filter {shorten(given)} admits none of the {len(documents):,} documents"
+            problem = f"the filter {shorten(given)} admits no document of {len(documents):,}"
             warnings.warn(problem, Notice, stacklevel=4)
         return parsed
 

@@ -249,4 +249,5 @@ def _format_tag(tag: str) -> str:
 def _join_message(error: yaml.MarkedYAMLError) -> str:
     """Join the parts of an error of PyYAML to one line."""
     parts = (error.context, error.problem)
-    return ", ".join(re.sub(r"\s+", " ", part) for part in parts if part)
+    joined = ", ".join(re.sub(r"\s+", " ", part) for part in parts if part)
+    return joined.replace("flow sequence", "list in [ ]").replace("flow mapping", "mapping in { }")
