@@ -25,7 +25,7 @@ from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.grouping import group_values
-from ragsmith.pipelines.genes import Candidate, label
+from ragsmith.pipelines.genes import Candidate, label, list_own_code
 from ragsmith.reporting.facts import describe_earlier_looks
 from ragsmith.reporting.wording import NAIVE, describe_cost
 from ragsmith.store.store import Store
@@ -323,7 +323,10 @@ def identify_use(pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequ
 
 def _configurations(*pipelines: Pipeline) -> list[str]:
     """Return the sorted digests of everything that pipelines answer with, besides the data set."""
-    return sorted(digest(one.configuration, one.setup.chunking_key, one.setup.model_ids) for one in pipelines)
+    return sorted(
+        digest(one.configuration, one.setup.chunking_key, one.setup.model_ids, *list_own_code([one.configuration]))
+        for one in pipelines
+    )
 
 
 def _measure_differences(

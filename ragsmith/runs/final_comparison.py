@@ -25,7 +25,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.evaluation.ranking import best_evaluation
 from ragsmith.models.calls import may_vary
-from ragsmith.pipelines.genes import Candidate, configuration
+from ragsmith.pipelines.genes import Candidate, configuration, list_own_code
 from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
 from ragsmith.records.record import WINNER_SOURCES, RunSettings
 from ragsmith.runs.calibration import CALIBRATED, calibrate_winner, count_tested_answers
@@ -265,7 +265,8 @@ def _identify_look(
     """Return the digest of a use of the questions ``tested``, and their digests."""
     contents = digest_questions(setup.dataset, setup.dataset.examples)
     rivals = {name: one for name, one in compared.items() if name not in WINNER_SOURCES}
-    look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity)
+    own = list_own_code(one for each in rivals.values() for one in (each if isinstance(each, list) else [each]))
+    look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity, *own)
     return look, [contents[question] for question in tested]
 
 

@@ -158,3 +158,32 @@ def test_a_winner_brings_its_file_with_it_unless_that_is_missing_or_has_changed(
     assert "has changed since the pipeline was found: put it back, or search again" in err
     again = found(command(*searching(tiny_folder, "kept", "--workers", 1, "--test")))
     assert (again["computed"], again["reused"]) == (first["computed"], first["reused"])
+
+
+EDITED = """\
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import rank
+from ragsmith.types import Hits, Question
+
+
+@passage_filter(paper="https://doi.org/10.1145/3539618.3591698")
+def few(question: Question, hits: Hits, *, keep: int = 3) -> Hits:
+    return rank(hits)[:keep]
+"""
+
+
+def test_an_edited_technique_is_another_look_at_the_test_questions(
+    home: Path, tiny_folder: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    (home / "space.yaml").write_text((home / "space.yaml").read_text().replace("few: {keep: [1, 2, 3]}, few", "few"))
+    search = ("search", tiny_folder, "--space", "space.yaml", "--import", "edited.py", "--cache", "edited.sqlite")
+    options = ("--chunk-size", 100, "--strategy", "exhaustive", "--workers", 1, "--no-probes", "--json")
+
+    def searched(code: str) -> tuple[bool, set[int | None]]:
+        (home / "edited.py").write_text(code)
+        result = found(command(*search, *options))
+        return "not_tested" in result, {one["look"] for one in result["decision"]["differences"]}
+
+    assert searched(EDITED) == (False, {1})
+    assert searched(EDITED) == (False, {1})  # the same pipelines are the same look
+    assert searched(EDITED.replace("[:keep]", "[1 : keep + 1]")) == (True, {None})
