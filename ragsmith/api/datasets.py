@@ -62,7 +62,8 @@ class IngestReport:
         folder = shlex.quote(str(output))
         if (output / QUESTIONS).exists():
             repair = [f"ragsmith dataset anchor --repair {folder}"] if self.result.repointed else []
-            return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
+            ask = [] if self.result.fresh else [f'ragsmith ask WINNER "..." --documents {folder}']
+            return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}", *ask)
         embedder = f" --embedder {MULTILINGUAL}" if self.foreign else ""
         return (f"ragsmith recommend {folder}{embedder}", f"ragsmith dataset draft {folder} --llm MODEL")
 

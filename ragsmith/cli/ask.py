@@ -92,7 +92,8 @@ def _note_changes(changes: DocumentChanges | None) -> None:
     """Print how the documents differ from those that the pipeline was found on."""
     if changes is None:
         print_stderr(
-            "the documents that the pipeline was found on no longer exist, so that changes to them are unknown"
+            "how the documents changed since the pipeline was found is unknown: those of the search were edited, moved "
+            "or removed, and no earlier command with --documents has stored what they were"
         )
     elif changes:
         print_stderr(f"against the documents that the pipeline was found on: {changes}")
@@ -319,7 +320,7 @@ def _print_index(index: Indexed, listed: bool) -> None:
         *(_describe_update(index.update, listed) if index.update else ()),
         f"{index.documents:,} documents, {index.chunks:,} chunks{hidden}",
         None if index.update else f"folder of the index: {index.folder}",
-        "changes against the documents that the pipeline was found on are unknown: those no longer exist"
+        "changes against the documents that the pipeline was found on are unknown: those were edited, moved or removed"
         if index.changes is None
         else f"changes against the documents that the pipeline was found on: {index.changes}",
     )

@@ -209,8 +209,9 @@ class ExportedFile:
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
-                "questions changed; search again, name the data set to use with --dataset, or use the documents as "
-                f"they are with --documents, as in  {self._ask_command()}",
+                f"questions changed; search again, score on them as they are with `ragsmith evaluate "
+                f"{shlex.quote(str(self._path))} --dataset {self._quoted_location()}`, or answer from the documents as "
+                f"they are with `{self._ask_command()}`",
             )
         return data
 
@@ -226,11 +227,11 @@ class ExportedFile:
 
     def _ask_command(self) -> str:
         """Return the command that asks questions about the current documents."""
-        kind, location, _ = self._location()
-        if kind != "bundled":
-            folder, here = self.folder().resolve(), Path.cwd()
-            location = str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
-        return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
+        return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {self._quoted_location()}'
+
+    def _quoted_location(self) -> str:
+        kind, name, folder = self._location()
+        return shlex.quote(name if kind == "bundled" else str(folder))
 
     def source(self) -> str:
         """Return the folder or bundled name of the data set, as in `Dataset.source`."""
@@ -270,8 +271,10 @@ class ExportedFile:
         if len(kinds) != 1 or not isinstance(section[kind := kinds.pop()], str):
             raise self._tree.error(("dataset",), form)
         name = section[kind]
-        place = self._path.parent / os.fsdecode(name.encode())  # the encoding of the file system may not be UTF-8
-        return kind, name, find_bundled("datasets", name) if kind == "bundled" else place
+        place = Path(self._path.parent, os.fsdecode(name.encode())).resolve()  # file systems may not be in UTF-8
+        here = Path.cwd()
+        folder = place.relative_to(here) if place.is_relative_to(here) else place
+        return kind, name, find_bundled("datasets", name) if kind == "bundled" else folder
 
     def stated_risk(self) -> dict[str, Any]:
         """Return the risk that the pipeline was calibrated to: ``at_most`` and ``confidence``; {} if none was stated.

@@ -283,7 +283,9 @@ def test_moved_and_changed_evidence_is_repaired_and_missing_evidence_is_listed(r
         "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
         f"{edited}/reworded.jsonl: the evidence with changed words; review it before you search, then remove the file",
         "not repaired: questions.jsonl:5 (ferry-5), evidence 1: neither the text nor a similar one was found",
-        f"{edited}/unrepaired.jsonl: the evidence that was not repaired, with candidate positions",
+        f"{edited}/unrepaired.jsonl: the evidence that was not repaired, with candidate positions if there are any; "
+        "correct the evidence and the answer of these questions in questions.jsonl, or remove their lines, and repeat "
+        "this command",
     ]
     [left] = [json.loads(line) for line in (edited / "unrepaired.jsonl").read_text().splitlines()]
     assert (left["id"], left["line"], left["number"], left["candidates"]) == ("ferry-5", 5, 1, [])

@@ -303,7 +303,7 @@ def stale(ragsmith: Command, files: Path) -> Path:
     again = ragsmith("dataset", "init", "files", "-o", "set")
     assert again.out.splitlines()[-1] == (
         "next: ragsmith dataset anchor --repair set  then  ragsmith dataset validate set  or  "
-        "ragsmith search --dataset set"
+        'ragsmith search --dataset set  or  ragsmith ask WINNER "..." --documents set'
     )
     return Path("set")
 
@@ -355,12 +355,30 @@ def test_the_documents_are_asked_though_evidence_is_stale(ragsmith: Command, sta
 
 def test_after_the_repair_the_documents_as_they_are_can_be_asked(ragsmith: Command, stale: Path) -> None:
     ragsmith("dataset", "anchor", "--repair", stale)
-    shown = ragsmith("ask", "winner.yaml", BUILT)
-    assert shown.code == 2
-    assert shown.err.rstrip().endswith(
-        'use the documents as they are with --documents, as in  ragsmith ask winner.yaml "..." --documents set'
+    refused = (
+        "search again, score on them as they are with `ragsmith evaluate winner.yaml --dataset set`, or answer from "
+        'the documents as they are with `ragsmith ask winner.yaml "..." --documents set`\n'
     )
-    assert ragsmith("ask", "winner.yaml", BUILT, "--documents", "set").code == 0
+    for command in (("ask", "winner.yaml", BUILT), ("evaluate", "winner.yaml", "--documents", "set")):
+        shown = ragsmith(*command)
+        assert (shown.code, shown.out) == (2, "")
+        assert shown.err.endswith(refused)
+    asked = ragsmith("ask", "winner.yaml", BUILT, "--documents", "set")
+    assert asked.code == 0
+    assert "those of the search were edited, moved or removed" in asked.err
+    assert ragsmith("evaluate", "winner.yaml", "--dataset", "set").code == 0
+
+
+def test_the_folder_of_a_data_set_is_named_as_it_is_typed(ragsmith: Command, stale: Path) -> None:
+    (stale / "reports").mkdir()
+    file = stale.parent / "winner.yaml"
+    nested = stale.parent / "reports" / "mine" / "winner.yaml"
+    nested.parent.mkdir(parents=True)
+    nested.write_text(file.read_text().replace("path: set", "path: ../../set"))
+    shutil.rmtree(stale)
+    shown = ragsmith("ask", nested.relative_to(stale.parent), BUILT)
+    assert shown.code == 2
+    assert "there is no folder set, as seen from" in shown.err
 
 
 def test_mistakes_that_no_edit_made_are_not_sent_to_the_repair(stale: Path) -> None:

@@ -173,7 +173,9 @@ def _print_repaired(repaired: RepairResult, folder: Path, hows: dict[str, int]) 
             f"not repaired: questions.jsonl:{failure.line} ({failure.id}), evidence {failure.number}: {failure.reason}"
             for failure in repaired.unrepaired
         ),
-        f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions"
+        f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions if there are any; "
+        "correct the evidence and the answer of these questions in questions.jsonl, or remove their lines, and repeat "
+        "this command"
         if repaired.unrepaired
         else None,
     )

@@ -124,18 +124,19 @@ class EvidenceRepair:
                 return outcome
         edited = self._find_edited(piece, document, shifts) if document is not None else ()
         elsewhere = self._find_in_other_documents(piece) if _weighted_length(piece.text) >= MIN_WORDS_ELSEWHERE else ()
+        similar = edited or (self._find_most_similar(piece, document) if document is not None else ())
         doc = piece.span.doc
-        if elsewhere and not edited and document is not None:
-            edited = self._find_most_similar(piece, document)  # the two are ambiguous
-        if edited and elsewhere:
+        if similar and elsewhere:
             reason = f"the text is no longer in {doc!r}, which has a similar text, and occurs in another document"
         elif len(elsewhere) > 1:
             reason = f"the text is no longer in {doc!r} and occurs {len(elsewhere)} times in others"
         elif edited or elsewhere:
             return RepairedEvidence(piece, edited or elsewhere)
         else:
-            return NoMatch(NoMatchReason.NOT_FOUND, "neither the text nor a similar one was found")
-        return NoMatch(NoMatchReason.AMBIGUOUS, reason, (*edited, *elsewhere)[:MAX_LISTED_MATCHES])
+            found = "a similar text was found, but it may say something else: compare it with the candidate"
+            reason = found if similar else "neither the text nor a similar one was found"
+            return NoMatch(NoMatchReason.NOT_FOUND, reason, similar)
+        return NoMatch(NoMatchReason.AMBIGUOUS, reason, (*similar, *elsewhere)[:MAX_LISTED_MATCHES])
 
     def _find_moved(
         self, piece: OldEvidence, document: FoldedDocument, shifts: LocalShifts

@@ -145,3 +145,21 @@ def test_punctuation_around_the_words_stays_with_them():
     _, outcome = repaired({"d": shifted}, stood("d", LAMPS, LAMPS), stood("d", f"{LAMPS}\n{row}", row))
     assert isinstance(outcome, RepairedEvidence)
     assert shifted[outcome.matches[0].span.start : outcome.matches[0].span.end] == row.replace("euros", "crowns")
+
+
+def test_a_text_with_too_many_changed_numbers_is_a_candidate():
+    gone = "A night in a hotel is paid up to 180 euros in a capital and up to 120 euros in any other town."
+    now = gone.replace("180", "195").replace("120", "130")
+    [outcome] = repaired({"d": now}, OldEvidence(Span("d", 0, len(gone)), gone))
+    assert isinstance(outcome, NoMatch)
+    assert (outcome.status, [each.span for each in outcome.candidates]) == (
+        NoMatchReason.NOT_FOUND,
+        [Span("d", 0, len(now) - 1)],
+    )
+    assert "compare it with the candidate" in outcome.reason
+
+
+def test_a_text_without_words_has_no_similar_one():
+    [outcome] = repaired({"d": LAMPS}, OldEvidence(Span("d", 0, 3), "***"))
+    assert isinstance(outcome, NoMatch)
+    assert outcome.candidates == ()

@@ -350,5 +350,9 @@ def test_from_python_the_result_says_what_to_type_next(files: Path, tmp_path: Pa
         f"ragsmith dataset draft {tmp_path / 'made'} --llm MODEL",
     )
     question(tmp_path / "made", "rules", "The gate is shut at nine.")
-    assert library.init_dataset(files, tmp_path / "made").next_steps[1].startswith("ragsmith search --dataset ")
+    updated = library.init_dataset(files, tmp_path / "made").next_steps
+    assert updated[1:] == (
+        f"ragsmith search --dataset {tmp_path / 'made'}",
+        f'ragsmith ask WINNER "..." --documents {tmp_path / "made"}',
+    )
     assert json.loads(json.dumps(made.to_dict()))["outcomes"] == {"added": 3}
