@@ -10,34 +10,29 @@ import math
 import pickle
 import threading
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, fields
 from functools import partial
-from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
-from ragsmith.digest import program_digest
-from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError, WrongOption
+from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.actors import (
     CLUSTER_LOST,
     GRAPH,
-    POLL_SECONDS,
     ActorBatch,
     EvaluationActor,
-    Mailbox,
-    NodeSetup,
     StoredName,
     StoredReference,
-    list_parts,
-    pack_part,
 )
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.job_queues import MAX_LOSSES, JobQueues
+from ragsmith.evaluation.mailbox import POLL_SECONDS, Mailbox
+from ragsmith.evaluation.node_setup import check_vectors, collect_remote_models, pack_setup
 from ragsmith.evaluation.threads import (
     ANSWER,
     REPORT_SECONDS,
@@ -50,25 +45,11 @@ from ragsmith.evaluation.threads import (
     to_picklable,
 )
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.remote import (
-    ModelKey,
-    RemoteModel,
-    answer_remote,
-    is_called_centrally,
-    remote_model,
-)
-from ragsmith.models.calls import is_chat_model
-from ragsmith.models.registry import OBJECT_KIND
-from ragsmith.models.usage import Meter
-from ragsmith.models.vector_stores import APPROXIMATE, serves_one_process
+from ragsmith.gateway.remote import ModelKey, answer_remote
+from ragsmith.index.parts import list_parts, pack_part
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.plugins import LoadedFiles
 
-MAX_JOBS_PER_CALL = 256
-"""Maximum number of jobs in one call of an actor, which answers some of them and returns the rest."""
-MAX_LOSSES = 4
-"""Number of times that an actor may be lost with the same job, or during startup, before the run stops."""
 WORK_SECONDS = 10.0
 """Timeout in seconds for an actor to report its work."""
 WARN_SECONDS = 15.0
@@ -77,10 +58,6 @@ STARTUP_SECONDS = 60.0
 """Maximum seconds to wait for actors after a start or a loss, before a measurement of time."""
 MAX_MAILBOX_REQUESTS = 10_000
 """Maximum number of requests in the mailbox."""
-JOBS_LOST = (
-    f"questions were lost with their process {MAX_LOSSES} times (out of memory, or nodes that end): run the same "
-    "command again to go on"
-)
 STARTUP_FAILED = (
     f"an actor was lost {MAX_LOSSES} times during its startup on a node of the cluster, which may have too little "
     "memory for documents and models: ask for fewer actors with --workers, or use larger nodes"
@@ -89,43 +66,6 @@ STORE_FULL = (
     "the object store of the Ray cluster is full: start its nodes with a larger --object-store-memory, and run the "
     "same command again"
 )
-
-
-def check_vectors(setup: Experiment, address: str) -> None:
-    """Check that the nodes of the cluster at ``address``, "" for one on this machine, can search the vectors.
-
-    Raises:
-        UsageError: the vectors are in a folder that only this process, or only this machine, can read.
-    """
-    for variant in setup.variants:
-        at = variant.models.vector_store_address
-        if serves_one_process(at):
-            raise UsageError(
-                "vectors in a folder can be searched by one process alone: leave --engine out, or give "
-                "--vector-store the address of a server"
-            )
-        if at == APPROXIMATE and address:
-            raise WrongOption(
-                "vector_store",
-                f"is {APPROXIMATE}, whose folder is in this user's home, and the cluster may have other machines:"
-                f" give {APPROXIMATE}:FOLDER, one that all nodes share under the same path",
-            )
-
-
-@dataclass(slots=True)
-class _RunState:
-    """The state of one call of `ActorRunner.run`.
-
-    ``left`` counts unfinished jobs. ``queues`` has the waiting jobs of each actor. ``assigned`` has the index of the
-    actor and its jobs by the reference to their result. ``losses`` counts how often a job was lost with its actor;
-    jobs are identified by their position in the batch, so the counts are valid for one batch.
-    """
-
-    batch: Any
-    queues: Sequence[deque[Job]]
-    left: int
-    assigned: dict[Any, tuple[int, list[Job]]] = field(default_factory=dict)
-    losses: Counter[Job] = field(default_factory=Counter)
 
 
 class ActorRunner(Runner):
@@ -180,7 +120,7 @@ class ActorRunner(Runner):
             stack.push(self)
             if self._models:
                 self._start_mailbox(cluster.actors)
-            self._packed = [self._ray.put(_pack_setup(setup, remote)), self._mailbox]
+            self._packed = [self._ray.put(pack_setup(setup, remote)), self._mailbox]
             actor_class = self._ray.remote(
                 num_cpus=1, max_restarts=-1, max_concurrency=self._concurrency, scheduling_strategy="SPREAD"
             )(EvaluationActor)
@@ -263,37 +203,42 @@ class ActorRunner(Runner):
     ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         with self._translated_errors():
-            state = _RunState(self._ray.put(self._batch(candidates, part)), self._distribute(jobs), len(jobs))
+            batch = self._ray.put(self._batch(candidates, part))
+            queues = JobQueues(jobs, self._shard, one_by_one=self._waits)
+            assigned: dict[Any, tuple[int, list[Job]]] = {}
             try:
-                yield from self._results(state)
+                while queues.left:
+                    self._assign(batch, queues, assigned)
+                    yield from self._results(queues, assigned)
             finally:
-                self._free += [index for index, _ in state.assigned.values()]  # if the caller stopped early
+                self._free += [index for index, _ in assigned.values()]  # if the caller stopped early
 
-    def _results(self, state: _RunState) -> Iterator[list[FinishedQuestion]]:
-        """Yield results as they arrive, until no job is left."""
-        while state.left:
-            for index in list(self._free):
-                if share := self._next_jobs(state.queues, index):
-                    self._free.remove(index)
-                    state.assigned[self._actors[index].evaluate.remote(state.batch, share)] = index, share
-            ended = self._completed([*state.assigned, *self._starting])
-            found: list[FinishedQuestion] = []
-            problem: BaseException | None = None
-            for reference in ended:
-                if reference in self._starting:
-                    self._advance_startup(reference)
-                    continue
-                index, share = state.assigned.pop(reference)
-                finished, stopped = self._fetch(reference, index, share, state.losses)
-                found += finished
-                problem = problem or stopped
-                done = {result.job for result in finished}
-                state.queues[index].extendleft(job for job in reversed(share) if job not in done)
-            state.left -= len(found)
-            self._warn_if_no_actor()
-            yield found
-            if problem is not None:
-                raise problem  # finished results were delivered before
+    def _assign(self, batch: Any, queues: JobQueues, assigned: dict[Any, tuple[int, list[Job]]]) -> None:
+        """Give jobs to the free actors; ``assigned`` has the actor and its jobs by the reference to their result."""
+        for index in list(self._free):
+            if share := queues.take(index):
+                self._free.remove(index)
+                assigned[self._actors[index].evaluate.remote(batch, share)] = index, share
+
+    def _results(
+        self, queues: JobQueues, assigned: dict[Any, tuple[int, list[Job]]]
+    ) -> Iterator[list[FinishedQuestion]]:
+        """Yield the results that have arrived, and then raise the error of an actor, if any."""
+        found: list[FinishedQuestion] = []
+        problem: BaseException | None = None
+        for reference in self._completed([*assigned, *self._starting]):
+            if reference in self._starting:
+                self._advance_startup(reference)
+                continue
+            index, share = assigned.pop(reference)
+            finished, stopped = self._fetch(reference, index, share, queues)
+            found += finished
+            problem = problem or stopped
+            queues.settle(index, share, finished)
+        self._warn_if_no_actor()
+        yield found
+        if problem is not None:
+            raise problem
 
     def _completed(self, waiting: list[Any]) -> list[Any]:
         """Return the completed references of ``waiting``; an empty list after `REPORT_SECONDS` without one."""
@@ -304,26 +249,10 @@ class ActorRunner(Runner):
             ended, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         return list(ended)
 
-    def _distribute(self, jobs: Sequence[Job]) -> list[deque[Job]]:
-        """Return a queue of jobs for each actor; all jobs of a question go to one actor, as candidates share stages.
-
-        For remote models, jobs are ordered by candidate, so that few of them wait for the same reply; otherwise by
-        question, so that cached stages are reused at once.
-        """
-        queues: list[deque[Job]] = [deque() for _ in self._actors]
-        for job in sorted(jobs, key=None if self._waits else lambda job: (job[1], job[0])):
-            queues[self._shard[job[1]]].append(job)
-        return queues
-
-    def _next_jobs(self, queues: Sequence[deque[Job]], index: int) -> list[Job]:
-        """Return the next jobs of an actor: from its own queue or, if that is empty, from the longest."""
-        queue = queues[index] or max(queues, key=len)
-        return [queue.popleft() for _ in range(min(len(queue), 1 if self._waits else MAX_JOBS_PER_CALL))]
-
     def _fetch(
-        self, reference: Any, index: int, share: list[Job], losses: Counter[Job]
+        self, reference: Any, index: int, share: list[Job], queues: JobQueues
     ) -> tuple[list[FinishedQuestion], BaseException | None]:
-        """Return results, and an error that stops the run; no results if the actor was lost, which ``losses`` counts.
+        """Return results, and an error that stops the run; no results if the actor was lost, which ``queues`` count.
 
         Raises:
             RagsmithError: the same jobs were lost too often.
@@ -333,9 +262,7 @@ class ActorRunner(Runner):
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
-            losses.update(share)
-            if any(losses[job] >= MAX_LOSSES for job in share):
-                raise RagsmithError(JOBS_LOST) from None
+            queues.count_loss(share)
             self._free = [other for other in self._free if other != index]
             if index not in self._starting.values():
                 self._ping(index)
@@ -460,27 +387,3 @@ def answer_request(gateway: Gateway, models: Mapping[ModelKey, Any], packed: byt
     except (Exception, SystemExit) as error:  # noqa: BLE001  raised and recorded in the actor
         return pickle.dumps((False, to_picklable(error)))
     return reply
-
-
-def collect_remote_models(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
-    """Return proxies of the models that only this process calls, and the models themselves."""
-    remote: dict[ModelKey, RemoteModel] = {}
-    models: dict[ModelKey, Any] = {}
-    for variant in setup.variants:
-        names, loaded = variant.models, variant.loaded_models
-        for role in names.named_roles:
-            name, model = names.for_role(role), getattr(loaded, role)
-            if not is_called_centrally(model, is_object=name.kind == OBJECT_KIND):
-                continue
-            if is_chat_model(model):
-                engine.gateway.language_model(model, Meter())  # informs the model of its learned capabilities
-            models[role, name] = model
-            remote[role, name] = remote_model(model, (role, name))
-    return remote, models
-
-
-def _pack_setup(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> bytes:
-    """Return the pickled state of a new actor: identities of program and models, user files, and the experiment."""
-    values = {item.name: getattr(setup, item.name) for item in fields(Experiment)}
-    node_setup = NodeSetup(**{**values, "given": {}}, remote=remote, folder=Path.cwd())
-    return pickle.dumps((program_digest(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(node_setup)))

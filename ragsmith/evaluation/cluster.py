@@ -11,7 +11,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,7 +80,7 @@ class Cluster:
         """Connect to the cluster, and return the module ``ray``.
 
         Raises:
-            WrongOption: this program is connected to another cluster.
+            WrongOption: this program is connected to a cluster already, and ``address`` names one.
             UsageError: there is no cluster at the address, its version does not fit, or none can be started.
         """
         if self._ray is None:
@@ -89,11 +89,11 @@ class Cluster:
 
                 if not ray.is_initialized():
                     self._initialize(ray)
-                elif not is_at(self.address, connected := _connections(ray)):  # an existing connection is kept
+                elif self.address not in ("", AUTO):  # an existing connection is kept
                     raise WrongOption(
                         "engine",
-                        f"names the Ray cluster at {self.address}, and this program is connected to the one at "
-                        f"{connected[0]}: give {RAY} to use that one, or end the connection before (ray.shutdown())",
+                        f"names the Ray cluster at {self.address}, and this program is connected to one: give {RAY} to "
+                        "use that one, or end the connection before (ray.shutdown())",
                     )
                 self._ray = ray
         return self._ray
@@ -171,37 +171,6 @@ def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
     if not (host and port.isdigit()):
         raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {ENGINE_FORMS}")
     return Cluster(engine if rest.startswith("//") else rest, workers)
-
-
-def is_at(address: str, connected: Sequence[str]) -> bool:
-    """Return whether ``address``, in the form of `Cluster`, is one of the ``connected`` addresses."""
-    return address in ("", AUTO) or any(_same_address(address, other) for other in connected)
-
-
-def _same_address(address: str, other: str) -> bool:
-    kind, _, place = address.rpartition("://")
-    other_kind, _, other_place = other.rpartition("://")
-    host, _, port = place.rpartition(":")
-    other_host, _, other_port = other_place.rpartition(":")
-    return (kind, port) == (other_kind, other_port) and bool(_host_addresses(host) & _host_addresses(other_host))
-
-
-def _host_addresses(host: str) -> set[str]:
-    """Return the addresses of a host, and its name."""
-    host = host.strip("[]")
-    with suppress(OSError):
-        return {host, *(str(info[4][0]) for info in socket.getaddrinfo(host, None))}
-    return {host}
-
-
-def _connections(ray: Any) -> list[str]:
-    """Return the addresses of the connected cluster: its own, and that of the client server, if one is used."""
-    addresses = [str(ray.get_runtime_context().gcs_address)]
-    client = ray.util.client.ray
-    if client.is_connected():
-        worker = getattr(client.get_context(), "client_worker", None)
-        addresses.append(f"ray://{getattr(worker, '_conn_str', '')}")  # there is no public name
-    return addresses
 
 
 @contextmanager

@@ -33,8 +33,10 @@ EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_inter
 """The embedded models, which are the defaults."""
 NONE = "none"
 """The name for no model."""
+QUESTIONS_PER_REQUEST = 2
+"""Concurrent questions for each request that may be in flight, as some questions compute or wait."""
 QUESTIONS_IN_FLIGHT = 64
-"""Default number of concurrent questions, above the requests in flight because some questions compute or wait."""
+"""Minimum of the default number of concurrent questions: that for the 32 requests of a learned ``in_flight``."""
 LANGUAGE_MODEL_ROLES = ("judge", "controller")
 """Roles for which the language model is the default."""
 
@@ -188,7 +190,10 @@ class ModelNames:
 
     def workers(self) -> int:
         """Return the default number of workers: a process for each core, or of questions in flight."""
-        return QUESTIONS_IN_FLIGHT if self.prefers_threads else os.cpu_count() or 1
+        if not self.prefers_threads:
+            return os.cpu_count() or 1
+        requests = max(self.for_role(role).options.get("in_flight", 0) for role in self.named_roles)
+        return max(QUESTIONS_IN_FLIGHT, QUESTIONS_PER_REQUEST * requests)
 
     def check(self) -> None:
         """Check the names and options of all models.

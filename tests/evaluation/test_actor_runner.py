@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import pickle
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 from fake_ray import LOST, PENDING, Actor, FakeCluster, FakeRay, ObjectStoreFullError, RayError
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actor_runner import MAX_LOSSES, ActorRunner, answer_request, check_vectors
-from ragsmith.evaluation.actors import Mailbox, NodeSetup
+from ragsmith.evaluation.actor_runner import ActorRunner, answer_request
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.job_queues import MAX_LOSSES
 from ragsmith.evaluation.threads import Job
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import RemoteRequest
-from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.names import ModelName
 from ragsmith.models.tasks import Task
-from ragsmith.models.vector_stores import resolve_address
 
 
 @contextmanager
@@ -147,47 +141,6 @@ def test_what_cannot_be_put_into_the_object_store_is_one_sentence(
         run_twice()
 
 
-def test_a_request_is_handed_out_again_while_it_is_asked_and_has_no_answer() -> None:
-    async def asked() -> None:
-        mailbox = Mailbox(patience=0.01)
-        assert await mailbox.ask("one", b"what?") == b""
-        assert await mailbox.take() == [("one", b"what?")]  # and whoever took it is lost
-        assert await mailbox.ask("one", b"what?") == b""
-        assert await mailbox.take() == [("one", b"what?")]
-        await mailbox.reply("one", b"that")
-        assert await mailbox.ask("one", b"what?") == b"that"
-        assert await mailbox.take() == []
-
-    asyncio.run(asked())
-
-
-def test_an_answer_comes_while_it_is_waited_for_and_to_whoever_asked_alone() -> None:
-    async def asked() -> None:
-        mailbox = Mailbox()
-        waiting = [asyncio.create_task(mailbox.ask(number, number.encode())) for number in ("one", "two")]
-        taken: list[tuple[str, bytes]] = []
-        while len(taken) < 2:
-            taken += await mailbox.take()
-        for number, request in reversed(taken):
-            await mailbox.reply(number, request.upper())
-        await mailbox.reply("three", b"nobody asked")
-        assert await asyncio.gather(*waiting) == [b"ONE", b"TWO"]
-
-    asyncio.run(asked())
-
-
-def test_an_answer_that_was_lost_with_its_mailbox_is_had_from_the_next() -> None:
-    async def asked() -> None:
-        await Mailbox(patience=0.01).ask("one", b"what?")
-        mailbox = Mailbox(patience=0.01)
-        await mailbox.reply("one", b"too early")  # nobody has asked this one yet
-        assert await mailbox.ask("one", b"what?") == b""
-        await mailbox.reply("one", b"that")
-        assert await mailbox.ask("one", b"what?") == b"that"
-
-    asyncio.run(asked())
-
-
 class Says:
     """A language model that performs tasks itself, and says what nobody can send."""
 
@@ -222,44 +175,3 @@ def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_a
     everything = [("entries", ""), ("vectors", embedder), ("derived", f"vector store {embedder}")]
     assert [parts for _, parts in names] == [everything[:1], everything, everything, everything]
     assert [len(built) for built, _ in names] == [1, 2, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("store", "address", "refused"),
-    [
-        ("approximate", "", ""),
-        ("approximate", "auto", r"vector_store is approximate.*give approximate:FOLDER"),
-        ("approximate:shared", "10.0.0.7:6379", ""),
-        ("qdrant:folder", "", "searched by one process alone"),
-        ("qdrant:http://127.0.0.1:6333", "ray://head:10001", ""),
-        ("auto", "auto", ""),
-    ],
-)
-def test_vectors_lie_where_all_nodes_can_search_them(
-    tiny_setup: Experiment, store: str, address: str, refused: str
-) -> None:
-    for models in (ModelNames(vector_store=store), ModelNames(embedder=ModelName("wordllama", vector_store=store))):
-        with pytest.raises(UsageError, match=refused) if refused else nullcontext():
-            check_vectors(replace(tiny_setup, models=models), address)
-
-
-def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
-    tiny_setup: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("faiss", reason="needs the extra large")
-    models = ModelNames(vector_store="approximate:vectors")
-    monkeypatch.chdir(tmp_path)
-    node = NodeSetup(tiny_setup.dataset, models, tiny_setup.chunk_size, folder=Path.cwd())
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    assert node.loaded_models.vector_store_address == f"approximate:{tmp_path / 'vectors'}"
-    assert node.model_ids == replace(tiny_setup, models=models).model_ids
-
-
-@given(st.text(min_size=1))
-def test_only_a_relative_folder_is_changed(where: str) -> None:
-    inside = resolve_address(f"approximate:{where}", Path("/shared"))
-    assert resolve_address(inside, Path("/elsewhere")) == inside
-    assert inside == f"approximate:{Path('/shared') / where}"
-    for store in ("auto", "exact", "approximate", f"qdrant:{where}", f"postgresql://{where}"):
-        assert resolve_address(store, Path("/shared")) == store

@@ -9,9 +9,9 @@ from judges import Flatterer, Judge
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.interventions import Repetition
 from ragsmith.evaluation.actor_runner import collect_remote_models
-from ragsmith.evaluation.actors import NodeSetup
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.node_setup import NodeSetup
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answer_remote
 from ragsmith.models.names import ModelName, ModelNames

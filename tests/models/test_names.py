@@ -144,6 +144,8 @@ def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> 
         (ModelNames(cross_encoder="none"), True, False, os.cpu_count()),
         (ModelNames(judge="openai:x"), False, False, 64),
         (ModelNames(controller="openai:x"), False, False, 64),
+        (ModelNames(controller=ModelName("openai:x", in_flight=4)), False, False, 64),
+        (ModelNames(controller=ModelName("openai:x", in_flight=128)), False, False, 256),
         (ModelNames(embedder="cohere:x"), False, False, 64),
         (ModelNames(cross_encoder="rerank:x"), False, False, 64),
         (ModelNames(embedder="sentence-transformers:x"), True, True, 64),

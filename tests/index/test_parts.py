@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
-from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, list_parts, pack_part, unpack_part
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.chunk_graph import get_chunk_graph
 from ragsmith.index.index import Index
+from ragsmith.index.parts import DERIVED, ENTRIES, IndexPart, list_parts, pack_part, unpack_part
 from ragsmith.index.scopes import compute_cosines, get_scopes, score_words
 from ragsmith.models.protocols import Embedder
 from ragsmith.types import IndexEntry
