@@ -1,9 +1,8 @@
 """Evaluation on a Ray cluster: the driver process selects, pays and stores, and actors answer questions.
 
-The driver builds indexes and entity graphs and puts them into Ray's object store, part by part. Questions are
-distributed among actors (`ragsmith.evaluation.actors`). If an actor or its node is lost, its jobs go to the other
-actors, and Ray restarts it where resources are available. Models that cost something are called by the driver
-(`ragsmith.gateway.remote`), which receives the requests of actors through a `Mailbox`.
+The driver builds indexes and entity graphs and puts them into Ray's object store, part by part. If an actor or its
+node is lost, its jobs go to the other actors, and Ray restarts it where resources are available. Models that cost
+something are called by the driver (`ragsmith.gateway.remote`), which gets the requests of actors from a `Mailbox`.
 """
 
 import math
@@ -20,14 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError
-from ragsmith.evaluation.actors import (
-    CLUSTER_LOST,
-    GRAPH,
-    ActorBatch,
-    EvaluationActor,
-    StoredName,
-    StoredReference,
-)
+from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, EvaluationActor, StoredName, StoredReference
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.job_queues import MAX_LOSSES, JobQueues
@@ -66,6 +58,10 @@ STORE_FULL = (
     "the object store of the Ray cluster is full: start its nodes with a larger --object-store-memory, and run the "
     "same command again"
 )
+
+
+Assigned = dict[Any, tuple[int, list[Job]]]
+"""The index of an actor and its jobs, by the reference to their result."""
 
 
 class ActorRunner(Runner):
@@ -205,7 +201,7 @@ class ActorRunner(Runner):
         with self._translated_errors():
             batch = self._ray.put(self._batch(candidates, part))
             queues = JobQueues(jobs, self._shard, one_by_one=self._waits)
-            assigned: dict[Any, tuple[int, list[Job]]] = {}
+            assigned: Assigned = {}
             try:
                 while queues.left:
                     self._assign(batch, queues, assigned)
@@ -213,16 +209,14 @@ class ActorRunner(Runner):
             finally:
                 self._free += [index for index, _ in assigned.values()]  # if the caller stopped early
 
-    def _assign(self, batch: Any, queues: JobQueues, assigned: dict[Any, tuple[int, list[Job]]]) -> None:
-        """Give jobs to the free actors; ``assigned`` has the actor and its jobs by the reference to their result."""
+    def _assign(self, batch: Any, queues: JobQueues, assigned: Assigned) -> None:
+        """Give jobs to the free actors."""
         for index in list(self._free):
             if share := queues.take(index):
                 self._free.remove(index)
                 assigned[self._actors[index].evaluate.remote(batch, share)] = index, share
 
-    def _results(
-        self, queues: JobQueues, assigned: dict[Any, tuple[int, list[Job]]]
-    ) -> Iterator[list[FinishedQuestion]]:
+    def _results(self, queues: JobQueues, assigned: Assigned) -> Iterator[list[FinishedQuestion]]:
         """Yield the results that have arrived, and then raise the error of an actor, if any."""
         found: list[FinishedQuestion] = []
         problem: BaseException | None = None
@@ -324,24 +318,15 @@ class ActorRunner(Runner):
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
         """Return the common data of jobs of ``candidates``; their indexes are built and stored once."""
-        collections: list[tuple[StoredName, ...]] = []
-        stored: dict[StoredName, StoredReference] = {}
-        for candidate in candidates:
-            put: dict[StoredName, StoredReference] = {}
+        collections: list[tuple[StoredName, ...]] = [()] * len(candidates)
+        for position, candidate in enumerate(candidates):
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
-                put = self._store_collection(candidate)
-            collections.append(tuple(put))
-            stored.update(put)
-        return ActorBatch(
-            self._packed,
-            pickle.dumps(candidates),
-            tuple(collections),
-            stored,
-            part,
-        )
+                collections[position] = self._store_collection(candidate)
+        stored = {name: self._stored[name] for names in collections for name in names}
+        return ActorBatch(self._packed, pickle.dumps(candidates), tuple(collections), stored, part)
 
-    def _store_collection(self, candidate: Candidate) -> dict[StoredName, StoredReference]:
-        """Store the index and entity graph of ``candidate`` in the object store, once, and return their references."""
+    def _store_collection(self, candidate: Candidate) -> tuple[StoredName, ...]:
+        """Store the index and entity graph of ``candidate`` in the object store, once, and return their names."""
         engine, _ = self.engines.get(candidate)
         index, graph = engine.prepare(candidate)
         values: dict[StoredName, Callable[[], Any]] = {
@@ -353,7 +338,7 @@ class ActorRunner(Runner):
         for name, value in values.items():
             if name not in self._stored:
                 self._stored[name] = [self._ray.put(value())]
-        return {name: self._stored[name] for name in values}
+        return tuple(values)
 
     # --- requests of actors to models ---------------------------------------------------------------------------------
 

@@ -108,19 +108,16 @@ class EvaluationActor:
         import ray  # noqa: PLC0415
         from ray import cloudpickle  # noqa: PLC0415
 
-        number, packed = token_hex(16), cloudpickle.dumps(request)
+        number, packed, reply = token_hex(16), cloudpickle.dumps(request), b""
         until = monotonic() + RETRY_SECONDS
-        while True:
+        while not reply:
             try:
                 reply = ray.get(self._mailbox.ask.remote(number, packed))
+                until = monotonic() + RETRY_SECONDS
             except ray.exceptions.RayActorError as error:
                 if monotonic() > until:
                     raise ModelUnavailable("the driver process of the search does not answer any more") from error
                 sleep(POLL_SECONDS)
-                continue
-            if reply:
-                break
-            until = monotonic() + RETRY_SECONDS
         is_answer, value = pickle.loads(reply)
         if is_answer:
             return value[0], value[1]

@@ -7,10 +7,8 @@ interface only, sends no usage statistics, and is stopped at the end; an existin
 import logging
 import os
 import shutil
-import signal
 import socket
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
@@ -19,7 +17,7 @@ from secrets import token_hex
 from typing import Any, Self
 
 from ragsmith.errors import MissingExtra, UsageError, WrongOption
-from ragsmith.evaluation.signals import SIGNALS
+from ragsmith.evaluation.signals import signal_handlers_restored
 
 PROCESSES, RAY, AUTO = "processes", "ray", "auto"
 ENGINE_FORMS = (
@@ -103,7 +101,7 @@ class Cluster:
         with ExitStack() as stack:
             stack.callback(self._shutdown, ray)
             try:
-                with _signal_handlers_restored():
+                with signal_handlers_restored():
                     self._init(ray)
             except (ImportError, OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
                 at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
@@ -144,7 +142,7 @@ class Cluster:
         self._ray = None
 
     def _shutdown(self, ray: Any) -> None:
-        with _signal_handlers_restored():
+        with signal_handlers_restored():
             ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -176,27 +174,11 @@ def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables within a block, and restore them afterwards."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _signal_handlers_restored() -> Iterator[None]:
-    """Restore the signal handlers that Ray replaces, which would end the process before results are stored."""
-    in_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in SIGNALS} if in_main else {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                with suppress(ValueError):
-                    signal.signal(number, handler)
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)

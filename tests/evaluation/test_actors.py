@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -380,9 +382,51 @@ def alive(pids: set[int]) -> set[int]:
     return set(filter(lives, pids))
 
 
+in_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1, as Linux writes it for sockets of either kind."""
+
+
 @with_ray
 @pytest.mark.processes
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+@in_proc
+def test_the_nodes_of_tests_listen_on_this_machine_alone(nodes: Nodes) -> None:
+    started = started_by(nodes.pid)
+    assert len(started) > 5
+    assert listening(started) == LOOPBACK
+
+
+@with_ray
+@pytest.mark.processes
+@in_proc
+def test_the_cluster_that_the_documentation_starts_listens_on_this_machine_alone(tmp_path: Path) -> None:
+    [command] = re.findall(
+        r"^    (RAY_\w+=\S+ ray start .*?)(?: +#.*)?$", (ROOT / "docs/clusters.md").read_text(), re.MULTILINE
+    )
+    folder = tempfile.mkdtemp(prefix="rs-", dir="/tmp")  # names of sockets are short
+    block = f"exec env {command} --block --port=0 --num-cpus=1"
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "RAY_TMPDIR": folder,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(["sh", "-c", block], env=environment, stdout=said, stderr=said, text=True)
+        try:
+            until(lambda: "--block" in (tmp_path / "said").read_text(), process)  # it says so when it has started
+            assert listening(started_by(process.pid)) == LOOPBACK
+        finally:
+            process.terminate()
+            process.wait(60)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@with_ray
+@pytest.mark.processes
+@in_proc
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_cluster_started_here_keeps_to_itself_and_ends_with_the_command(
     spawn: Spawn, served: Callable[..., list[object]], server: FaultServer, tmp_path: Path, sent: signal.Signals
@@ -393,7 +437,7 @@ def test_a_cluster_started_here_keeps_to_itself_and_ends_with_the_command(
     until(lambda: len(server.log) > 20, process)
     started = started_by(process.pid)
     assert len(started) > 5
-    assert listening(started) == {"0100007F", "0000000000000000FFFF00000100007F"}  # 127.0.0.1
+    assert listening(started) == LOOPBACK
     assert not (home / ".ray").exists()
     agents = {pid for pid in started if named(pid).endswith("Agent")} if sent == signal.SIGKILL else set()
     os.kill(process.pid, sent)

@@ -36,7 +36,8 @@ class TooBusy(Exception):
 class Nodes:
     """Two nodes, in processes of their own, which end with this one.
 
-    ``address`` is that of the cluster, for its machines, and ``client`` that of its client server.
+    ``address`` is that of the cluster, for its machines, and ``client`` that of its client server; ``pid`` is the
+    process that has started both.
     """
 
     def __enter__(self) -> Nodes:
@@ -51,6 +52,7 @@ class Nodes:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env={**os.environ, **LOOPBACK_ALONE}, text=True, **pipes)
+        self.pid = self._process.pid
         self.address, _, self.client = self._said().partition(" ")
 
     def __exit__(self, *_: object) -> None:
