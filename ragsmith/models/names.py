@@ -192,7 +192,7 @@ class ModelNames:
         """Return the default number of workers: a process for each core, or of questions in flight."""
         if not self.prefers_threads:
             return os.cpu_count() or 1
-        requests = max(self.for_role(role).options.get("in_flight", 0) for role in self.named_roles)
+        requests: int = max(self.for_role(role).options.get("in_flight", 0) for role in self.named_roles)
         return max(QUESTIONS_IN_FLIGHT, QUESTIONS_PER_REQUEST * requests)
 
     def check(self) -> None:
