@@ -155,6 +155,22 @@ def test_a_provider_that_counts_as_down_is_asked_again_as_soon_as_it_answers(
         service.close()
 
 
+def test_a_server_that_is_too_busy_for_its_list_of_models_is_ready_while_it_generates(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+) -> None:
+    with Ruled(lambda request: None if request.body else Fault("hang"), latency=3.0) as model:
+        setup = served(tiny_setup, model.url)
+        service = PipelineService(Pipeline(pipeline(retrieval="bm25"), setup))
+        assert service.find_missing() == {"language model": "no reply in time"}
+        asking = threading.Thread(target=service.ask, args=(Question(QUESTION), CancellationToken()))
+        asking.start()
+        while not any(request.body for request in model.log):
+            time.sleep(0.01)
+        assert service.find_missing() == {}
+        asking.join()
+        service.close()
+
+
 @pytest.mark.processes
 def test_readiness_follows_a_vector_store_that_is_stopped_and_started(
     start: Start,

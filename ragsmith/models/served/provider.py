@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ragsmith.models.served.http.transport import BoundedClient
 
 T = TypeVar("T")
+PAGE_SECONDS = 1.0
+"""Maximum number of seconds that a page is waited for by which a server shows that it is there."""
 Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
 
@@ -198,17 +200,21 @@ class Provider:
     async def find_outage(self, get_page: Probe) -> str:
         """Return why requests would fail now, or "".
 
-        ``get_page`` requests a page, which costs nothing. If the provider seems to be down, the last probe of a request
-        is sent instead, and its reply ends the cooldown.
+        ``get_page`` requests a page, which costs nothing. A server of few slots may be too busy for it: none in time is
+        no outage while requests are in flight. If the provider seems to be down, the last probe of a request is sent
+        instead, and its reply ends the cooldown.
         """
         if self._breaker.open_reason(_now()):
             if not (kind := await self._probe(self._last_probe)):
                 self._breaker.record_answer(_now())
             return kind
         try:
-            await self._wait.within(self.policy.probe_deadline, get_page)
+            await self._wait.within(min(PAGE_SECONDS, self.policy.probe_deadline), get_page)
         except AttemptFailed as failed_attempt:  # a server without this page answers 404 or 403, and is not down
-            return failed_attempt.problem if "HTTP 401" in failed_attempt.problem else _get_outage_kind(failed_attempt)
+            kind = _get_outage_kind(failed_attempt)
+            if kind == NO_REPLY_IN_TIME and self._activity.in_flight:
+                return ""
+            return failed_attempt.problem if "HTTP 401" in failed_attempt.problem else kind
         return ""
 
     async def _attempt(
