@@ -24,6 +24,7 @@ from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.pipelines.telemetry import Traces
+from ragsmith.store import DEFAULT_FILE
 from ragsmith.systems.answers import SystemFunction
 from ragsmith.systems.loading import is_system, is_system_file, load_system
 from ragsmith.systems.system import System
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from ragsmith.index.artifact_cache import ArtifactCache
     from ragsmith.store.store import Store
 
-CACHE = "cache.sqlite"
-"""Default file of the cache."""
+CACHE = DEFAULT_FILE
 
 ModelSpec = Annotated[ModelNames | Mapping[str, Any] | str | Path | None, f"a YAML file, or {EXAMPLE_MODELS}"]
 """Type of ``models`` of `ragsmith.search`."""

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.api.resources import CACHE
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
@@ -43,7 +42,6 @@ from ragsmith.reporting.wording import describe_comparison, describe_estimate, s
 from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
-from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.table import Table, figures, texts, to_data_frame
 
@@ -275,16 +273,12 @@ class Result:
     @property
     def decision(self) -> Decision | None:
         """The pipeline to take with the evidence for it, and the command that exports it; None without a winner."""
-        cache = None if isinstance(self._cache, Store) else redacted(str(self._cache))
-        if isinstance(self._cache, Path) and self._cache.is_relative_to(Path.cwd()):
-            cache = str(self._cache.relative_to(Path.cwd()))
-        default = None if cache == str(CACHE) else cache
-        return decide(self.run_report, dataset=self.setup.dataset.source, cache=default)
+        return decide(self.run_report)
 
     @property
     def summary(self) -> str:
         """The ranking, the baselines and the verdict as text."""
-        return "\n".join(summary_lines(self.run_report, decision=self.decision))
+        return "\n".join(summary_lines(self.run_report))
 
     def __str__(self) -> str:
         return self.summary

@@ -124,6 +124,7 @@ class EachArguments(SearchArguments, total=False):
     on_step: Callable[[Step], None] | None
     on_progress: Callable[[int, int], None] | None
     mlflow: str | None
+    command: str
 
 
 @checked
@@ -142,6 +143,7 @@ def search(
     on_progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     mlflow: str | None = None,
+    command: str = "",
     **arguments: Unpack[SearchArguments],
 ) -> Result:
     """Search ``space`` for the best pipeline on ``dataset``; the same call resumes a search stored in ``cache``.
@@ -203,7 +205,8 @@ def search(
     their total in the step; they are called between answers and should return quickly. If ``stop``, which is called as
     often, returns True, the search is paused as at a limit. ``mlflow`` is the URI of a
     tracking store of MLflow (extra ``mlflow``), where the search is one run of the experiment ``ragsmith``, also when
-    it is resumed: settings, metrics by step, and the files of ``winner`` and ``reports``.
+    it is resumed: settings, metrics by step, and the files of ``winner`` and ``reports``. ``command`` is a command line
+    that repeats the search, for the advice of its report.
 
     Raises:
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
@@ -248,6 +251,7 @@ def search(
                 retry_failed=retry_failed,
                 memory=memory_bytes,
                 cluster=cluster,
+                command=command,
             ),
             allowance=Allowance(
                 limits,
@@ -369,7 +373,7 @@ def check_arguments(arguments: EachArguments) -> None:
     Raises:
         UsageError: an argument is invalid.
     """
-    ignored = ("retry_failed", "engine", "memory", "on_step", "on_progress", "mlflow")
+    ignored = ("retry_failed", "engine", "memory", "on_step", "on_progress", "mlflow", "command")
     rest: Any = {name: value for name, value in arguments.items() if name not in ignored}
     resources, *_ = _read_arguments(rest)
     parse_engine(arguments.get("engine", PROCESSES))

@@ -1,5 +1,6 @@
 """Commands whose positional arguments can also be given by name, and whose help lists options in groups."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice, takewhile
@@ -38,7 +39,11 @@ class Command(TyperCommand):
     """A command of `CommandTable`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse ``args`` after positional arguments that are given by name are put in their places."""
+        """Parse ``args`` after positional arguments that are given by name are put in their places.
+
+        The object of the context is then the command line as it was typed.
+        """
+        ctx.obj = shlex.join([*ctx.command_path.split(), *args])
         return super().parse_args(ctx, args if ctx.resilient_parsing else place_arguments(args, self.get_params(ctx)))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 @expand_groups
 def search(
     *,
+    context: typer.Context,
     dataset: DatasetsArgument,
     run: RunArguments,
     models: ModelFlags,
@@ -112,6 +113,7 @@ def search(
         "cache": cache,
         "reports": reports,
         "mlflow": mlflow,
+        "command": redacted(context.obj),
         "on_start": progress.begin,
         "on_step": progress.step,
         "on_progress": progress.progress,
@@ -274,7 +276,7 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
 
     noun = result.run_report.about.record.settings.fitness.output_name
     print_lines(
-        *summary_lines(result.run_report, terminal_columns(), result.decision),
+        *summary_lines(result.run_report, terminal_columns()),
         "",
         f"{result.computed:,} {noun} computed, {result.reused:,} from the cache, "
         f"{result.calls_made:,} model calls, {seconds:.1f} s",

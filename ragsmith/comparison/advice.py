@@ -115,8 +115,7 @@ def _advise_recommended(facts: ComparisonFacts, compared: Sequence[Comparison]) 
     named = "the recommended pipeline" + f", {rival.against}" * (rival.name != "recommended")
     return NextStep(
         "take",
-        f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them. `ragsmith "
-        "export --pick recommended` writes it.",
+        f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them.",
         rival.name,
     )
 

@@ -382,6 +382,7 @@ class RunRecord:
     """The inputs of a run and its results so far; evaluations are named by their keys.
 
     - ``models``: ids by role; ``model_names``: the requested models; of the first option, if settings are searched
+    - ``source``: the data set, as in `Dataset`; ``command``: the command line that started the search, if one did
     - ``imports``: the user's files that it needs; ``vector_store``: the address of vectors; ``program``: its digest
     - ``process``: the process of a running search; ``within``: the run that the search of a fold belongs to
     - ``told``: the warm start that the strategy observed; ``recommended``: the recommended pipeline of that
@@ -445,6 +446,8 @@ class RunRecord:
     whole: str = ""
     noise: tuple[float, ...] = ()
     planted: PlantedCheck | None = None
+    source: str = ""
+    command: str = ""
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -474,6 +477,7 @@ class RunRecord:
             vector_store=to_relative_address(FILESYSTEM_ROOT, setup.models.vector_store_address),
             chunk_overlap=setup.chunk_overlap,
             program=program_digest(),
+            source=setup.dataset.source,
             threshold=good_score_threshold(setup),
             test_threshold=good_score_threshold(setup, tested=True),
         )

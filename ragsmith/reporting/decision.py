@@ -3,7 +3,6 @@
 The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
 """
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -174,12 +173,8 @@ class Decision:
         }
 
 
-def decide(report: RunReport, *, dataset: str | None = None, cache: str | None = None) -> Decision | None:
-    """Return the decision of a report; None without a winner.
-
-    ``dataset`` and ``cache`` are as given to the search, for the command that exports the pipeline. They default to the
-    name of the data set and the default cache.
-    """
+def decide(report: RunReport) -> Decision | None:
+    """Return the decision of a report; None without a winner."""
     if report.winner is None:
         return None
     rows = _rows_by_role(report)
@@ -190,12 +185,11 @@ def decide(report: RunReport, *, dataset: str | None = None, cache: str | None =
     own: dict[str, str] = {}
     for role in roles:
         own.setdefault(rows[role].key, role)  # a pipeline with several roles is listed once
-    options = [*(["--pick", take] if take != "winner" else []), *(["--cache", cache] if cache else [])]
     return Decision(
         take,
         ""  # the search writes the file of another system, whose program no cache has
         if SYSTEM in rows[take].genes
-        else shlex.join(["ragsmith", "export", "--dataset", dataset or report.about.dataset, *options]),
+        else report.about.command("export", *(("--pick", take) if take != "winner" else ())),
         report.groups_split,
         tuple(_contender(report, role, rows[role]) for role in own.values()),
         tuple(sort_rivals(report.comparisons or report.estimates)),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Literal
 
 from ragsmith.comparison.advice import SIMPLE_RIVALS, ComparisonFacts, NextStep, recommend
@@ -29,7 +30,7 @@ from ragsmith.measures.non_answers import find_non_answers
 from ragsmith.pipelines.genes import label
 from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
-from ragsmith.reporting.values import TITLES, Cheapest, ExcludedRow, FailureGroup, ModelUsed
+from ragsmith.reporting.values import TITLES, Cheapest, ExcludedRow, FailureGroup, ModelUsed, RunHeader
 
 EMBEDDED_MODELS: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -179,7 +180,8 @@ def _describe_dropouts(run: RunData, finished: Sequence[Evaluation]) -> list[str
     undecided = find_undecided(winner, finished, terms.fitness) if winner else []
     return sentences + [
         f"The winner cannot be told from {label(one.candidate)}, which failed on {terms.count_missing(one)} of "
-        f"{len(terms.counted)} questions and is ahead on the others: --retry-failed repeats its requests."
+        f"{len(terms.counted)} questions and is ahead on the others: {run.about.repeat('--retry-failed')} repeats its "
+        "requests."
         for one in undecided[:MAX_UNDECIDED]
     ]
 
@@ -202,13 +204,13 @@ def list_notes(run: RunData, finished: Sequence[Evaluation]) -> tuple[str, ...]:
     led = record.leader or record.winner
     sentences = (
         (
-            f"{partial}, so this report is partial: it shows what the cache has. "
-            "The same search command resumes the run.",
+            f"{partial}, so this report is partial: it shows what the cache has, and {run.about.repeat()} resumes the "
+            "run.",
             partial,
         ),
         (
             f"The cache has lost {run.missing:,} of the {len(run.keys):,} pipelines of this run: "
-            "the same search command evaluates them again.",
+            f"{run.about.repeat()} evaluates them again.",
             run.missing,
         ),
         (
@@ -448,7 +450,7 @@ def recommend_next_step(
             for question in common_questions([winner, simple])
         )
     embedder = record.models.get("embedder", "")
-    return recommend(
+    step = recommend(
         ComparisonFacts(
             comparisons,
             record.tested_groups or Clusters.singletons(record.tested),
@@ -463,6 +465,15 @@ def recommend_next_step(
             recommended=same.get("recommended", "recommended"),
         )
     )
+    return step and replace(step, sentence=step.sentence + name_command(step.kind, run.about))
+
+
+def name_command(kind: str, about: RunHeader) -> str:
+    """Return a sentence with the command for a kind of advice; "" for that to take a pipeline, and bundled data."""
+    if kind == "embedder":
+        return f" To try one: {about.repeat('--embedder=sentence-transformers:MODEL')}."
+    adds = kind in ("write", "groups", "fresh", "questions") and Path(about.record.source).is_absolute()
+    return f" To draft some: `{about.command('dataset draft', '--llm', 'openai:MODEL')}`." if adds else ""
 
 
 def _share_lost_in_retrieval(winner: Evaluation, fitness: Fitness) -> float | None:

@@ -191,10 +191,6 @@ TRANSFERS_EXPLAINED: Mapping[str, str] = {
 MAX_EFFECTS = 15
 """Number of effects that are shown initially; the others are collapsed."""
 
-NO_TRANSFERS = (
-    "No transfers were computed: `ragsmith transfer DATASET...` evaluates each winner on the other data sets."
-)
-
 BACKBONE_EXPLAINED = (
     "Options of the best pipelines of each data set, on its search questions. Options that many of them share are the "
     "common backbone; counts say how often an option was chosen, not how much it adds."
@@ -235,7 +231,8 @@ def _transfer_blocks(reports: Sequence[RunReport], found: CombinedReport) -> Ite
             yield explained
             yield transfers_table(found, reports, part)
     if all(one.source == one.target for one in found.transfers):
-        yield NO_TRANSFERS
+        command = reports[0].about.command("transfer", *(report.about.given for report in reports[1:]))
+        yield f"No transfers were computed: `{command}` evaluates each winner on the other data sets."
 
 
 def list_notes(reports: Sequence[RunReport]) -> tuple[str, ...]:

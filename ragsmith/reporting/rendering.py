@@ -222,7 +222,7 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
         yield from (_escape_text(decision.evidence),) if decision.evidence else ()
         if report.winner and report.comparisons:
             yield f"The winner of the search, {_escape_text(report.winner.label)}, against its rivals:"
-    yield f"**{_escape_text(wording.summarize_verdicts(report))}**"
+    yield f"**{_escape_prose(wording.summarize_verdicts(report))}**"
     yield from (f"- {_escape_text(wording.describe_comparison(comparison))}" for comparison in report.comparisons)
     yield from (f"- {_escape_text(wording.describe_estimate(one))}" for one in report.estimates)
     if decision:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from pathlib import Path
 
 from ragsmith.diagnosis.ablation import load_ablation as kept_ablation
 from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND as INTERVENTIONS
@@ -15,6 +16,7 @@ from ragsmith.records.objectives import load_latencies, load_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, list_searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold_evaluations
 from ragsmith.reporting.values import PipelineRow, RunHeader
+from ragsmith.store import DEFAULT_FILE
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files
@@ -39,7 +41,7 @@ def choose_run(store: Store, dataset: str, key: str | None = None) -> RunHeader:
     latest = _latest(store, key)
     if dataset not in latest:
         raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
-    return _run_header(*latest[dataset])
+    return _run_header(store.place, *latest[dataset])
 
 
 def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow, RunRow]]:
@@ -57,11 +59,18 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     return latest
 
 
-def _run_header(data: DatasetRow, run: RunRow) -> RunHeader:
+def _run_header(cache: str, data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
     described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
     import_recorded_files(record.imports, FILESYSTEM_ROOT)
-    return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
+    place = _relative(cache)
+    given = _relative(record.source) or data.name, "" if place == DEFAULT_FILE else place
+    return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record, *given)
+
+
+def _relative(place: str) -> str:
+    """Return a path in the working directory as relative to it, and any other place as it is."""
+    return str(Path(place).relative_to(Path.cwd())) if Path(place).is_relative_to(Path.cwd()) else place
 
 
 class RunData:

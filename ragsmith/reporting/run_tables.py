@@ -6,7 +6,7 @@ from dataclasses import replace
 from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
+from ragsmith.diagnosis.causes import MEANINGS, Cause
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
@@ -376,20 +376,19 @@ def _groups_table(head: str, by: str, report: RunReport, groups: Sequence[GroupS
 
 
 def causes_table(report: RunReport) -> Table:
-    """Return the counts of causes by pipeline and split, with remedies."""
+    """Return the counts of causes by pipeline and split."""
     by_pipeline = group_values((found.pipeline, found) for found in report.questions.causes)
     rows = [
         (
             cause.value,
             *(" + ".join(f"{found.counts.get(cause.value, 0)}" for found in each) for each in by_pipeline.values()),
             MEANINGS[cause],
-            REMEDIES.get(cause, ""),
         )
         for cause in Cause
         if any(cause.value in found.counts for found in report.questions.causes)
     ]
     heads = (f"{TITLES[name]}, {' + '.join(str(found.n) for found in each)}" for name, each in by_pipeline.items())
-    columns = (*texts("Cause"), *counts(*heads), *prose("Meaning", "Possible remedy"))
+    columns = (*texts("Cause"), *counts(*heads), *prose("Meaning"))
     splits = " + ".join(dict.fromkeys(found.split for found in report.questions.causes))
     return Table(f"Questions ({splits}) by the first cause of failure", columns, rows)
 

@@ -42,17 +42,17 @@ SEARCH_DEFINED_RIVALS = ("recommended", "single")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def summary_lines(report: RunReport, columns: int = COLUMNS, decision: Decision | None = None) -> list[str]:
-    """Return the ``decision`` and its basis, then ranking and baselines; control characters are escaped.
+def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
+    """Return the decision and its basis, then ranking and baselines; control characters are escaped.
 
-    Lines are wrapped at ``columns``, except within words. The decision is by default that of `decide`.
+    Lines are wrapped at ``columns``, except within words.
     """
     record = report.about.record
     lines = [
         f"{report.about.dataset}: {report.proposed:,} of {record.space.feasible:,} pipelines searched "
         f"({record.strategy}), {describe_questions(record)}",
         "",
-        *_decision_lines(report, decision or decide(report)),
+        *_decision_lines(report, decide(report)),
     ]
     lines += ["", *(f"! {note}" for note in report.notes)] if report.notes else []
     if report.ranking:
@@ -170,7 +170,11 @@ def _failure_lines(report: RunReport) -> list[str]:
     """Return the number of failures and the first excluded questions."""
     if not report.failed:
         return []
-    lines = ["", f"{report.failed:,} answers failed: see Failures in the report; --retry-failed retries them"]
+    lines = [
+        "",
+        f"{report.failed:,} answers failed: see Failures in the report; {report.about.repeat('--retry-failed')} "
+        "retries them",
+    ]
     if report.excluded:
         lines.append(f"excluded, as every pipeline failed on them: {len(report.excluded)} of the questions")
         lines += [f"  {one.question} ({one.split}), {one.why}" for one in report.excluded[:EXCLUDED_LISTED]]

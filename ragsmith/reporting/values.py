@@ -4,6 +4,7 @@ Scores are in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -32,7 +33,10 @@ def folder_of(dataset: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """The reported run and its data set; ``run`` is the key of the run, times are strings as stored."""
+    """The reported run and its data set; ``run`` is the key of the run, times are strings as stored.
+
+    ``given`` is the data set as commands take it, a folder or a name, and ``cache`` the cache, "" for the default one.
+    """
 
     dataset: str
     digest: str
@@ -42,6 +46,20 @@ class RunHeader:
     started: str
     finished: str
     record: RunRecord
+    given: str
+    cache: str
+
+    def command(self, verb: str, *options: str) -> str:
+        """Return a command line on this run, for the folder in which the report was written."""
+        place = ("--cache", self.cache) if self.cache else ()
+        return shlex.join(["ragsmith", *verb.split(), "--dataset", self.given, *options, *place])
+
+    def repeat(self, *options: str) -> str:
+        """Return the command that repeats the search with ``options`` in a sentence; words if none started it."""
+        if not self.record.command:
+            return " ".join(["the same search", *(options and ("with", *options))])
+        given = shlex.split(self.record.command)
+        return f"`{shlex.join([*given, *(one for one in options if one not in given)])}`"
 
     @property
     def folder(self) -> str:

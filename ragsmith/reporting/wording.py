@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,9 +57,9 @@ EFFECTS_EXPLAINED = (
 )
 
 LATENCY_EXPLAINED = (
-    "Measured by ragsmith evaluate --latency, one question at a time: warm with models loaded and the index built, "
-    "cold without, so that the first question includes both (the program itself was running, and its files had been "
-    "read before). Retrieval results, answers and replies of models were not cached."
+    "Measured by `ragsmith evaluate winner.yaml --latency`, one question at a time: warm with models loaded and the "
+    "index built, cold without, so that the first question includes both (the program itself was running, and its "
+    "files had been read before). Retrieval results, answers and replies of models were not cached."
 )
 
 MARKS_EXPLAINED = (
@@ -71,8 +70,8 @@ MARKS_EXPLAINED = (
 )
 
 EXPLAIN_ONE = (
-    "`ragsmith explain winner.yaml {id}`, in the folder of this report, follows one question through the pipeline; the "
-    "ids are listed here."
+    "`ragsmith explain winner.yaml {id}`, in the folder of this report, follows one question through the pipeline and "
+    "says what to try; the ids are listed here."
 )
 
 QUESTIONS_EXPLAINED = (
@@ -255,13 +254,13 @@ def describe_search_cost(look: HoldoutUse) -> str:
     return f"{describe_cost(look, recorded=False)} A comparison that was made before keeps its number."
 
 
-def describe_untested(look: HoldoutUse) -> str:
-    """Describe that a search did not take this look, and what it would cost."""
+def describe_untested(look: HoldoutUse, command: str) -> str:
+    """Describe that a search did not take this look, and what the ``command`` that takes it would cost."""
     return (
         "Not tested: the test questions "
         + (f"were looked at {format_times(look.earlier)} before" if look.earlier else "may not be looked at")
-        + ", so this search ends with "
-        f"estimates on search questions. --test would test at level {look.level:.4g} ({_describe_counting(look)})."
+        + f", so this search ends with estimates on search questions, and {command} would test at level "
+        f"{look.level:.4g} ({_describe_counting(look)})."
     )
 
 
@@ -287,7 +286,7 @@ def explain_front(report: RunReport) -> str:
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
         f"Includes every pipeline that was evaluated on all search questions, unless {unless}. "
-        f"`{shlex.join(['ragsmith', 'export', '--dataset', report.about.dataset, '--pick', 'knee'])}` writes the one "
+        f"`{report.about.command('export', '--pick', 'knee')}` writes the one "
         "beyond which more calls gain little; in place of knee, cheapest is the one with the fewest calls that search "
         f"questions show to be less than {margin} behind the winner, 'calls<=2' the best with at most 2 calls, and a "
         "number the one of that rank." + _describe_latency(report.about.record.settings)
@@ -369,7 +368,7 @@ def summarize_verdicts(report: RunReport) -> str:
     if record.untested or not record.tested:
         rule = record.split.rule.removesuffix(", nothing is claimed")
         nothing = f"Nothing is claimed: there are no test questions ({rule})."
-        return describe_untested(record.untested) if record.untested else nothing
+        return describe_untested(record.untested, report.about.repeat("--test")) if record.untested else nothing
     if not report.comparisons:
         met = "winner" in report.same.values()
         return f"No verdict{NOTHING_TO_BEAT if met else ' yet: the test questions have not been used'}."

@@ -91,7 +91,7 @@ class Execution:
 
     ``memory`` is the limit of all processes together in bytes, by default that of the machine. ``cluster`` computes
     instead of this machine. ``retry_failed`` repeats requests that failed in earlier runs. ``latency_of`` replaces
-    the measurement of latency by ``clock``.
+    the measurement of latency by ``clock``. ``command`` is the command line that the report shows to repeat the run.
     """
 
     workers: int = 1
@@ -100,6 +100,7 @@ class Execution:
     retry_failed: bool = False
     clock: Clock = time.perf_counter
     latency_of: LatencyOf | None = None
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,13 @@ class Run:
             store,
             settings,
             self._evaluator,
-            replace(RunRecord.create(setup, space, settings, setup.split), within=within, remarks=remarks, whole=whole),
+            replace(
+                RunRecord.create(setup, space, settings, setup.split),
+                within=within,
+                remarks=remarks,
+                whole=whole,
+                command=execution.command,
+            ),
             execution.latency_of or Latencies(self._evaluator, store, settings.measured_on, setup.order).get_median,
             callbacks,
             now,

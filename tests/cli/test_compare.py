@@ -152,13 +152,13 @@ def test_a_further_search_says_that_it_is_not_tested_and_what_a_test_would_cost(
     options = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--no-warm-start", "--workers", 1, *further)
     said = json.loads(ragsmith("search", "--dataset", "facts", *options, "--json").out)
     assert said["not_tested"].startswith("Not tested: the test questions were looked at once before, so this search ")
-    assert "questions. --test would test at level 0.025 (ledger: " in said["not_tested"]
+    assert "150 --cache further.sqlite --test` would test at level 0.025 (ledger: " in said["not_tested"]
     assert said["not_tested"] in unfolded("\n".join(said["summary"]))
     assert {one["name"] for one in said["estimates"]} <= {"naive", "bm25", "recommended"}
     assert said["estimates"]
     assert all(one["verdict"] is None and one["adjusted_p"] is None for one in said["estimates"])
     page = winner.with_name("index.html").read_text(encoding="utf-8")
-    assert "<code>--test</code> would test at level 0.025" in page
+    assert "150 --cache further.sqlite --test</code> would test at level 0.025" in page
     assert "Estimate against" in page
     assert set(yaml.safe_load(winner.read_text(encoding="utf-8"))["expected"]) == {"search"}
     assert ragsmith("gate", winner, "--cache", "further.sqlite", "--workers", 1).code == 2

@@ -132,7 +132,9 @@ def test_a_search_without_a_winner_fails_with_a_report_that_says_why(
     assert "failures are like this one: defect, passage_filter.never: LookupError: no luck" in why
     assert shown.err == f"no winner: {why}.\n"
     assert re.search(
-        r"^[\d,]+ answers failed: see Failures in the report; --retry-failed retries them$", shown.out, re.MULTILINE
+        r"^[\d,]+ answers failed: see Failures in the report; `ragsmith search .* --retry-failed` retries them$",
+        re.sub(r"\n +", " ", shown.out),
+        re.MULTILINE,
     )
     report = tmp_path / "reports" / "island"
     assert "LookupError: no luck" in (report / "report.md").read_text()

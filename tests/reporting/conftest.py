@@ -11,8 +11,10 @@ from ragsmith.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "cache.sqlite") as opened:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The default cache of a folder in which a user works."""
+    monkeypatch.chdir(tmp_path)
+    with Store.open("cache.sqlite") as opened:
         yield opened
 
 

@@ -108,8 +108,8 @@ def test_it_is_said_what_is_given_up_with_the_winner(report: RunReport, winners:
 
 
 def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_was_given(report: RunReport) -> None:
-    same = replace(report, baselines={**report.baselines, "bm25": report.ranking[0]})
-    decision = decide(same, dataset="my folder", cache="x.sqlite")
+    about = replace(report.about, given="my folder", cache="x.sqlite")
+    decision = decide(replace(report, about=about, baselines={**report.baselines, "bm25": report.ranking[0]}))
     assert decision is not None
     assert [one.role for one in decision.contenders] == ["winner", "naive"]
     assert decision.command == "ragsmith export --dataset 'my folder' --cache x.sqlite"

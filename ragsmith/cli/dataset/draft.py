@@ -62,7 +62,7 @@ class ChatFlags:
 @expand_groups
 def draft(
     *,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, with or without questions.")],
+    dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, with or without questions.")],
     questions: Annotated[int, typer.Option(help="Target number of drafted questions.")] = 100,
     methods: Annotated[
         list[str] | None,
@@ -84,7 +84,7 @@ def draft(
     """Draft questions with answers and evidence by a chat model; the same command resumes."""
     with interrupt_message(NOT_YET_WRITTEN):
         drafted = ragsmith.draft_questions(
-            folder,
+            dataset,
             questions=questions,
             methods=methods or (),
             seed=seed,
