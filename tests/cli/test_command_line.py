@@ -122,7 +122,8 @@ MISTAKES = [
     (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists its options"),
     (
         ("search",),
-        "ragsmith search needs DATASET: bundled data sets by name, or folders; all stands for all bundled domains",
+        "ragsmith search needs DATASET: bundled data sets by name (`ragsmith dataset list`), or folders; all stands "
+        "for all bundled domains",
     ),
     (("ask",), "ragsmith ask needs PIPELINE: a pipeline that `ragsmith recommend`, `search` or `export` wrote"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
