@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Unpack
 
-from ragsmith.api.arguments import CacheArguments, WorkArguments
+from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, describe_source, resolve_pipeline_space
 from ragsmith.argument_types import checked
 from ragsmith.assessment.causes import Causes
@@ -49,7 +49,7 @@ def explain(
     *,
     filter: object = None,  # noqa: A002  the name of the option everywhere
     dataset: Dataset | str | Path | None = None,
-    **given: Unpack[CacheArguments],
+    **given: Unpack[WorkArguments],
 ) -> QuestionExplanation:
     """Trace a question through an exported pipeline: the output of each stage, and the first cause of a wrong answer.
 
