@@ -105,7 +105,7 @@ def standard_error(
     sizes: defaultdict[int, float] = defaultdict(float)
     for question, group in zip(values, clusters.group_numbers(list(values)), strict=True):
         sizes[group] += 1.0 if weights is None else weights[question]
-    if len(sizes) < MIN_GROUPS_FOR_ERROR:
+    if clusters.count(values) < MIN_GROUPS_FOR_ERROR:  # questions without gold are in no group
         return 0.0, 1
     error = math.sqrt(cluster_variance(values, clusters.groups) / len(values))
     return corrected_error(error, len(sizes), effective_groups(list(sizes.values())))

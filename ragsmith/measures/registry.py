@@ -32,6 +32,9 @@ COLUMN_NAMES = frozenset(
 RESERVED_NAMES = COMPOSITES_AND_COSTS | COLUMN_NAMES
 """Names that are not available for measures because reports use them otherwise."""
 
+ROUNDING = 1e-6
+"""How far a value may be outside of the range of its measure, as sums of single-precision numbers are."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -92,15 +95,23 @@ class Measure:
         """Return the value for ``case``, or None if it is undefined; ``models`` has a model for each role in ``tools``.
 
         Raises:
-            ValueError: the value is not a finite number.
+            ValueError: the value is not a finite number, or is outside ``range``.
         """
         if self.needs and not case.satisfies(self.needs):
             return None
         tools = self.tools
         value = self.fn(case, **{name: models[role] for name, role in tools.items()}) if tools else self.fn(case)
-        if value is not None and not math.isfinite(value):
+        if value is None:
+            return None
+        if not math.isfinite(value):
             raise ValueError(f"the measure {self.name} is {value}: a measure is a finite number, or None")
-        return None if value is None else float(value)
+        least, most = self.range
+        if not least - ROUNDING <= value <= most + ROUNDING:
+            raise ValueError(
+                f"the measure {self.name} is {value}, outside of its range from {least:g} to {most:g}: "
+                "return a number in it, or declare another with @measure(range=...)"
+            )
+        return float(value)
 
 
 REGISTERED_MEASURES: dict[str, Measure] = {}

@@ -65,7 +65,7 @@ class Fitting:
 class Technique:
     """A registered function with the properties declared by its signature and decorator.
 
-    ``paper`` is a link to the paper (arXiv, DOI, ACL Anthology), or authors and title if it has no identifier.
+    ``paper`` is a link to the paper (arXiv, DOI, ACL Anthology), authors and title if it has no identifier, or "".
     """
 
     family: str
@@ -188,7 +188,7 @@ class Family(Generic[F]):
     def __call__(
         self,
         *,
-        paper: str,
+        paper: str = "",
         choices: Mapping[str, tuple[Parameter, ...]] | None = None,
         fitting: Fitting | None = None,
         after: Mapping[str, tuple[str, ...]] | None = None,

@@ -146,3 +146,12 @@ def test_an_interval_ends_where_scores_do() -> None:
 def test_pipelines_that_differ_in_two_options_say_nothing_of_either() -> None:
     listed = [scored(pipeline(), {}), scored(pipeline(query_expansion="hyde", retrieval="bm25"), {})]
     assert not [*estimate_option_effects(listed, Fitness(), ALONE)]
+
+
+def test_where_only_questions_without_gold_were_finished_nothing_is_known_of_the_error() -> None:
+    clusters = Clusters(tuple((question,) for question in QUESTIONS[3:]), without_gold=QUESTIONS[:3])
+    effects = {"bm25": np.linspace(0, 0.2, len(QUESTIONS))}
+    listed = [scored(pipeline(retrieval=name), effects, answered=3) for name in ("vector", "bm25")]
+    [found] = estimate_option_effects(listed, Fitness(), clusters)
+    assert (found.gain.n, found.gain.groups, found.gain.low) == (3, 0, None)
+    assert found.gain.error == 0

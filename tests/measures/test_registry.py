@@ -86,6 +86,14 @@ def test_what_is_no_finite_number_is_a_failure(value):
         endless(Case(), {})
 
 
+@pytest.mark.parametrize("value", [700.0, -0.5])
+def test_what_is_outside_of_the_declared_range_is_a_failure(value):
+    boundless = Measure("chars", lambda case: value, "Characters", "answer")
+    with pytest.raises(ValueError, match=rf"chars is {value}, outside of its range from 0 to 1: .*@measure\(range="):
+        boundless(Case(), {})
+    assert Measure("rounded", lambda case: 1 + 1e-7, "Rounded", "answer")(Case(), {}) == 1 + 1e-7
+
+
 def test_one_measure_is_explained(ragsmith):
     shown = ragsmith("measures", "redundancy_ratio")
     assert shown.code == 0

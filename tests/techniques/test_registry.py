@@ -160,11 +160,12 @@ def test_a_family_is_registered_in_pipeline_order() -> None:
 def test_techniques_can_be_registered_in_a_family_of_one_s_own() -> None:
     family: Family[Callable[[str], str]] = Family("tests", ("text",), "text", "for a test")
 
-    @family(paper="")
+    @family()
     def upper(text: str, *, twice: bool = False) -> str:
         """Shout."""
         return text.upper() * (1 + twice)
 
     assert family["upper"].defaults == {"twice": False}
     assert family["upper"].tools == {}
+    assert family["upper"].paper == ""
     assert family["upper"].fn("a", twice=True) == "AA"
