@@ -25,7 +25,10 @@ Warnings: Notice (a problem that was handled), DamagedRows (damaged rows of the 
 set is left out of a report).
 """
 
+import inspect
+import warnings
 from collections.abc import Sequence
+from traceback import walk_stack
 from typing import ClassVar
 
 
@@ -146,6 +149,13 @@ class SpendingDamaged(StoreError, UsageError):
 
 class Notice(UserWarning):
     """A problem that was handled; the message says what it was and what was done."""
+
+
+def warn_caller(message: str) -> None:
+    """Issue a `Notice` at the line outside of this package whose call led here, however deep that is."""
+    callers = enumerate(walk_stack(inspect.currentframe()), 1)
+    outside = (n for n, (frame, _) in callers if not frame.f_globals.get("__name__", "").startswith("ragsmith."))
+    warnings.warn(message, Notice, stacklevel=next(outside, 1))
 
 
 class DamagedRows(UserWarning):

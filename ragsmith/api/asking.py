@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -16,7 +15,7 @@ from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_price
 from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
-from ragsmith.errors import MissingExtra, Notice, UsageError
+from ragsmith.errors import MissingExtra, UsageError, warn_caller
 from ragsmith.exported.collection import Collection, IndexUpdate, all_documents
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline, Reply
@@ -451,9 +450,7 @@ def _load_service(
         changes = changes_of(loaded, pipeline, resources)
         if changes is None or changes:
             how = "in ways that are not known" if changes is None else f"by {changes}"
-            warnings.warn(
-                f"the documents differ from those that the pipeline was found on, {how}", Notice, stacklevel=3
-            )
+            warn_caller(f"the documents differ from those that the pipeline was found on, {how}")
     with ExitStack() as stack:
         store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.prefers_threads else None
         service = PipelineService(loaded, store, read_given_prices(prices))

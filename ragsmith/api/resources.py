@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ragsmith.errors import Notice, UsageError, WrongOption
+from ragsmith.errors import UsageError, WrongOption, warn_caller
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, prepare_experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.exported.file import ExportedFile, check_file
@@ -232,12 +231,10 @@ def warn_unsupported_languages(setup: Experiment) -> None:
             f"{n:,} in {get_language_name(code)}" for code, n in counts.most_common() if code not in supported
         )
         listed = ", ".join(sorted(map(get_language_name, supported)))
-        warnings.warn(
+        warn_caller(
             f"of {counts.total():,} documents {foreign}: the embedder {name} supports {listed} only, so "
             "that vector search finds little in them; use BM25, or an embedder of about 100 languages: "
             f"pip install 'ragsmith[{EXTRA}]', then --embedder {MULTILINGUAL}",
-            Notice,
-            stacklevel=3,
         )
 
 

@@ -2,14 +2,13 @@
 
 import re
 import sys
-import warnings
 from contextlib import closing, redirect_stdout
 from datetime import datetime
 from inspect import iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError, warn_caller
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.exported.file import ExportedFile
@@ -63,11 +62,9 @@ def load_system(
     if locator.not_found:
         listed = "; ".join(locator.not_found[:MAX_NAMED])
         total = sum(len(one.chunks) for one in located.values())
-        warnings.warn(
+        warn_caller(
             f"{len(locator.not_found):,} of {total:,} contexts are at no single place of the documents and count as "
             f"irrelevant: {listed}{'; ...' if len(locator.not_found) > MAX_NAMED else ''}",
-            Notice,
-            stacklevel=3,
         )
     return System(setup, located, fitness)
 
@@ -93,7 +90,7 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
             system = BuiltSystem.at(place, parameters)
             if system.version != version:
                 said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
-                warnings.warn(said, Notice, stacklevel=5)
+                warn_caller(said)
             return _collect(system, system.name, folder / file_name(system.name, data, system.identity), data, workers)
         if URL.match(name):
             with closing(Endpoint(name)) as endpoint:
@@ -114,7 +111,7 @@ def _collect(ask: Any, name: str, keep: Path, data: Dataset, workers: int) -> di
     answers = collect_answers(ask, data, name=redacted(shown), keep=keep, workers=workers)
     at = datetime.fromtimestamp(keep.stat().st_mtime).isoformat(" ", "minutes")
     said = f"the answers of {redacted(shown)} {kept} {keep}, the last of {at}: delete it to ask again"
-    warnings.warn(said, Notice, stacklevel=5)
+    warn_caller(said)
     return answers
 
 
