@@ -79,10 +79,9 @@ def cpu_by_process() -> dict[str, float]:
     return found
 
 
-def run_served(latency: float, number: int, actors: int = 0) -> ServedRun:
-    """Evaluate pipelines in ``actors`` or, without any, in threads of this process, each with 32 requests in flight."""
+def run_served(latency: float, number: int, actors: int = 0, slots: int = IN_FLIGHT) -> ServedRun:
+    """Evaluate pipelines in ``actors`` or, without any, in threads of this process, with ``slots`` requests in all."""
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder, "log"), latency) as url:
-        slots = IN_FLIGHT * max(actors, 1)
         names = ModelNames(language_model=ModelName("openai:tiny", base_url=url, in_flight=slots))
         setup = prepare_experiment("law", names, CHUNK_SIZE, faithfulness=False)
         jobs = [(place, question) for place in range(number) for question in setup.order]
@@ -115,15 +114,19 @@ def in_flight(requests: Sequence[tuple[float, float]]) -> tuple[int, float]:
     return most, waited / (changes[-1][0] - changes[0][0])
 
 
-def print_served(latency: float, number: int, actors: int) -> tuple[ServedRun, ServedRun]:
-    """Print one process against ``actors``, and return both."""
-    runs = run_served(latency, number), run_served(latency, number, actors)
-    for name, run in zip(("one process", f"{actors} actors"), runs, strict=True):
+def print_served(latency: float, number: int, actors: int) -> None:
+    """Print one process against ``actors`` with 32 requests in flight each, and against one with as many as all."""
+    slots = IN_FLIGHT * actors
+    one, wide, cluster = (
+        run_served(latency, number),
+        run_served(latency, number, slots=slots),
+        run_served(latency, number, actors, slots),
+    )
+    for name, run in (("one process", one), (f"one process with {slots}", wide), (f"{actors} actors", cluster)):
         cpu = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(run.cpu.items(), key=lambda i: -i[1]))
         print(
             f"{name}, {latency:g} s a reply: {run.requests:,} requests in {run.wall:.1f} s, {run.rate:.0f} a second, "
             f"{run.mean:.0f} in flight ({run.most} at most); CPU: {cpu}; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
-    print(f"{runs[1].rate / runs[0].rate:.2f} times as many requests a second", flush=True)
-    return runs
+    print(f"{cluster.rate / one.rate:.2f} times as many requests a second as one process", flush=True)

@@ -109,7 +109,7 @@ def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -
 def print_simulation(latency: float, number: int) -> None:
     """Measure the costs here, and print what clusters of many cores would do with them."""
     embedded = measure_embedded(number)
-    served = served_costs(run_served(latency, number, 4), embedded, latency)
+    served = served_costs(run_served(latency, number, 4, 4 * IN_FLIGHT), embedded, latency)
     for name, costs in (("embedded models", embedded), (f"a model that takes {latency:g} s", served)):
         print(
             f"{name}: a question costs {1000 * costs.actor:.2f} ms of an actor, {1000 * costs.main:.2f} ms of the main "

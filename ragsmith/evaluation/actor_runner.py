@@ -224,11 +224,9 @@ class ActorRunner(Runner):
             if reference in self._starting:
                 self._advance_startup(reference)
                 continue
-            index, share = assigned.pop(reference)
-            finished, stopped = self._fetch(reference, index, share, queues)
+            finished, stopped = self._fetch(reference, queues, *assigned.pop(reference))
             found += finished
             problem = problem or stopped
-            queues.settle(index, share, finished)
         self._warn_if_no_actor()
         yield found
         if problem is not None:
@@ -244,26 +242,27 @@ class ActorRunner(Runner):
         return list(ended)
 
     def _fetch(
-        self, reference: Any, index: int, share: list[Job], queues: JobQueues
+        self, reference: Any, queues: JobQueues, index: int, taken: list[Job]
     ) -> tuple[list[FinishedQuestion], BaseException | None]:
-        """Return results, and an error that stops the run; no results if the actor was lost, which ``queues`` count.
+        """Return the results of an actor, none if it was lost, and an error that stops the run; queue the other jobs.
 
         Raises:
             RagsmithError: the same jobs were lost too often.
         """
+        finished, problem = [], None
         try:
             finished, problem = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
-            queues.count_loss(share)
+            queues.count_loss(taken)
             self._free = [other for other in self._free if other != index]
             if index not in self._starting.values():
                 self._ping(index)
                 self._startup_deadline = self._clock() + STARTUP_SECONDS
-            return [], None
         if index not in self._starting.values():
             self._free.append(index)
+        queues.settle(index, taken, finished)
         return finished, problem
 
     def _ping(self, index: int) -> None:
