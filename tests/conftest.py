@@ -4,6 +4,7 @@
 - ``tiny_space``: a YAML file of 48 cheap pipelines over it.
 - ``tiny_setup``: the data set in chunks of about one sentence, on the embedded models.
 - ``store``: a fresh cache; ``place``: where one may be opened, a file and, where PostgreSQL is installed, a database.
+- ``open_folder``: a folder that every user can reach, for tests of permissions.
 - ``registered``: puts a technique of the test's own into a family, and takes it out afterwards.
 - ``ragsmith``: runs the command line in this process; ``spawn`` starts it in one of its own.
 """
@@ -16,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -128,6 +130,16 @@ def techniques() -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_island(tmp_path_factory.mktemp("data") / "island")
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o755)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A database connection with transactions and checksummed rows."""
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -54,6 +55,7 @@ class _ThreadConnection(threading.local):
 class Database:
     """An open database of the store; messages refer to it by ``name``.
 
+    A file that cannot be written is opened as ``read_only``, so that what it holds can be used.
     ``path`` is None for a server; the keys of ``damaged`` are the labels of the damaged rows read so far.
     ``is_log_missing`` is whether the file was not closed properly and its log was missing when it was opened.
     """
@@ -94,7 +96,7 @@ class Database:
         with ExitStack() as on_error:
             on_error.callback(database._engine.dispose)
             database._prepare_tables()
-            if database.path and not read_only:
+            if database.path and not database.read_only:
                 database._begin_log(database.path, timeout)
             on_error.pop_all()
         return database
@@ -106,6 +108,7 @@ class Database:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
         check_is_cache(path)
+        read_only = read_only or not _is_writable(path)
         is_log_missing = not read_only and lacks_log(path, timeout=timeout)
         engine = (
             _read_only_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
@@ -170,7 +173,10 @@ class Database:
         """
         self._check_open()
         if self.read_only:
-            raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
+            raise WrongStore(
+                f"{self.name} can only be read, so a new reply or result cannot be stored in it: make the file and its "
+                "folder writable or name another cache"
+            )
         holds_lock = self._current.connection is not None and self._connection_lock is self._lock
         with (
             nullcontext() if holds_lock else self._write_lock(URGENT_SECONDS if urgent else None),
@@ -267,6 +273,12 @@ class Database:
     def _check_open(self) -> None:
         if self.closed:
             raise StoreError(f"{self.name} is closed: open it again to use it")
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether this process may write a file and create its log, which is in the same folder."""
+    effective = os.access in os.supports_effective_ids
+    return all(os.access(place, os.W_OK, effective_ids=effective) for place in (path, path.absolute().parent))
 
 
 def _read_only_engine(path: Path, timeout: float) -> Engine:

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import resource
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
 import sqlalchemy
+from ordinary_user import as_ordinary_user
 from stored import put_call
 
-from ragsmith.errors import MissingExtra, Notice, StoreError
+from ragsmith.errors import MissingExtra, Notice, StoreError, WrongStore
 from ragsmith.store.engine import file_engine
 from ragsmith.store.schema import APPLICATION_ID, FORMAT
 from ragsmith.store.store import ResultRow, Store
@@ -128,28 +126,6 @@ def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
 # Reading only
 
 
-@contextmanager
-def as_ordinary_user() -> Iterator[None]:
-    """Act as another user, as root may write anywhere."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user can reach."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
-        folder.chmod(0o755)
-
-
 def test_read_only_reads_and_does_not_write(path: Path) -> None:
     with pytest.raises(StoreError, match="no cache at"):
         Store.open(path, read_only=True)
@@ -159,7 +135,7 @@ def test_read_only_reads_and_does_not_write(path: Path) -> None:
     with Store.open(path, read_only=True) as store:
         assert store.get_calls(["k"])
         assert store.verify() == []
-        with pytest.raises(StoreError, match="opened for reading only"):
+        with pytest.raises(StoreError, match="can only be read"):
             put_call(store, "l", "m", "t", 1)
     assert contents(path.parent) == before
 
@@ -181,8 +157,12 @@ def test_read_only_works_in_a_read_only_folder(open_folder: Path, wal: bool) -> 
     with as_ordinary_user():
         with Store.open(path, read_only=True) as store:
             assert store.get_calls(["k"])
-        with pytest.raises(StoreError, match=r"cannot be (written|opened).*writable"):
-            Store.open(path)
+        with Store.open(path) as store:  # as it cannot be written
+            assert store.get_calls(["k"])
+            with pytest.raises(WrongStore, match=r"can only be read.*writable"):
+                put_call(store, "l", "m", "t", 1)
+        with pytest.raises(StoreError, match="cannot be created"):
+            Store.open(path.with_name("new.sqlite"))
     assert list(open_folder.iterdir()) == [path]
 
 
