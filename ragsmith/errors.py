@@ -62,10 +62,11 @@ class DatasetError(UsageError):
 
 
 class MissingExtra(UsageError):
-    """An optional package is not installed."""
+    """An optional package is not installed; ``command`` installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run  pip install 'ragsmith[{extra}]'")
+        self.command = f"pip install 'ragsmith[{extra}]'"
+        super().__init__(f"{package} is not installed: run  {self.command}")
 
 
 class ModelError(RagsmithError):

@@ -221,7 +221,7 @@ class QuestionList:
     @property
     def table(self) -> Table:
         """The first ``listed`` questions as a table, for Markdown."""
-        rows = [question_cells(one) for one in self.asked[: self.listed]]
+        rows = [(one.named, *question_cells(one)[1:]) for one in self.asked[: self.listed]]
         said = f"The {len(rows)} questions that the winner changed most" if len(rows) < len(self.asked) else "Questions"
         heads = texts("Question", "Type", "Split", "In the winner")
         return Table(said, (*heads, *figures(numbers.plain, "F, winner", "F, naive RAG", "Change")), rows)
@@ -247,6 +247,13 @@ def question_cells(asked: QuestionResult) -> tuple[str, ...]:
     cause = asked.winner.cause if asked.winner else ""
     said = asked.text or asked.question
     return (said, asked.type, asked.split, cause, *scores, numbers.signed(asked.gain, 2))
+
+
+def format_example_score(asked: QuestionResult, shown: QuestionExample) -> str:
+    """Return the fitness of the winner if the question is shown for it, else its change against naive RAG."""
+    if shown.why == "wrong" and asked.winner:
+        return f"F {numbers.plain(asked.winner.scores['fitness'], 2)}"
+    return numbers.signed(asked.gain, 2)
 
 
 def pair_answers(

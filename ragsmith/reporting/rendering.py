@@ -25,6 +25,7 @@ from ragsmith.reporting.blocks import (
     ReportSection,
     TermList,
     anchor,
+    format_example_score,
     pair_answers,
     question_cells,
 )
@@ -127,7 +128,7 @@ def _environment() -> Environment:
         "anchor": anchor,
     }
     environment.filters |= {"breakable": _breakable, "coded": _mark_code, "whole": _keep_unbroken}
-    environment.filters |= {"cells": question_cells, "sides": pair_answers}
+    environment.filters |= {"cells": question_cells, "score": format_example_score, "sides": pair_answers}
     kinds = (Table, Plot, Collapsed, PipelineDiagram, Examples, QuestionList, TermList)
     environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment
@@ -200,8 +201,7 @@ def _block_markdown(block: Block) -> Iterator[str]:
 
 def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
     """Yield an example question with the reference answer and both answers; passages are only in the page."""
-    gain = f"{numbers.signed(asked.gain, 2)} " if asked.gain is not None else ""
-    yield f"**{gain}{_escape_text(asked.text or asked.question)}**"
+    yield f"**{_escape_text(f'{format_example_score(asked, example)} {asked.named}')}**"
     yield f"- reference: {_escape_text(asked.reference)}"
     for name, outcome, answer in pair_answers(asked, example):
         cause = f" ({outcome.cause})" if outcome and outcome.cause else ""

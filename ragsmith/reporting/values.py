@@ -373,6 +373,11 @@ class QuestionResult:
     naive: QuestionOutcome | None
 
     @property
+    def named(self) -> str:
+        """The text with the id, or the id alone if the text is unknown."""
+        return f"{self.text} ({self.question})" if self.text else self.question
+
+    @property
     def gain(self) -> float | None:
         """Fitness of the winner minus that of naive RAG; None if either is undefined."""
         both = [one.scores.get("fitness") if one else None for one in (self.winner, self.naive)]

@@ -441,7 +441,7 @@ def describe_winner(changed: int, stages: int) -> str:
     """Describe how many stages of the winner differ from naive RAG."""
     if not changed:
         return "The winner is naive RAG: no change of a stage was an improvement."
-    return f"The {stages} stages of the winner; {changed} differ from naive RAG, whose options are above them."
+    return f"The {stages} stages of the winner, {changed} other than in naive RAG, whose options are above them."
 
 
 def explain_scores(report: RunReport) -> str:
@@ -465,7 +465,7 @@ def _describe_missing_parts(report: RunReport) -> str:
     unlabelled = first.coverage.scored - count_questions(first, RETRIEVAL)
     found = ""
     if unlabelled and not report.about.record.settings.fitness.ranking_only:
-        found += f" {unlabelled} questions have no evidence: they have no R, and their F is G."
+        found += f" Questions without evidence ({unlabelled}) have no R, and their F is G."
     if (refused := count_questions(first, REFUSAL)) > 0:
         those = "they" if refused == unlabelled else f"{refused} of them"
         found += f" As {those} have no answer in the documents, G is 1 if declined, else 0."

@@ -58,6 +58,8 @@ def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, anchor: Comman
     assert shown.out.splitlines() == [
         f"{out}: 4 of 7 questions anchored (1 exact, 1 normalised, 1 fuzzy, 1 sentence)",
         f"{out}/unanchored.jsonl: 3 not anchored (1 ambiguous, 1 not found, 1 repeated)",
+        "in its lines, copy a candidate or a quotation to `evidence`, or set `answerable` to false if the documents do "
+        "not answer the question; then anchor that file",
         f"check it  ragsmith dataset validate {out}",
     ]
     assert ragsmith("dataset", "validate", out).code == 0
@@ -106,8 +108,31 @@ def test_questions_join_a_data_set_that_has_none(ragsmith: Command, written: Pat
     assert ragsmith("dataset", "validate", written / "mine").code == 0
     before = (written / "mine" / "questions.jsonl").read_bytes()
     again = json.loads(ragsmith(*arguments, "--json").out)
-    assert (again["anchored"], again["not_anchored"]["there already"]) == (0, 4)
+    assert (again["anchored"], again["not_anchored"]["there already"]) == (0, 5)
     assert (written / "mine" / "questions.jsonl").read_bytes() == before
+
+
+def test_questions_that_are_there_already_are_told_apart_by_their_answers(ragsmith: Command, written: Path) -> None:
+    (written / "mine").mkdir()
+    (written / "pages").rename(written / "mine" / "documents")
+    rows = "question,answer,quote\nWhen does the ferry leave?,{},{}\nWhere is the moon?,In the sky.,\n"
+    quoted = "leaves from the north quay at seven in the morning"
+    arguments = ("dataset", "anchor", written / "list.csv", "--documents", written / "mine")
+    (written / "list.csv").write_text(rows.format("At seven.", quoted))
+    assert ragsmith(*arguments).code == 0
+    (written / "list.csv").write_text(rows.format("AT SEVEN", "this is not in the documents"))
+    assert left_reasons(ragsmith(*arguments, "--json")) == {"there already": 1, "not found": 1}
+    (written / "list.csv").write_text(rows.format("At eight.", quoted))
+    shown = ragsmith(*arguments)
+    assert (shown.code, "1 there already, with another answer" in shown.out) == (1, True)
+    reasons = [left["reason"] for left in left_of(written / "mine")]
+    assert reasons[0] == (
+        "questions.jsonl has the same question (q001) with another answer: correct it there if this one is right"
+    )
+
+
+def left_reasons(shown: Any) -> dict[str, int]:
+    return json.loads(shown.out)["not_anchored"]
 
 
 def test_documents_can_be_named_in_a_column(anchor: Command, written: Path) -> None:
@@ -277,7 +302,7 @@ def test_moved_and_changed_evidence_is_repaired_and_missing_evidence_is_listed(r
     assert (shown.code, shown.err) == (1, "")
     assert shown.out.splitlines() == [
         f"{edited}: 23 of 24 pieces of evidence found (18 unchanged, 4 exact, 1 fuzzy), 1 of them with changed words; "
-        "5 questions updated",
+        "questions updated: 5",
         "fuzzy: questions.jsonl:4 (ferry-4), evidence 1: a number in it changed: check the answer",
         "  before: Captain Ilse Varn has steered the ferry since the winter of 1987.",
         "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
@@ -321,7 +346,7 @@ def test_an_unedited_data_set_is_reported_as_unchanged(ragsmith: Command, tmp_pa
     shutil.copytree(tiny_folder, tmp_path / "island")
     shown = ragsmith("dataset", "anchor", "--repair", tmp_path / "island")
     assert shown.code == 0
-    assert "24 of 24 pieces of evidence found (24 unchanged); 0 questions updated" in shown.out
+    assert "24 of 24 pieces of evidence found (24 unchanged); questions updated: 0" in shown.out
     assert not (tmp_path / "island" / "unrepaired.jsonl").exists()
 
 
@@ -477,7 +502,7 @@ def test_evidence_that_only_moved_is_not_listed(ragsmith: Command, copied: Path)
     page.write_text(page.read_text().replace("30", "28"))
     shown = ragsmith("dataset", "anchor", "--repair", copied)
     assert (shown.code, len(shown.out.splitlines())) == (0, 1)
-    assert "3 of 3 pieces of evidence found (3 exact); 3 questions updated" in shown.out
+    assert "3 of 3 pieces of evidence found (3 exact); questions updated: 3" in shown.out
     assert not (copied / "reworded.jsonl").exists()
 
 

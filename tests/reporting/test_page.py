@@ -174,6 +174,22 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(report: RunRep
         assert "−0.80" in text
 
 
+def test_the_winner_s_lowest_scores_are_shown_as_scores_and_other_examples_as_changes(report: RunReport) -> None:
+    worst = replace(EXAMPLE, question="q2", why="wrong")
+    known = with_questions(report, asked(1, 0.9, 0.3), asked(2, 0.25, 0.25), shown=(EXAMPLE, worst))
+    html, markdown = report_page(known), report_markdown(known)
+    assert '<b class="better">+0.60</b> What is 1?' in html
+    assert "<b>F 0.25</b> What is 2?" in html
+    assert "**+0.60 What is 1? (q1)**" in markdown
+    assert "**F 0.25 What is 2? (q2)**" in markdown
+
+
+def test_questions_are_listed_with_their_ids_in_markdown(report: RunReport) -> None:
+    text = report_markdown(with_questions(report, asked(1), asked(2, text="")))
+    assert "| What is 1? (q1) |" in text
+    assert "| q2 |" in text
+
+
 def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(report: RunReport) -> None:
     many = with_questions(report, *(asked(number, number / 1000, 0.0) for number in range(QUESTIONS_LISTED + 30)))
     html = report_page(many)
@@ -199,7 +215,7 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(report: Ru
     for said in ("It is 1.", "Gold passage, cut by the filter", "A title, 10–90, cited, holds gold", "and 2 without"):
         assert said in whole
     text = report_markdown(known)
-    assert "**+0.70 What is 1?**" in text
+    assert "**+0.70 What is 1? (q1)**" in text
     assert "- winner (answered well): The winner's words." in text
 
 

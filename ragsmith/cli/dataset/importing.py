@@ -129,6 +129,10 @@ def _print_anchored(anchoring: AnchoringResult, folder: Path, total: int, lost: 
         f"{folder}: {len(anchoring.anchored)} of {total} questions anchored{_describe_counts(anchoring.match_counts)}",
         *(f"left out: {line}" for line in lost),
         missing if anchoring.unanchored else None,
+        "in its lines, copy a candidate or a quotation to `evidence`, or set `answerable` to false if the documents do "
+        "not answer the question; then anchor that file"
+        if anchoring.reason_counts.keys() & {"ambiguous", "not found"}
+        else None,
         f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if anchoring.anchored else None,
     )
 
@@ -154,7 +158,7 @@ def _print_repaired(repaired: RepairResult, folder: Path, hows: dict[str, int]) 
     counts = f"{n_found} of {n_found + len(repaired.unrepaired)} pieces of evidence found{_describe_counts(hows)}"
     if repaired.reworded:
         counts += f", {len(repaired.reworded)} of them with changed words"
-    print_line(f"{folder}: {counts}; {repaired.changed_questions} questions updated")
+    print_line(f"{folder}: {counts}; questions updated: {repaired.changed_questions}")
     for reworded in repaired.reworded:
         print_lines(
             f"{reworded.match_type}: questions.jsonl:{reworded.line} ({reworded.id}), evidence {reworded.number}: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -203,6 +204,10 @@ def _print_intake(report: IngestReport, limit: int | None) -> None:
         f"{report.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
         "for others, ragsmith plan estimates the costs once there are questions",
         f"next: {first}{'  then  ' if ingested.repointed else '  or  '}{'  or  '.join(others)}",
+        *(
+            f"to read {_counted(number, 'more file')}, install what is missing and repeat this command:  {command}"
+            for command, number in Counter(file.install for file in ingested.files if file.install).items()
+        ),
     )
 
 

@@ -161,15 +161,16 @@ def _merge_with_rows(result: AnchoringResult, rows: Sequence[Record]) -> Anchori
     if mistakes:
         raise DatasetError(mistakes)
     ids = {str(row.get("id", "")) for row in rows}
-    existing_ids = {fold(str(row.get("question", ""))).text: str(row.get("id", "")) for row in rows}
+    present = {fold(str(row.get("question", ""))).text: row for row in rows}
     merged: list[AnchoredQuestion] = []
-    unanchored: list[UnanchoredQuestion] = list(result.unanchored)
-    for each in result.anchored:
+    unanchored: list[UnanchoredQuestion] = []
+    both: tuple[AnchoredQuestion | UnanchoredQuestion, ...] = (*result.anchored, *result.unanchored)
+    for each in both:
         question = each.question
-        same = existing_ids.get(fold(question.question).text)
-        if same is not None:
-            reason = f"{QUESTIONS} has the same question ({same})"
-            unanchored.append(UnanchoredQuestion(question, NoMatch(NoMatchReason.ALREADY_PRESENT, reason)))
+        if same := present.get(fold(question.question).text):
+            unanchored.append(UnanchoredQuestion(question, _describe_present(question, same)))
+        elif isinstance(each, UnanchoredQuestion):
+            unanchored.append(each)
         elif has_answers and question.answerable and not question.answer:
             reason = "it has no answer, and the existing questions have one"
             unanchored.append(UnanchoredQuestion(question, NoMatch(NoMatchReason.NOT_FOUND, reason)))
@@ -177,6 +178,14 @@ def _merge_with_rows(result: AnchoringResult, rows: Sequence[Record]) -> Anchori
             split = question.split or ("test" if has_splits else None)  # the test has questions written by people
             merged.append(replace(each, question=replace(_with_unique_id(question, ids), split=split)))
     return AnchoringResult(tuple(merged), tuple(sorted(unanchored, key=lambda each: each.question.line)))
+
+
+def _describe_present(question: ListedQuestion, row: Record) -> NoMatch:
+    """Return the reason why a question is not added whose words are those of ``row``."""
+    reason = f"{QUESTIONS} has the same question ({row.get('id', '')})"
+    if fold(question.answer).text in ("", fold(str(row.get("answer", ""))).text):
+        return NoMatch(NoMatchReason.ALREADY_PRESENT, reason)
+    return NoMatch(NoMatchReason.OTHER_ANSWER, f"{reason} with another answer: correct it there if this one is right")
 
 
 def _with_unique_id(question: ListedQuestion, ids: set[str]) -> ListedQuestion:

@@ -103,17 +103,19 @@ class AnswerFinder:
             self._match(int(ranked.positions[at]), answer, float(probabilities[at])) for at in order[:MAX_CANDIDATES]
         ]
         candidates = (best, *others)
-        if len(order) > 1 and probabilities[order[1]] >= AMBIGUITY_RATIO * probabilities[order[0]]:
-            reason = "two positions match the question and the answer about equally"
-            return NoMatch(NoMatchReason.AMBIGUOUS, reason, candidates)
-        if confidence >= at_least:
+        tied = len(order) > 1 and probabilities[order[1]] >= AMBIGUITY_RATIO * probabilities[order[0]]
+        if confidence >= at_least and not tied:
             return EvidenceMatch(best.span, best.match_type, round(confidence, 4))
         if no_match > probabilities.max():
             return NoMatch(
                 NoMatchReason.NOT_FOUND,
-                "no part of the documents matches the answer and the question well enough",
+                "no part of the documents matches the answer and the question well enough; if they do not answer the "
+                "question, set its `answerable` to false",
                 candidates,
             )
+        if tied:
+            reason = "two positions match the question and the answer about equally"
+            return NoMatch(NoMatchReason.AMBIGUOUS, reason, candidates)
         percent = math.floor(100 * confidence)
         return NoMatch(
             NoMatchReason.AMBIGUOUS, f"the most likely position has an estimated probability of {percent} %", candidates

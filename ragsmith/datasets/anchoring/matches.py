@@ -29,6 +29,7 @@ class NoMatchReason(StrEnum):
     NOT_FOUND = "not found"
     REPEATED = "repeated"
     ALREADY_PRESENT = "there already"
+    OTHER_ANSWER = "there already, with another answer"
 
 
 @dataclass(frozen=True, slots=True)

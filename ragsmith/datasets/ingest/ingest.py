@@ -72,7 +72,8 @@ _BY_PRECEDENCE = (
 class ConvertedFile:
     """An entry of the folder: its relative path, and its documents or the reason why there are none.
 
-    For a duplicate, ``docs`` are the documents with the same text.
+    For a duplicate, ``docs`` are the documents with the same text. ``install`` is the command that installs the package
+    that reads the file, if it is missing.
     """
 
     source: str
@@ -81,6 +82,7 @@ class ConvertedFile:
     docs: tuple[str, ...] = ()
     reason: str = ""
     notes: tuple[str, ...] = ()
+    install: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ def ingest_folder(
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.SKIPPED if entry.hidden else FileOutcome.REFUSED
-                files[source] = ConvertedFile(source, outcome, reason=reason)
+                install = error.command if isinstance(error, MissingExtra) else ""
+                files[source] = ConvertedFile(source, outcome, reason=reason, install=install)
         fold_copies = any(row.folded for row in existing_rows) if fold_copies is None else fold_copies
         with changes.lock_questions():
             references = read_evidence_references(output, {document_id(file) for file in before.documents})

@@ -73,6 +73,16 @@ def test_what_shares_no_word_is_not_found(answers):
     assert (found.status, found.candidates) == (NoMatchReason.NOT_FOUND, ())
 
 
+def test_an_answer_that_matches_no_part_well_is_not_found_though_two_parts_match_it_equally(answers):
+    found = answers.find(
+        "Are dogs allowed on the ferry in the summer?", "The documents do not say it, and the crew decides."
+    )
+    assert isinstance(found, NoMatch)
+    assert found.status is NoMatchReason.NOT_FOUND
+    assert "set its `answerable` to false" in found.reason
+    assert found.candidates[0].score == pytest.approx(found.candidates[1].score, rel=0.5)
+
+
 def test_documents_that_are_not_named_are_not_looked_at(answers):
     found = answers.find("In which year did a storm take the roof?", "1987", {"ferries"}, at_least=0.01)
     assert isinstance(found, EvidenceMatch)

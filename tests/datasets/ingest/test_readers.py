@@ -116,7 +116,7 @@ def test_words_that_begin_like_a_binary_file_are_words(text: str, tmp_path: Path
     assert [document.text for document in ingest_folder(tmp_path / "files", tmp_path / "made").documents] == [text]
 
 
-def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
+def test_a_file_whose_reader_is_not_installed_says_what_to_type(ragsmith: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.html").write_text("<html><p>Hello</p></html>")
     (tmp_path / "files" / "b.md").write_text("Hello")
@@ -126,9 +126,14 @@ def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) 
         raise AssertionError(name)
 
     (refused,) = ingest_folder(tmp_path / "files", tmp_path / "made").with_outcome(FileOutcome.REFUSED)
+    shown = ragsmith("dataset", "init", tmp_path / "files", "-o", tmp_path / "made")
     READERS.remove("pages")
     assert refused.source == "a.html"
     assert refused.reason.endswith("is not installed: run  pip install 'ragsmith[documents]'")
+    assert refused.install == "pip install 'ragsmith[documents]'"
+    assert shown.out.splitlines()[-1] == (
+        "to read 1 more file, install what is missing and repeat this command:  pip install 'ragsmith[documents]'"
+    )
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
