@@ -334,7 +334,10 @@ def _hash(parts: Iterable[str], size: int = 16) -> str:
 
 def _find_roots(module: str, name: str) -> frozenset[_Node]:
     if module == "__main__":
-        raise UsageError("a technique in the script that is run cannot be fingerprinted: put it in a module of its own")
+        raise UsageError(
+            "a technique in the script that is run cannot be fingerprinted: put it in a module of its own, and import "
+            'that or pass it as  imports=["FILE.py"]; in a notebook, a cell may define it'
+        )
     found = _find_module(module)
     if found is None:
         raise ModuleNotFoundError(f"no source for {module}")

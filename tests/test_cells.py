@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -161,3 +162,29 @@ def test_a_search_with_code_of_cells_repeats_only_what_an_edit_changes(run: Run,
     assert 0 < edited.computed < first.computed
     assert edited.ranking[0].label == "bm25 + few"
     assert edited.ranking[0].scores["fitness"].mean > first.ranking[0].scores["fitness"].mean
+
+
+BROKEN = """
+@passage_filter()
+def broken(question: Question, hits: Hits) -> Hits:
+    \"\"\"Read what hits do not have.\"\"\"
+    return hits[0].missing
+"""
+
+
+def test_a_technique_that_always_fails_is_named_with_its_error_beside_the_winner(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(f"import ragsmith\n{IMPORTS}")
+    run(BROKEN)
+    space = {"retrieval": ["bm25", "vector"], "passage_filter": ["top_k", "broken"]}
+    found = ragsmith.search("law", space=space, probes=False, simplify=False, workers=1, cache="cache.sqlite")
+    said = "Every pipeline with passage_filter.broken failed on half of the questions or more; the technique raised Att"
+    assert [note for note in found.run_report.notes if note.startswith(said)]
+    assert " ".join(str(found).split()).count(f"! {said}") == 1
+    assert "216 answers failed: print(result) says why." in found._repr_html_()
+    # the command line does not know the cell, so what exports the pipeline is a call for this session
+    assert found.decision
+    exported = run(f"exported = {found.decision.command}")["exported"]
+    assert exported.pick == found.decision.take

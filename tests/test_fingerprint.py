@@ -510,3 +510,10 @@ def test_a_method_without_the_mark_counts_and_so_does_marking_one_that_counts(ta
 def test_a_mark_of_another_module_is_no_mark(take: Callable[..., str]) -> None:
     other = INDEX.replace("from ragsmith.digest", "from ragsmith.sending")
     assert of_index(take, other + MARKED) != of_index(take, other)
+
+
+def test_code_of_the_script_that_is_run_is_sent_to_a_file_of_its_own() -> None:
+    with pytest.raises(
+        ragsmith.errors.UsageError, match=r'a module of its own, .* imports=\["FILE.py"\]; in a notebook'
+    ):
+        fingerprint("__main__", "technique")

@@ -119,7 +119,8 @@ class Result:
         """The pipelines that answered enough of the search questions, the winner first, then by fitness.
 
         A failed question counts with the lowest possible score. Pipelines with the same passages and answers share a
-        row. The first ten have intervals.
+        row. The first ten have intervals. Pipelines that were stopped early, as the race showed them to be worse, have
+        none: search with ``race=False`` keeps them.
         """
         return self.run_report.ranking
 
@@ -236,7 +237,7 @@ class Result:
         if found is None:
             raise UsageError(
                 f"there is nothing to plot as {chart!r} for this search: "
-                + ("run  ragsmith ablate" if chart == "pairs" else "evaluate more pipelines")
+                + ("run  ragsmith.ablate  on its winner" if chart == "pairs" else "evaluate more pipelines")
             )
         image = SvgChart(chart_svg(found))
         if path is not None:
@@ -298,7 +299,11 @@ class Result:
             (str(place), row.label, numbers.mean(row.scores["fitness"]), *_parts(row), row.usage["calls"])
             for place, row in enumerate(self.ranking[:SHOWN_ROWS], 1)
         ]
-        return Table(self.verdict.words, columns, rows)._repr_html_()
+        dropped, failed = self.run_report.dropped, self.run_report.failed
+        said = [self.verdict.words]
+        said += [f"{dropped:,} pipelines were stopped early: search with race=False keeps them."] * bool(dropped)
+        said += [f"{failed:,} answers failed: print(result) says why."] * bool(failed)
+        return Table(" ".join(said), columns, rows)._repr_html_()
 
 
 def _parts(row: PipelineRow) -> Iterator[float | None]:

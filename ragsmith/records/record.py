@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.argument_types import check_fields
+from ragsmith.cells import is_in_cell
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
@@ -383,6 +384,7 @@ class RunRecord:
 
     - ``models``: ids by role; ``model_names``: the requested models; of the first option, if settings are searched
     - ``source``: the data set, as in `Dataset`; ``command``: the command line that started the search, if one did
+    - ``in_memory``: whether it has functions that only the process that searched knows, as those of notebook cells
     - ``imports``: the user's files that it needs; ``vector_store``: the address of vectors; ``program``: its digest
     - ``process``: the process of a running search; ``within``: the run that the search of a fold belongs to
     - ``told``: the warm start that the strategy observed; ``recommended``: the recommended pipeline of that
@@ -448,6 +450,7 @@ class RunRecord:
     planted: PlantedCheck | None = None
     source: str = ""
     command: str = ""
+    in_memory: bool = False
 
     @classmethod
     def create(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -478,6 +481,7 @@ class RunRecord:
             chunk_overlap=setup.chunk_overlap,
             program=program_digest(),
             source=setup.dataset.source,
+            in_memory=any(map(is_in_cell, needed)) or bool(settings.fitness.digest and not settings.fitness.file),
             threshold=good_score_threshold(setup),
             test_threshold=good_score_threshold(setup, tested=True),
         )

@@ -189,7 +189,7 @@ def decide(report: RunReport) -> Decision | None:
         take,
         ""  # the search writes the file of another system, whose program no cache has
         if SYSTEM in rows[take].genes
-        else report.about.command("export", *(("--pick", take) if take != "winner" else ())),
+        else report.about.export(take),
         report.groups_split,
         tuple(_contender(report, role, rows[role]) for role in own.values()),
         tuple(sort_rivals(report.comparisons or report.estimates)),

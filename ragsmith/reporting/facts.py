@@ -186,6 +186,18 @@ def _describe_dropouts(run: RunData, finished: Sequence[Evaluation]) -> list[str
     ]
 
 
+def _describe_broken(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Return a sentence about each technique that failed, if no pipeline with it answered most of its questions."""
+    used = {gene.technique.identity for one in evaluations for gene in one.candidate}
+    able = (one for one in evaluations if len(one.records) > len(one.failures))
+    broken = used.difference(gene.technique.identity for one in able for gene in one.candidate)
+    errors = {why["stage"]: why["error"] for one in evaluations for why in one.failures.values()}
+    return [
+        f"Every pipeline with {stage} failed on half of the questions or more; the technique raised {errors[stage]}."
+        for stage in sorted(broken.intersection(errors))
+    ]
+
+
 def list_notes(run: RunData, finished: Sequence[Evaluation]) -> tuple[str, ...]:
     """Return the limitations of the report, one sentence each; ``finished`` are the pipelines that may win."""
     record, data = run.record, run.about.data
@@ -218,6 +230,7 @@ def list_notes(run: RunData, finished: Sequence[Evaluation]) -> tuple[str, ...]:
             cut,
         ),
         *((sentence, True) for sentence in _describe_dropouts(run, finished)),
+        *((sentence, True) for sentence in _describe_broken(run.all_on_search(run.keys))),
         (
             f"The judge {record.planted}, so its scores do not tell pipelines apart.",
             record.planted and not record.planted.is_trusted,

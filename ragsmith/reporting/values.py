@@ -54,6 +54,13 @@ class RunHeader:
         place = ("--cache", self.cache) if self.cache else ()
         return shlex.join(["ragsmith", *verb.split(), "--dataset", self.given, *options, *place])
 
+    def export(self, pick: str) -> str:
+        """Return what exports the pipeline of the role ``pick``: a command line, or a call for the session it needs."""
+        if not self.record.in_memory:
+            return self.command("export", *(("--pick", pick) if pick != "winner" else ()))
+        named = {"pick": "" if pick == "winner" else pick, "cache": self.cache}
+        return f"ragsmith.export({', '.join([repr(self.given), *(f'{k}={v!r}' for k, v in named.items() if v)])})"
+
     def repeat(self, *options: str) -> str:
         """Return the command that repeats the search with ``options`` in a sentence; words if none started it."""
         if not self.record.command:

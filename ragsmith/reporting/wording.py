@@ -286,7 +286,7 @@ def explain_front(report: RunReport) -> str:
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
         f"Includes every pipeline that was evaluated on all search questions, unless {unless}. "
-        f"`{report.about.command('export', '--pick', 'knee')}` writes the one "
+        f"`{report.about.export('knee')}` writes the one "
         "beyond which more calls gain little; in place of knee, cheapest is the one with the fewest calls that search "
         f"questions show to be less than {margin} behind the winner, 'calls<=2' the best with at most 2 calls, and a "
         "number the one of that rank." + _describe_latency(report.about.record.settings)

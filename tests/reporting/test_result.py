@@ -168,7 +168,10 @@ def test_the_effects_in_a_chart_are_those_of_the_report(found: ragsmith.Result) 
 def test_a_chart_that_does_not_exist_or_has_nothing_is_a_sentence(found: ragsmith.Result) -> None:
     with pytest.raises(UsageError, match=r"unknown chart 'effect': did you mean 'effects'"):
         found.plot("effect")
-    with pytest.raises(UsageError, match="nothing to plot as 'pairs' for this search: run  ragsmith ablate"):
+    with pytest.raises(
+        UsageError,
+        match=r"nothing to plot as 'pairs' for this search: run  ragsmith\.ablate  on its winner",
+    ):
         found.plot("pairs")
 
 
