@@ -47,6 +47,8 @@ def techniques() -> Iterator[str]:
     )
     for family in FAMILIES:
         yield f"## {family.name}: {family.purpose}"
+        inputs = ", ".join(f"{name}: {name.title()}" for name in family.reads)
+        yield f"Signature of its functions: `({inputs}, *, PARAMETERS) -> {family.writes.title()}`."
         for technique in sorted(family.techniques.values(), key=lambda one: (one.name != "none", one.name)):
             yield "\n".join(_technique(technique))
 

@@ -47,6 +47,9 @@ class Causes:
         ]
         return Table(f"{self.dataset}, {self.questions:,} {self.part} questions", columns, rows)
 
+    def __str__(self) -> str:
+        return str(self.table)
+
     def _repr_html_(self) -> str:
         return self.table._repr_html_()
 

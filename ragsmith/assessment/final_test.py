@@ -77,12 +77,12 @@ class FinalTest:
     __repr__ = short_repr
 
     def _repr_html_(self) -> str:
-        verdict = escape(self.decision.verdict)
+        verdict = escape(f"{self.pipeline}: {self.decision.verdict}")
         return f"<p>{verdict}</p>{self.decision.table._repr_html_()}"
 
     def __str__(self) -> str:
         decided = self.decision
-        verdict = f"verdict: {decided.verdict}"
+        verdict = f"verdict on {self.pipeline}: {decided.verdict}"
         compared = (describe_comparison(one, asked=f"{decided.part} questions") for one in self.comparisons)
         found = (f"  {said}" for said in (*compared, decided.limits) if said)
         return "\n".join([*decided.lines(), verdict, *found])

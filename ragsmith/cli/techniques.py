@@ -23,12 +23,12 @@ from ragsmith.text.words import sentences
 
 @app.command()
 def techniques(
-    name: Annotated[str | None, typer.Argument(help="One technique, as name or family.name.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One technique, as name or family.name, or a family.")] = None,
     prompts: Annotated[bool, typer.Option("--prompts", help="Show the prompts of its language tasks.")] = False,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the techniques of each family, or explain one."""
+    """List the techniques of each family or of one, or explain a technique."""
 
     load_techniques()
     listed = [
@@ -38,7 +38,7 @@ def techniques(
         listed = _find_techniques(listed, name)
     if as_json:
         print_json([technique_to_dict(technique) for technique in listed])
-    elif name is not None:
+    elif name is not None and name not in {technique.family for technique in listed}:
         print_lines(*(line for technique in listed for line in explain_technique(technique, prompts=prompts)))
     else:
         print_rows(
@@ -48,7 +48,7 @@ def techniques(
 
 def _find_techniques(registered: list[Technique], name: str) -> list[Technique]:
 
-    matches = [t for t in registered if name in (t.name, f"{t.family}.{t.name}")]
+    matches = [t for t in registered if name in (t.name, t.family, f"{t.family}.{t.name}")]
     if not matches:
         known = {t.name for t in registered} | ({f"{t.family}.{t.name}" for t in registered} if "." in name else set())
         raise UsageError(f"unknown technique {name!r}: {did_you_mean(name, known)}")

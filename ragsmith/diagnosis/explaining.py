@@ -17,6 +17,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.pipelines.trace import Trace
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.terminal import aligned
 from ragsmith.types import Example, Gold, Hit, Passages, Question, Span
 
 _ID = re.compile(r"[!-~]*[\w-]", re.ASCII)
@@ -98,6 +99,12 @@ class QuestionExplanation:
     non_answer: tuple[str, ...] = ()
 
     __repr__ = short_repr
+
+    def __str__(self) -> str:
+        ends = {"answer": self.answer, "cause": self.cause and f"{self.cause}: {self.meaning}", "try": self.remedy}
+        stages = [(stage.family, f"{stage.option}: {stage.said}") for stage in self.stages]
+        rows = [("question", self.question), ("reference", self.reference), *stages, *ends.items()]
+        return "\n".join(aligned([row for row in rows if row[1]], ()))
 
 
 def explain_question(

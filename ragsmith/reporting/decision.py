@@ -71,6 +71,9 @@ class Decision:
 
     __repr__ = short_repr
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     @property
     def taken(self) -> Contender:
         """The pipeline to take."""

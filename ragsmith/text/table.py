@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.errors import MissingExtra
+from ragsmith.text.terminal import aligned
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -73,6 +74,10 @@ class Table:
             f"<table><caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
+
+    def __str__(self) -> str:
+        right = {place for place, column in enumerate(self.columns) if column.number}
+        return "\n".join([self.caption, *aligned([[column.name for column in self.columns], *self.cells], right)])
 
     def mark(self, place: int) -> str:
         """Return the kind of a row."""

@@ -64,6 +64,13 @@ def test_techniques_are_listed_by_family(ragsmith: Command) -> None:
     )
 
 
+def test_the_techniques_of_one_family_are_listed(ragsmith: Command) -> None:
+    shown = ragsmith("techniques", "passage_compress")
+    listed = [line.split()[:2] for line in shown.out.splitlines()[2:]]
+    known = next(family for family in FAMILIES if family.name == "passage_compress").techniques
+    assert sorted(listed) == sorted(["passage_compress", name] for name in known)
+
+
 def test_a_name_in_several_families_explains_all_or_the_one_that_is_meant(ragsmith: Command) -> None:
     assert {"reranking.hybrid", "retrieval.hybrid"} <= set(ragsmith("techniques", "hybrid").out.splitlines())
     one = ragsmith("techniques", "reranking.hybrid").out.splitlines()

@@ -246,5 +246,22 @@ def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
         assert sum(len(list(each.iter("tr"))) for each in table) > 1, name
 
 
+def test_what_is_printed_is_text_that_is_not_cut(found: ragsmith.Result, tmp_path: Path) -> None:
+    winner, cache = found.export(tmp_path / "winner.yaml"), tmp_path / "other.sqlite"
+    explanation = ragsmith.explain(winner, found.records()[0].question, cache=cache)
+    first, *lines = str(explanation).splitlines()
+    assert first.split(maxsplit=1) == ["question", explanation.question]
+    assert {stage.family for stage in explanation.stages} <= {line.split()[0] for line in lines}
+    assert explanation.answer in str(explanation)
+    causes = ragsmith.diagnose(winner, cache=cache)
+    assert str(causes).startswith(f"{causes.table.caption}\ncause")
+    assert all(one.remedy in str(causes) for one in causes.causes)
+    assert found.decision
+    assert str(found.decision).startswith("take: ")
+    compared = ragsmith.compare_all(winner, "naive", "bm25", cache=cache)
+    assert f"verdict on {compared.pipeline}: " in str(compared)
+    assert compared._repr_html_().startswith(f"<p>{compared.pipeline}: ")
+
+
 def test_an_interpreter_completes_the_public_names() -> None:
     assert dir(ragsmith) == sorted(ragsmith.__all__)
