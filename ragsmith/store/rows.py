@@ -148,6 +148,19 @@ def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
     return dict(zip(_names(table), [*values, _checksum(table.name, values)], strict=True))
 
 
+def _parse_integer(digits: str) -> int:
+    """Parse an integer of a row; one that is no float could not be used in arithmetic."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"an integer has {len(digits)} digits")
+    return int(digits)
+
+
+MAX_DIGITS = 300
+"""Maximum number of digits of an integer in a row, slightly less than those of the largest float."""
+
+_DECODER = json.JSONDecoder(parse_int=_parse_integer, parse_constant=_parse_integer)
+
+
 def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
     """Return the decoded columns of a stored row, or None if the checksum is wrong or JSON cannot be read."""
     *values, checksum = row
@@ -155,7 +168,7 @@ def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
         if _checksum(table.name, values) != checksum:
             return None
         return [
-            json.loads(value) if as_json else value  # type: ignore[arg-type]
+            _DECODER.decode(value) if as_json else value  # type: ignore[arg-type]
             for value, as_json in zip(values, _json_columns(table), strict=True)
         ]
     except (TypeError, ValueError, RecursionError):  # a flipped bit can turn text into bytes or a number into infinity

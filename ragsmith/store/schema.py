@@ -202,7 +202,9 @@ _SCORES = _NUMBERS | {type(None)}
 
 def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
     """Return whether ``value`` is a mapping with these keys and types of values."""
-    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+    return isinstance(value, dict) and all(
+        name in value and isinstance(value[name], kind) for name, kind in kinds.items()
+    )
 
 
 def _lists(value: Json, kinds: frozenset[type]) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache
+from itertools import repeat
+from reprlib import repr as shortened
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -12,6 +14,15 @@ from ragsmith.errors import UsageError
 T = TypeVar("T")
 Readers = Mapping[Any, Callable[[Any], Any]]
 """Functions that restore types which are not stored in the form of ``asdict``."""
+
+
+_STORED: Mapping[Any, Any] = {
+    **{kind: kind for kind in (str, int, bool)},
+    float: (int, float),
+    tuple: (list, tuple),
+    Mapping: Mapping,
+}
+"""The types of stored values by annotated type; values of other types are not checked."""
 
 
 @contextmanager
@@ -23,7 +34,7 @@ def stored_by_other_code(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else f"{error}"
         raise UsageError(f"{what} in this cache cannot be read ({problem}): give another cache with --cache") from error
 
@@ -54,8 +65,11 @@ def _restore_value(kind: Any, stored: Any, readers: Readers) -> Any:
     if NoneType in arguments:
         [type_] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]
         return None if stored is None else _restore_value(type_, stored, readers)
+    if not isinstance(stored, _STORED.get(get_origin(kind) or kind, object)):
+        raise TypeError(f"{shortened(stored)} is no {getattr(kind, '__name__', kind)}")
     if get_origin(kind) is tuple:
-        return tuple(_restore_value(arguments[0], one, readers) for one in stored)
+        kinds = repeat(arguments[0], len(stored)) if Ellipsis in arguments else arguments
+        return tuple(_restore_value(type_, one, readers) for type_, one in zip(kinds, stored, strict=True))
     if get_origin(kind) is Mapping:
         return {name: _restore_value(arguments[1], one, readers) for name, one in stored.items()}
     return stored

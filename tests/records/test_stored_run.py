@@ -20,6 +20,7 @@ from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FAMILIES
 
 SETTINGS = RunSettings(genetic=GeneticSettings(population=6, generations=3), seed=7, control="random")
 AS_BEFORE = ["as it ended before"]
@@ -156,7 +157,7 @@ class Proposed:
     """What a run has proposed: its winner, whom a race dropped before another arm let it finish."""
 
     def __init__(self, winner: str) -> None:
-        self._row = ProposalRow(0, 0, [0], winner, {"fitness": None, "dropped": 3})
+        self._row = ProposalRow(0, 0, [0] * len(FAMILIES), winner, {"fitness": None, "dropped": 3})
 
     def proposals(self, run: str) -> list[ProposalRow]:
         return [self._row]

@@ -69,6 +69,8 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
     ("run", ("r", "d", "running", [RUN], None, None), "run:r", "record of run r on data set law"),
     ("run", ("r", "d", "running", {**RUN, "space": "s"}, None, None), "run:r", "record of run r on data set law"),
     ("proposal", ("r", 0, 0, "12", "e", {"fitness": 1}), "proposal:r/0", "candidate 0 of run r on data set law"),
+    ("proposal", ("r", 0, 0, [1, 2], "e", {}), "proposal:r/0", "candidate 0 of run r on data set law"),
+    ("result", ("e", "q1", "ok", {**RESULT, "usage": {"calls": 10**400}}, 1), "result:e/q1", "data set law"),
     ("fit", ("f", "d", {"numbers": []}), "fit:f", "numbers that techniques learned on data set law"),
     ("evaluation", ("e", "d", {"pipeline": {"retrieval": 3}}), "evaluation:e", "evaluation e on data set law"),
     ("dataset", ("d", "law", []), "dataset:d", "data set law"),
