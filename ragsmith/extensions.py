@@ -225,7 +225,8 @@ class Registry(Generic[E]):
             call = ast.parse(f"f({found[2] or ''})", mode="eval").body
             if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
                 raise ValueError(text)
-            options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+            values = {str(word.arg): word.value for word in call.keywords}
+            options = {k: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for k, v in values.items()}
         except (SyntaxError, ValueError):
             raise UsageError(
                 f"the options of {text!r} cannot be read: write {found[1]}(option=value), texts in quotation marks"

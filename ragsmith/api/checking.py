@@ -175,7 +175,7 @@ def audits(
 
 @checked
 def recommend(
-    documents: Dataset | str | Path,
+    documents: Annotated[Dataset | str | Path, "one folder or data set, by path or name, or a Dataset"],
     *,
     calls: Annotated[int | None, "a whole number, or None for any"] = None,
     space: SpaceSpec = "default",

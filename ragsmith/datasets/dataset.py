@@ -146,9 +146,12 @@ def _describe_moved(folder: Path, count: int) -> str:
 
 def _describe_missing(folder: Path) -> str:
     named = shlex.quote(str(folder))
+    if not any(folder.iterdir()):
+        return f"{folder} is an empty folder, and no data set: `ragsmith dataset list` shows those that can be named"
     return (
-        f"{folder} is not a data set: `ragsmith dataset init {named} -o DIR` makes one of its files, and "
-        f"`ragsmith recommend {named}` needs documents alone"
+        f"{folder} is not a data set: `ragsmith dataset init {named} -o DIR` makes one without questions, which a "
+        f"search needs (`ragsmith dataset anchor QUESTIONS.csv --documents DIR` adds them); "
+        f"`ragsmith recommend {named}` needs none"
     )
 
 

@@ -100,7 +100,10 @@ def _make_condition(field: str, operator: str, wanted: object, types: Mapping[st
     values = wanted if isinstance(wanted, list | tuple) else [wanted]
     where = f"the filter {field} {operator} {'|'.join(map(str, values))}"
     if not types:
-        raise UsageError(f"{where}: the documents have no fields: give them some (docs/filters.md)")
+        raise UsageError(
+            f"{where} needs documents with fields, and these have none: give them some in front matter, such as a line "
+            f"'{field}: {values[0] if values else ''}' between two lines '---' (docs/filters.md)"
+        )
     for name, known, what in ((field, types, "field of a document"), (operator, OPERATORS, "operator")):
         if name not in known:
             raise UsageError(f"{where}: {name!r} is no {what}: {did_you_mean(name, known)}")

@@ -235,8 +235,9 @@ def test_a_folder_that_is_no_data_set_is_said_to_be_none(ragsmith: Command, page
     (pages / "scan.pdf").write_bytes(b"no such thing")
     (tmp_path / "list.csv").write_text("question,answer\nWhen was it built?,1742\n")
     said = (
-        f"{pages} is not a data set: `ragsmith dataset init {pages} -o DIR` makes one of its files, and "
-        f"`ragsmith recommend {pages}` needs documents alone"
+        f"{pages} is not a data set: `ragsmith dataset init {pages} -o DIR` makes one without questions, which a "
+        f"search needs (`ragsmith dataset anchor QUESTIONS.csv --documents DIR` adds them); "
+        f"`ragsmith recommend {pages}` needs none"
     )
     shown = ragsmith("dataset", "validate", pages)
     assert (shown.code, said in shown.out + shown.err) == (2, True)

@@ -52,6 +52,7 @@ def test_every_form_of_a_result_agrees_on_what_a_good_answer_is(
         generations=1,
         max_risk=0.9,
         chunk_size=100,
+        trust_judge=True,
         workers=1,
         cache=cache,
         winner=winner,
