@@ -300,10 +300,12 @@ class Result:
             for place, row in enumerate(self.ranking[:SHOWN_ROWS], 1)
         ]
         dropped, failed = self.run_report.dropped, self.run_report.failed
-        said = [self.verdict.words]
-        said += [f"{dropped:,} pipelines were stopped early: search with race=False keeps them."] * bool(dropped)
-        said += [f"{failed:,} answers failed: print(result) says why."] * bool(failed)
-        return Table(" ".join(said), columns, rows)._repr_html_()
+        said = (
+            self.verdict.words,
+            f"{dropped:,} pipelines were stopped early: search with race=False keeps them." * bool(dropped),
+            f"{failed:,} answers failed: print(result) says why." * bool(failed),
+        )
+        return Table(" ".join(filter(None, said)), columns, rows)._repr_html_()
 
 
 def _parts(row: PipelineRow) -> Iterator[float | None]:

@@ -224,8 +224,10 @@ class Family(Generic[F]):
         """
         if technique := self.techniques.get(name):
             return technique
-        known = did_you_mean(name, self.techniques)
-        raise SpaceError(f"no {self.name} technique is called {name!r}: {known}; one of your own needs --import FILE")
+        raise SpaceError(
+            f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}; "
+            "one of your own needs --import FILE"
+        )
 
 
 def load_techniques() -> None:
