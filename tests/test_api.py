@@ -285,7 +285,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"preset": "quick"}, "preset was given together with settings"),
     ({"settings": None, "preset": "quik"}, "unknown preset 'quik': did you mean 'quick'"),
     ({"strategy": "genetics"}, "unknown strategy 'genetics': did you mean 'genetic'"),
-    ({"poulation": 4}, "unknown setting 'poulation': did you mean 'population'"),
+    ({"poulation": 4}, "search has no argument 'poulation': did you mean 'population'"),
     ({"max_evaluations": 0}, "max_evaluations is 0: give at least 1"),
     ({"time_limit": 0.0}, "time_limit is 0.0: give seconds above 0"),
     ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu'; did you mean 'input'"),

@@ -64,13 +64,13 @@ def test_ten_searches_are_one_look_and_the_eleventh_costs_what_it_said_before(
         if "not_tested" in one:
             assert "looked at once before" in one["not_tested"]
             assert f"(ledger: {ledger})" in one["not_tested"]
-            assert one["not_tested"].partition(" (")[0].endswith("--test would test at level 0.025")
+            assert one["not_tested"].partition(" (")[0].endswith("--test` would test at level 0.025")
             assert {(it["look"], it["p"], it["verdict"]) for it in compared} == {(None, None, "not tested")}
         else:  # the same pipelines are the same look
             assert {it["look"] for it in compared} == {1}
 
     eleventh = ("--chunk-size", 250)
-    assert search(ragsmith, *eleventh)[0]["not_tested"].partition(" (")[0].endswith("--test would test at level 0.025")
+    assert search(ragsmith, *eleventh)[0]["not_tested"].partition(" (")[0].endswith("--test` would test at level 0.025")
     assert looks(ledger) == [1]
     tested, said = search(ragsmith, *eleventh, "--test")
     cost = f"This is look 2 at these questions (ledger: {ledger}): tested at 0.025, later looks at half."
