@@ -16,7 +16,7 @@ from ragsmith.cli.output import print_line
 
 COMMANDS = {
     "audit": ("ablate", "Evaluate every option of a space alone in naive RAG: its effects, costs and gains."),
-    "techniques": ("techniques", "List the techniques of each family, or explain one."),
+    "techniques": ("techniques", "List the techniques of each family or of one, or explain a technique."),
     "measures": ("techniques", "List the measures that a fitness may use, or explain one."),
     "space": ("techniques", "Show a search space: its options and its size."),
     "recommend": (

@@ -13,7 +13,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from ragsmith.errors import ModelUnavailable, Notice, ProviderTrouble
+from ragsmith.errors import ModelUnavailable, Notice, ProviderTrouble, StageFailed
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import (
     Evaluation,
@@ -50,7 +50,7 @@ from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.models.tasks import Input
 from ragsmith.models.usage import Meter
 from ragsmith.models.vector_stores import serves_one_process
-from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.engine import Engine, stage_errors
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.types import Example
@@ -217,10 +217,14 @@ class Evaluator:
         """
         gateway = Gateway(self._store, self._budget, self._failures)
         try:
-            view = gateway.language_model(judge, Meter(), "judge")
-            return collect_scores(view, requests, raised=(ModelUnavailable, ProviderTrouble))
-        except ProviderTrouble as trouble:
-            raise ModelUnavailable(f"{trouble}: run the same command later") from None
+            with stage_errors("measures", "judge"):
+                view = gateway.language_model(judge, Meter(), "judge")
+                return collect_scores(view, requests, raised=(ModelUnavailable, ProviderTrouble))
+        except StageFailed as failed:
+            if isinstance(failed.cause, ProviderTrouble):
+                raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
+            failure_record(failed, failed.stage)  # raises what ends a run
+            return [None] * len(requests)
         finally:
             gateway.write_pending()
 

@@ -265,7 +265,7 @@ class Fitness:
                 return cls(function=plain["name"])
             file = str((folder or Path()) / plain["file"]) if plain["file"] else ""
             return cls(file=file, function=plain["function"], digest=plain["digest"])
-        except (TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, AttributeError, WrongOption) as error:
             form = (
                 "'weights' of 'retrieval' and 'generation', 'objective: retrieval', a 'name', or 'file', 'function' "
                 "and 'digest'"

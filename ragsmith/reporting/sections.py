@@ -171,7 +171,8 @@ def questions(report: RunReport) -> Iterator[Block]:
     if found.interventions:
         yield run_tables.interventions_table(report)
     if found.asked:
-        yield wording.EXPLAIN_ONE.format(id=shlex.quote((found.shown or found.asked)[0].question))
+        wrong = [one for one in found.asked if one.winner and one.winner.cause not in (None, "answered well")]
+        yield wording.EXPLAIN_ONE.format(id=shlex.quote((wrong or found.asked)[0].question))
     yield from list_examples(report)
     if listed := question_list(report):
         yield wording.QUESTIONS_EXPLAINED

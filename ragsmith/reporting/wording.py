@@ -70,8 +70,9 @@ MARKS_EXPLAINED = (
 )
 
 EXPLAIN_ONE = (
-    "`ragsmith explain winner.yaml {id}`, in the folder of this report, follows one question through the pipeline and "
-    "says what to try; the ids are listed here."
+    "`ragsmith explain winner.yaml`, in the folder of this report, names the causes of wrong answers and what to try, "
+    "and `ragsmith explain winner.yaml {id}` follows one question through the pipeline; the list of all questions has "
+    "their ids."
 )
 
 QUESTIONS_EXPLAINED = (

@@ -115,7 +115,7 @@ def test_a_function_of_another_process_is_missed_with_a_sentence() -> None:
 
 @pytest.mark.parametrize("wrong", [abs, "fitness.py", "nowhere.py:geometric", "geometric"])
 def test_what_is_in_no_file_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"give (paper, reading, )?FILE\.py:function"):
+    with pytest.raises(UsageError, match=r"give (one of paper, reading, )?FILE\.py:(FUNCTION|function)"):
         Fitness.from_spec(wrong)
 
 
@@ -291,5 +291,5 @@ def test_a_named_fitness_is_kept_by_its_name(tmp_path: Path) -> None:
     assert reading.identity["digest"]
     assert reading.formula == "reading, worked out for each question"
     assert Fitness.from_spec("paper") == Fitness()
-    with pytest.raises(UsageError, match=r"'readings' is in no file .*: give paper, reading, FILE\.py:function"):
+    with pytest.raises(UsageError, match=r"unknown fitness 'readings': give one of paper, reading, FILE\.py:FUNCTION"):
         Fitness.from_spec("readings")

@@ -232,7 +232,7 @@ def test_the_same_command_ends_as_without_the_trouble_once_it_is_over(
 
     server.rule = rule
     if lasting == math.inf:
-        with pytest.raises(ModelUnavailable, match=r"seems to be down .*: run the same command later"):
+        with pytest.raises(ModelUnavailable, match=r": run the same command later"):
             run()
         assert left(store).winner is None
         server.rule = lambda request: None
@@ -292,7 +292,7 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     ended = ragsmith(*command)
     assert time.monotonic() - began < 40  # three probes of five seconds among them
     assert ended.code == 1, ended.err
-    assert f"{place} seems to be down" in ended.err
+    assert re.search(rf"{place} seems to be down|no answer from {place.removesuffix('/v1')}", ended.err)
     assert "same command" in ended.err
     assert list(tmp_path.rglob("winner.yaml")) == []
     with Store.open(tmp_path / "cache.sqlite") as store:

@@ -110,9 +110,9 @@ def test_a_search_without_prices_and_limits_is_not_planned_again(arguments: dict
 
 
 def test_a_paused_search_says_nothing_of_a_forecast_that_does_not_hold_yet(arguments: dict[str, Any]) -> None:
-    found = ragsmith.search(**arguments, limits=Limits(calls=110), workers=4)
+    found = ragsmith.search(**arguments, limits=Limits(calls=120), workers=4)
     assert found.state == "interrupted"
-    assert found.run_report.about.record.expected.calls > 110
+    assert found.run_report.about.record.expected.calls > 120
     assert describe_forecast(found.run_report) == ""
 
 
