@@ -85,7 +85,7 @@ def test_prompts_have_different_digests() -> None:
         ("near_misses(every=0)", "whole number from 1 on, not 0"),
         ("near_misses(every='x')", "whole number from 1 on, not 'x'"),
         ("near_misses(3)", r"write near_misses\(option=value\)"),
-        ("near_misses(every=x)", r"write near_misses\(option=value\)"),
+        ("near_misses(every=x)", "must be a whole number from 1 on, not 'x'"),
         ("near misses", r"write NAME or NAME\(option=value\)"),
     ],
 )
