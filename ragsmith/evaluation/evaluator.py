@@ -223,7 +223,8 @@ class Evaluator:
         except StageFailed as failed:
             if isinstance(failed.cause, ProviderTrouble):
                 raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
-            failure_record(failed, failed.stage)  # raises what ends a run
+            error = failure_record(failed, failed.stage)["error"]  # raises what ends a run
+            warnings.warn(f"the judge {judge.id} failed on planted answers: {error}", Notice, stacklevel=2)
             return [None] * len(requests)
         finally:
             gateway.write_pending()

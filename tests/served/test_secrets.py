@@ -24,7 +24,7 @@ from served import Ruled, is_judging
 
 import ragsmith as library
 from ragsmith.cli import run
-from ragsmith.errors import StoreError, UsageError
+from ragsmith.errors import Notice, StoreError, UsageError
 from ragsmith.integrations.optuna import mirror_all
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.store.store import Store
@@ -292,9 +292,10 @@ def test_failures_that_are_recorded_have_no_trace(
 ) -> None:
     monkeypatch.setenv("OUR_API_KEY", KEYS["OUR_JUDGE"])
     settings = library.RunSettings(max_evaluations=1, probes=False, trust_judge=True)
-    found = library.search(
-        tiny_folder, space=tiny_space, settings=settings, models={"language_model": Careless()}, chunk_size=100
-    )
+    with pytest.warns(Notice, match=r"the judge careless failed on planted answers: .*key=\*\*\*"):
+        found = library.search(
+            tiny_folder, space=tiny_space, settings=settings, models={"language_model": Careless()}, chunk_size=100
+        )
     assert "RuntimeError: cannot ask https://host/v1?key=***" in found.no_winner
     assert traces(found.no_winner, repr(found), str(found.verdict)) == set()
     with Store.open("cache.sqlite") as store:
