@@ -265,7 +265,9 @@ class Fitness:
                 return cls(function=plain["name"])
             file = str((folder or Path()) / plain["file"]) if plain["file"] else ""
             return cls(file=file, function=plain["function"], digest=plain["digest"])
-        except (TypeError, KeyError, AttributeError, WrongOption) as error:
+        except WrongOption as error:
+            raise ValueError(f"fitness: {error}") from error
+        except (TypeError, KeyError, AttributeError) as error:
             form = (
                 "'weights' of 'retrieval' and 'generation', 'objective: retrieval', a 'name', or 'file', 'function' "
                 "and 'digest'"
