@@ -173,7 +173,7 @@ def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: P
     ],
 )
 def test_anything_else_is_refused(settings: Any) -> None:
-    with pytest.raises(ValueError, match="fitness must have|fitness: retrieval is '1': give a number"):
+    with pytest.raises(ValueError, match=r"fitness must have|fitness: retrieval is '1': give a number"):
         Fitness.from_dict(settings)
 
 
