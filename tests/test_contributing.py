@@ -15,7 +15,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, prepare_experiment
-from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.measures.registry import REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import REGISTRY
@@ -87,24 +87,31 @@ def test_the_technique_runs_in_a_pipeline(name: str) -> None:
     assert trace.answer.text
 
 
-def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path) -> None:
-    loaded("A measure", tmp_path)
-    try:
-        fitness = tmp_path / "my_fitness.py"
-        fitness.write_text(block("A measure", number=1), encoding="utf-8")
-        setup = Experiment(load_dataset("law"))
-        examples = setup.dataset.examples[:3]
-        with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
-            [found] = evaluator.evaluate([baseline("bm25")], examples)
-        careful = Fitness.from_spec(f"{fitness}:careful")
-    finally:
-        del REGISTERED_MEASURES["precision"]
+@pytest.fixture(scope="module")
+def _precision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The measure is registered, and gone again afterwards."""
+    loaded("A measure", tmp_path_factory.mktemp("measure"))
+    yield
+    del REGISTERED_MEASURES["precision"]
+
+
+@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.usefixtures("_precision")
+def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(name: str, tmp_path: Path) -> None:
+    fitness = tmp_path / "my_fitness.py"
+    fitness.write_text(block("A measure", number=1), encoding="utf-8")
+    setup = Experiment(load_dataset(name))
+    without_evidence = [example for example in setup.dataset.examples if not example.evidence]
+    examples = [example for example in setup.dataset.examples if example.evidence][:3] + without_evidence[:1]
+    with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
+        [found] = evaluator.evaluate([baseline("bm25")], examples)
     assert found.complete
-    for question, value in zip(found.questions, found.values("fitness", careful), strict=True):
-        measured = found.records[question]["measures"]
-        assert 0 <= measured["precision"] <= 1
-        answer = (measured["judge"] + measured["similarity"]) / 2
-        assert value == pytest.approx((measured["precision"] * answer) ** 0.5)
+    careful = Fitness.from_spec(f"{fitness}:careful")
+    for example, value in zip(examples, found.values("fitness", careful), strict=True):
+        measured = found.records[example.id]["measures"]
+        precision, answer = measured["precision"], composite("generation", measured)
+        assert (precision is None) == (not example.evidence)
+        assert value == pytest.approx(answer if precision is None else (precision * answer) ** 0.5)
 
 
 def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:
