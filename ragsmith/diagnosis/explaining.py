@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from statistics import fmean
 
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import MEANINGS, RANKING_STAGES, REMEDIES, QuestionTrace, good_score_threshold
@@ -16,7 +18,9 @@ from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, out_of_fold
 from ragsmith.pipelines.trace import Trace
+from ragsmith.text import numbers
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.table import Table, counts, figures, texts
 from ragsmith.text.terminal import aligned
 from ragsmith.types import Example, Gold, Hit, Passages, Question, Span
 
@@ -100,11 +104,24 @@ class QuestionExplanation:
 
     __repr__ = short_repr
 
+    @property
+    def _ends(self) -> tuple[tuple[str, str], ...]:
+        """The reference, the answer, the cause and what to try, as far as they are known."""
+        cause = self.cause and f"{self.cause}: {self.meaning}"
+        ends = ("reference", self.reference), ("answer", self.answer), ("cause", cause), ("try", self.remedy)
+        return tuple(end for end in ends if end[1])
+
     def __str__(self) -> str:
-        ends = {"answer": self.answer, "cause": self.cause and f"{self.cause}: {self.meaning}", "try": self.remedy}
         stages = [(stage.family, f"{stage.option}: {stage.said}") for stage in self.stages]
-        rows = [("question", self.question), ("reference", self.reference), *stages, *ends.items()]
-        return "\n".join(aligned([row for row in rows if row[1]], ()))
+        return "\n".join(aligned([("question", self.question), *stages, *self._ends], ()))
+
+    def _repr_html_(self) -> str:
+        columns = (*texts("stage", "option", "output"), *counts("calls"), *figures(numbers.share, "gold"))
+        rows = [
+            (one.family, one.option, one.said, one.calls, fmean(one.held) if one.held else None) for one in self.stages
+        ]
+        ends = "".join(f"<p>{name}: {escape(text)}</p>" for name, text in self._ends)
+        return Table(self.question, columns, rows)._repr_html_() + ends
 
 
 def explain_question(

@@ -27,6 +27,7 @@ COMPOSITES_AND_COSTS = frozenset(
 )
 COLUMN_NAMES = frozenset(
     {"question", "split", "type", "modality", "state", "answer", "retrieved", "error", "pipeline", "place", "name"}
+    | {"text", "reference", "cause"}
 )
 """Other columns of tables with a column for each measure."""
 RESERVED_NAMES = COMPOSITES_AND_COSTS | COLUMN_NAMES

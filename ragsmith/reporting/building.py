@@ -6,6 +6,8 @@ from typing import Literal
 
 from ragsmith.comparison.marked_answers import JudgedAnswers, MarkableAnswer, evaluate_marks, judged_answers, read_marks
 from ragsmith.comparison.questions import Clusters
+from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.diagnosed import QuestionDiagnosis
 from ragsmith.diagnosis.estimates import OptionEffect, estimate_option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
@@ -285,18 +287,22 @@ def iterate_answers(run: RunData, pipeline: str, key: str) -> Iterator[AnsweredQ
         ("search", run.on_search(key)),
         ("test", run.on_test(key)),
     )
-    data = run.about.data
+    data, diagnosed = run.about.data, run.diagnoses.get(key, {})
     for split, evaluation in parts:
         if evaluation is None:
             continue
         columns = {name: iter(evaluation.column(name, run.fitness)) for name in HEADLINE}
         for question in evaluation.questions:
-            about = question, data.questions.get(question, ""), data.modalities.get(question, ""), split, pipeline
+            asked, reference = data.asked.get(question, ""), data.references.get(question, "")
+            described = data.questions.get(question, ""), data.modalities.get(question, "")
+            about = question, asked, reference, *described, split, pipeline
             if record := evaluation.records.get(question):
                 headline = {name: next(values) for name, values in columns.items()}
                 found = {**headline, **record["measures"]}
                 measures = {name: value for name, value in found.items() if value is not None}
                 measures["calls"] = float(record["usage"]["calls"])
-                yield AnsweredQuestion(*about, "ok", measures, record.get("answer", ""), tuple(record["retrieved"]))
+                cause = QuestionDiagnosis.from_dict(diagnosed[question]).cause.value if question in diagnosed else ""
+                retrieved = tuple(record["retrieved"])
+                yield AnsweredQuestion(*about, "ok", measures, record.get("answer", ""), retrieved, cause=cause)
             elif failure := evaluation.failures.get(question):
-                yield AnsweredQuestion(*about, "failed", {}, error=failure["error"])
+                yield AnsweredQuestion(*about, "failed", {}, error=failure["error"], cause=Cause.FAILED.value)

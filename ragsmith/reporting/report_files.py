@@ -139,17 +139,10 @@ def activity_csv(report: RunReport) -> str:
 
 
 def questions_csv(report: RunReport) -> str:
-    """Return the results of the winner and its rivals by question, with causes of the winner and of naive RAG."""
-    outcomes = {one.question: {"winner": one.winner, "naive": one.naive} for one in report.questions.asked}
-    records = ({"its": one, "outcome": outcomes.get(one.question, {}).get(one.pipeline)} for one in report.answered)
-    columns: dict[str, ColumnPath] = {
-        name: f"its.{name}" for name in ("split", "question", "type", "modality", "pipeline", "state")
-    }
-    columns["cause"] = "outcome.cause"
-    columns |= {
-        name: ("its", "measures", name) for name in sorted({name for one in report.answered for name in one.measures})
-    }
-    return to_csv(records, columns)
+    """Return the results of the winner and its rivals by question, with the causes of those that were diagnosed."""
+    named = ("split", "question", "text", "reference", "type", "modality", "pipeline", "state", "cause")
+    measured = sorted({name for one in report.answered for name in one.measures})
+    return to_csv(report.answered, {name: name for name in named} | {name: ("measures", name) for name in measured})
 
 
 def groups_csv(report: RunReport) -> str:

@@ -329,12 +329,15 @@ class GroupScores:
 class AnsweredQuestion:
     """The result of a pipeline on a question.
 
-    ``state`` is ``ok`` or ``failed``; for failures ``error`` has the message, and ``measures``, ``answer`` and
-    ``retrieved`` are empty. ``measures`` has all defined measures, including F, R, G and model calls; ``retrieved``
-    has chunk ids, best first.
+    ``question`` is its id, ``text`` the question itself, and ``reference`` its reference answer. ``state`` is ``ok`` or
+    ``failed``; for failures ``error`` has the message, and ``measures``, ``answer`` and ``retrieved`` are empty.
+    ``measures`` has all defined measures, including F, R, G and model calls; ``retrieved`` has chunk ids, best first.
+    ``cause`` is that of `QuestionOutcome`, "" for pipelines that were not diagnosed.
     """
 
     question: str
+    text: str
+    reference: str
     type: str
     modality: str
     split: Literal["search", "test"]
@@ -344,6 +347,7 @@ class AnsweredQuestion:
     answer: str = ""
     retrieved: tuple[str, ...] = ()
     error: str = ""
+    cause: str = ""
 
     __repr__ = short_repr
 

@@ -12,6 +12,7 @@ import pytest
 
 import ragsmith
 from ragsmith.diagnosis.ablation import Ablation, Interaction
+from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.estimates import Estimate
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.reporting.plots import plot_interactions
@@ -95,7 +96,13 @@ def test_tables_become_data_frames(found: ragsmith.Result) -> None:
     assert {"pipeline", "fitness", "fitness_low", "recall", "calls", "retrieval"} <= set(ranking.columns)
     assert list(found.to_pandas("front")["pipeline"]) == [row.label for row in found.front]
     assert set(found.to_pandas("test")["name"]) >= {"winner", "naive RAG"}
-    assert len(found.to_pandas("records")) == len(found.records())
+    records, asked = found.to_pandas("records"), found.setup.examples
+    assert [asked[id_].question for id_ in records["question"]] == list(records["text"])
+    assert [asked[id_].answer for id_ in records["question"]] == list(records["reference"])
+    diagnosed = {one.question: one.winner.cause for one in found.run_report.questions.asked if one.winner}
+    assert [diagnosed[id_] for id_ in records["question"]] == list(records["cause"])
+    assert set(records["cause"]) <= {cause.value for cause in Cause}
+    assert len(records) == len(found.records())
     with pytest.raises(UsageError, match=r"unknown table 'rankin': did you mean 'ranking'"):
         found.to_pandas("rankin")
 
@@ -225,6 +232,7 @@ def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
         "compare_all": ragsmith.compare_all(winner, "naive", "bm25", cache=cache),
         "evaluate": ragsmith.evaluate(winner, cache=cache),
         "diagnose": ragsmith.diagnose(winner, cache=cache),
+        "explain": ragsmith.explain(winner, found.records()[0].text, cache=cache),
         "space": space,
     }
     parts = {
@@ -234,7 +242,6 @@ def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
         "ranking": found.ranking[0],
         "recommend": ragsmith.recommend(tiny_folder),
         "reply": found.winner.ask("Who steers the ferry?"),
-        "explain": ragsmith.explain(winner, "Who steers the ferry?", cache=cache),
         "check": ragsmith.check_dataset(tiny_folder),
         "gate": ragsmith.gate(winner, cache=cache),
     }
@@ -253,6 +260,8 @@ def test_what_is_printed_is_text_that_is_not_cut(found: ragsmith.Result, tmp_pat
     assert first.split(maxsplit=1) == ["question", explanation.question]
     assert {stage.family for stage in explanation.stages} <= {line.split()[0] for line in lines}
     assert explanation.answer in str(explanation)
+    shown = ElementTree.fromstring(f"<div>{explanation._repr_html_()}</div>")
+    assert {"answer", "reference", "cause"} <= {str(one.text).split(":")[0] for one in shown.iter("p")}
     causes = ragsmith.diagnose(winner, cache=cache)
     assert str(causes).startswith(f"{causes.table.caption}\ncause")
     assert all(one.remedy in str(causes) for one in causes.causes)
