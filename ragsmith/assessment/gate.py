@@ -24,14 +24,14 @@ from ragsmith.assessment.pairwise import (
     check_comparable,
     check_unseen,
     evaluate_on,
-    identify_use,
     select_questions,
     verdict_terms,
 )
 from ragsmith.comparison.difference import Difference, Power, compute_difference
-from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
+from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
+from ragsmith.digest import digest
 from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.fitness import HEADLINE
@@ -160,11 +160,13 @@ def gate(
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
         then, before, terms = _stored_scores(other, base, current)
+        selected, earlier = terms.examples, digest(then)
         [found] = evaluate_on([_remaining(current, changed, terms)], terms.examples, store, workers)
     else:
         check_comparable(name, current, other, base)
         check_unseen((pipeline, (other, base)), part)
-        terms = verdict_terms(select_questions(setup, fitness, part), fitness)
+        selected = select_questions(setup, fitness, part)
+        terms, earlier = verdict_terms(selected, fitness), identify_pipeline(base.setup, base.candidate)
         found, reference = evaluate_on([_remaining(current, changed, terms), base], terms.examples, store, workers)
         then = rounded_scores(reference, terms.fitness)
         before = {question: scores[0] or 0.0 for question, scores in then.items()}
@@ -174,8 +176,8 @@ def gate(
                 "nearly all of them"
             )
     if store.max_looks is not None and part != "search":
-        pipelines = (current, base) if isinstance(base, Pipeline) else (current,)
-        count_look(store, *identify_use(pipelines, terms.fitness, terms.examples), day)
+        look = identify_comparison(fitness, identify_pipeline(setup, current.candidate), [earlier])
+        count_look(store, look, digest_questions(setup.dataset, selected).values(), day)
     scored = rounded_scores(found, terms.fitness)
     now = _current_scores(scored, before)
     if not before or not found.records:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ragsmith.comparison.difference import Difference, compute_difference
-from ragsmith.comparison.ledger import count_look, peek_look
+from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline, peek_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.comparison.verdicts import Comparison, compare_two
-from ragsmith.digest import digest
 from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -25,7 +24,7 @@ from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.grouping import group_values
-from ragsmith.pipelines.genes import Candidate, label, list_own_code
+from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.reporting.facts import describe_earlier_looks
 from ragsmith.reporting.wording import NAIVE, describe_cost
 from ragsmith.store.store import Store
@@ -197,13 +196,16 @@ def compare(
     (one, ours), (other, theirs) = first, second
     check_comparable(one, ours, other, theirs)
     check_unseen((first, second), part)
-    terms = verdict_terms(select_questions(ours.setup, ours.fitness, part), ours.fitness)
+    selected = select_questions(ours.setup, ours.fitness, part)
+    terms = verdict_terms(selected, ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
-    used = identify_use((ours, theirs), fitness, examples)
+    pair = identify_pipeline(ours.setup, ours.candidate), identify_pipeline(theirs.setup, theirs.candidate)
+    contents = digest_questions(ours.setup.dataset, selected).values()
+    used = store, identify_comparison(ours.fitness, pair[0], pair[1:]), contents
     located = Clusters.from_examples(ours.setup.dataset, examples).groups  # without any gold no answer is tested
-    tests = part != "search" and located and len(set(_configurations(ours, theirs))) > 1  # nor are equal pipelines
+    tests = part != "search" and located and len({*pair}) > 1  # nor are equal pipelines
     if tests and on_look:
-        use, recorded = peek_look(store, *used)
+        use, recorded = peek_look(*used)
         on_look(describe_cost(use, recorded=recorded))
     found = evaluate_on([ours, theirs], examples, store, workers)
     both = common_questions(found)
@@ -217,7 +219,7 @@ def compare(
     if (
         tests and clusters.groups and all(map(Terms.from_evaluations(found, fitness).admits, found))
     ):  # else there is no verdict
-        look = count_look(store, *used, day)
+        look = count_look(*used, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measure_differences(found, both, fitness, clusters)
@@ -313,20 +315,6 @@ def evaluate_on(
         return [one.evaluate(store, examples, workers=workers) for one in pipelines]
     with Evaluator(first.setup, store, workers, ranking_only=first.fitness.ranking_only) as evaluator:
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
-
-
-def identify_use(pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example]) -> tuple[str, list[str]]:
-    """Return the digest of a comparison of one or two pipelines, in any order, and those of its questions."""
-    contents = digest_questions(pipelines[0].setup.dataset, examples)
-    return digest("look of two", _configurations(*pipelines), fitness.identity), list(contents.values())
-
-
-def _configurations(*pipelines: Pipeline) -> list[str]:
-    """Return the sorted digests of everything that pipelines answer with, besides the data set."""
-    return sorted(
-        digest(one.configuration, one.setup.chunking_key, one.setup.model_ids, *list_own_code([one.configuration]))
-        for one in pipelines
-    )
 
 
 def _measure_differences(

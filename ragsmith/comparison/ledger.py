@@ -8,7 +8,7 @@ digests, numbers and dates, and no text or path. If it cannot be used, a warning
 
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,9 @@ from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, FILE, ledg
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, Notice
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate, configuration
 from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Looks, Store
 
 T = TypeVar("T")
@@ -139,6 +142,24 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
                 stacklevel=3,
             )
     return decide(None), False
+
+
+def identify_pipeline(setup: Experiment, candidate: Candidate) -> str:
+    """Return the digest of everything that a pipeline answers with, besides the data set.
+
+    Of the code of techniques a user's own counts, so that a new version of this package is not another pipeline.
+    """
+    variant, genes = setup.for_candidate(candidate), candidate[:N_FAMILIES]
+    own = sorted({gene.technique.code for gene in genes if not gene.technique.fn.__module__.startswith("ragsmith.")})
+    return digest("pipeline", configuration(genes), variant.chunking_key, variant.model_ids, own)
+
+
+def identify_comparison(fitness: Fitness, first: str, others: Iterable[str]) -> str:
+    """Return the digest of what is compared: the pairs of the ``first`` pipeline and each other, as one family.
+
+    It is the look of `count_look` wherever the comparison is made, by whatever names, and in any order.
+    """
+    return digest("comparison", fitness.identity, sorted({tuple(sorted((first, other))) for other in others}) or first)
 
 
 def number_look(

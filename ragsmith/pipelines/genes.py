@@ -239,18 +239,6 @@ def configuration(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def list_own_code(configurations: Iterable[Mapping[str, Any] | None]) -> list[str]:
-    """Return the fingerprints of the techniques of ``configurations`` that are a user's, which names alone do not tell.
-
-    Code of this package is left out, so that a new version does not count as another use of test questions.
-    """
-    options = [
-        (family, (one or {}).get(family.name, {}).get("technique")) for one in configurations for family in FAMILIES
-    ]
-    found = [family.techniques[name] for family, name in options if name in family.techniques]
-    return sorted({one.code for one in found if not one.fn.__module__.startswith("ragsmith.")})
-
-
 def label(candidate: Candidate) -> str:
     """Return a label of a candidate, which names its differences from plain vector search.
 

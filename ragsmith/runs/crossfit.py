@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 
+from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline, peek_look
 from ragsmith.comparison.ledger_location import describe_ledger
-from ragsmith.comparison.questions import HoldoutUse, format_times
+from ragsmith.comparison.questions import HoldoutUse, digest_questions, format_times
 from ragsmith.datasets.splits import Split, search_only_split
 from ragsmith.datasets.splits import crossfit as splits_of
+from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, load_record
-from ragsmith.runs.final_comparison import count_test_use, peek_test_use
+from ragsmith.records.record import WINNER_SOURCES, Fold, RunRecord, RunSettings, RunStatistics, load_record
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step, timestamp
 from ragsmith.store.rows import RunState
@@ -122,8 +124,8 @@ class Crossfit:
         record = load_record(self._store, self.key)
         if self._settings.test or (record and record.look):
             return
-        tested = [example.id for split in self._splits for example in split.test]
-        look, _ = peek_test_use(self._store, self._setup, self._settings.fitness, {}, tested)
+        tested = [example for split in self._splits for example in split.test]
+        look, _ = peek_look(self._store, "", digest_questions(self._setup.dataset, tested).values())
         if look.earlier:
             raise UsageError(
                 f"a crossfit tests every question, and some were looked at {format_times(look.earlier)} before "
@@ -187,12 +189,17 @@ class Crossfit:
 
     def _count_test_use(self, record: RunRecord) -> HoldoutUse:
         """Count one use of the test questions of all folds."""
-        keys = {key for fold in record.folds for key in fold.entrants.values()}
-        described = {key: row.configuration["pipeline"] for key in keys if (row := self._store.evaluation(key))}
-        roles = sorted({role for fold in record.folds for role in fold.entrants})
-        compared = {role: [described.get(fold.entrants.get(role, "")) for fold in record.folds] for role in roles}
-        day = timestamp(self._now())[:10]
-        return count_test_use(self._store, self._setup, self._settings.fitness, compared, record.tested, day)
+        setup, compared = self._setup, []
+        for fold in record.folds:
+            rows = {role: self._store.evaluation(key) for role, key in fold.entrants.items()}
+            found = {
+                role: identify_pipeline(setup, read_configuration(row.configuration["pipeline"]))
+                for role, row in rows.items()
+                if row and role not in WINNER_SOURCES
+            }
+            compared.append(identify_comparison(self._settings.fitness, found.pop("winner", ""), found.values()))
+        contents = digest_questions(setup.dataset, [setup.examples[question] for question in record.tested])
+        return count_look(self._store, digest(compared), contents.values(), timestamp(self._now())[:10])
 
     @staticmethod
     def _total(outcome: RunOutcome, folds: Sequence[_FoldOutcome]) -> RunOutcome:

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from ragsmith.comparison.ledger import count_look, peek_look
-from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
+from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline, peek_look
+from ragsmith.comparison.questions import Clusters, digest_questions
 from ragsmith.diagnosis.ablation import compute_ablation, list_missing_candidates
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.diagnosis.diagnosed import (
@@ -16,7 +15,6 @@ from ragsmith.diagnosis.diagnosed import (
     select_shown_questions,
 )
 from ragsmith.diagnosis.interventions import Repetition
-from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -25,7 +23,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.evaluation.ranking import best_evaluation
 from ragsmith.models.calls import may_vary
-from ragsmith.pipelines.genes import Candidate, configuration, list_own_code
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.records.front import find_cheapest, rank_points, single_option_evaluations
 from ragsmith.records.record import WINNER_SOURCES, RunSettings
 from ragsmith.runs.calibration import CALIBRATED, calibrate_winner, count_tested_answers
@@ -127,10 +125,13 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
     test = context.setup.split.test
     if not test:
         return
-    compared = {name: configuration(one) for name, one in candidates.items()}
-    used = context.store, context.setup, context.settings.fitness, compared, [example.id for example in test]
+    first, *others = (
+        identify_pipeline(context.setup, one) for name, one in candidates.items() if name not in WINNER_SOURCES
+    )
+    compared = identify_comparison(context.settings.fitness, first, others)
+    used = context.store, compared, digest_questions(context.setup.dataset, test).values()
     if not context.within:
-        look, recorded = peek_test_use(*used)
+        look, recorded = peek_look(*used)
         limits = context.store.max_looks, None if context.settings.test else 1
         if not recorded and any(most is not None and look.number > most for most in limits):
             context.update(untested=look)
@@ -143,7 +144,7 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
         else {},
     )
     if not context.within and context.setup.counts_looks:
-        context.update(look=count_test_use(*used, timestamp(context.now())[:10]))
+        context.update(look=count_look(*used, timestamp(context.now())[:10]))
     context.report(Step("test questions", 0, len(candidates)))
 
 
@@ -235,39 +236,6 @@ def final_candidates(
         for name, (one, others) in roles.items()
         if one and one.key not in {other.key for other in others if other}
     }
-
-
-def count_test_use(
-    store: Store,
-    setup: Experiment,
-    fitness: Fitness,
-    compared: Mapping[str, Any],
-    tested: Collection[str],
-    day: str,
-) -> HoldoutUse:
-    """Count the use of the questions ``tested`` by a run, on an ISO 8601 ``day``.
-
-    ``compared`` has configurations by role; the same configurations on the same questions are counted once.
-    """
-    return count_look(store, *_identify_look(setup, fitness, compared, tested), day)
-
-
-def peek_test_use(
-    store: Store, setup: Experiment, fitness: Fitness, compared: Mapping[str, Any], tested: Collection[str]
-) -> tuple[HoldoutUse, bool]:
-    """Return the use that `count_test_use` would count, and whether it is counted already; nothing is written."""
-    return peek_look(store, *_identify_look(setup, fitness, compared, tested))
-
-
-def _identify_look(
-    setup: Experiment, fitness: Fitness, compared: Mapping[str, Any], tested: Collection[str]
-) -> tuple[str, list[str]]:
-    """Return the digest of a use of the questions ``tested``, and their digests."""
-    contents = digest_questions(setup.dataset, setup.dataset.examples)
-    rivals = {name: one for name, one in compared.items() if name not in WINNER_SOURCES}
-    own = list_own_code(one for each in rivals.values() for one in (each if isinstance(each, list) else [each]))
-    look = digest("look", rivals, setup.chunking_key, setup.model_ids, fitness.identity, *own)
-    return look, [contents[question] for question in tested]
 
 
 ROLES_WITH_PASSAGES = ("winner", "naive")

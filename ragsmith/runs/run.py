@@ -15,7 +15,8 @@ from functools import partial
 
 from threadpoolctl import threadpool_limits
 
-from ragsmith.comparison.questions import HoldoutUse
+from ragsmith.comparison.ledger import peek_look
+from ragsmith.comparison.questions import HoldoutUse, digest_questions
 from ragsmith.errors import BudgetExhausted, Notice, UsageError
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
@@ -41,7 +42,7 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.final_comparison import diagnose, find_repeated, peek_test_use, run_final_comparison
+from ragsmith.runs.final_comparison import diagnose, find_repeated, run_final_comparison
 from ragsmith.runs.forecast import Forecast
 from ragsmith.runs.rankings import resolve_rankings_first
 from ragsmith.runs.run_context import (
@@ -270,7 +271,7 @@ class Run:
         """Return the use of the test questions by a comparison that was never made."""
         setup, settings = self._context.setup, self._context.settings
         tested = setup.split.search if settings.verdict == CROSSFIT else setup.split.test  # a crossfit tests all
-        return peek_test_use(self._store, setup, settings.fitness, {}, [example.id for example in tested])[0]
+        return peek_look(self._store, "", digest_questions(setup.dataset, tested).values())[0]
 
     def _compute(self) -> RunOutcome:
         """Run to the end or to a limit, and store the state of the run even if it fails."""

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 from stored import recorded
 
+from ragsmith.assessment.final_test import final_test
+from ragsmith.assessment.gate import gate
+from ragsmith.assessment.pairwise import compare
 from ragsmith.comparison.questions import HoldoutUse
+from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.record import WINNER_SOURCES, RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
@@ -82,6 +87,29 @@ def test_a_search_that_was_spared_counts_the_looks_taken_since(
     again = searched(cache, tiny_setup, space, settings)
     assert again.untested is not None
     assert again.untested.number == 3
+
+
+def test_a_comparison_is_the_same_look_by_a_search_a_test_a_comparison_and_a_gate(
+    tmp_path: Path, tiny_setup: Experiment, space: Space
+) -> None:
+    day = "2026-11-28"
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        record = recorded(store, Run(tiny_setup, space, store, SETTINGS).go())
+        found = {role: load_evaluation(store, key, record.split.test) for role, key in record.test.items()}
+        pipelines = {role: Pipeline(one.candidate, tiny_setup) for role, one in found.items()}
+        winner, naive = pipelines.pop("winner"), pipelines["naive"]
+        rivals = {role: one for role, one in pipelines.items() if role not in WINNER_SOURCES}
+        assert len(rivals) > 1
+        assert final_test(("mine", winner), rivals, store, day=day).look == record.look
+        again = final_test(("mine", winner), dict(reversed([*rivals.items()])), store, day=day)
+        assert again.look == record.look
+        pair = final_test(("mine", winner), {"naive": naive}, store, day=day).look
+        assert pair
+        assert pair.number == 2
+        assert compare(("naive", naive), ("mine", winner), store, part="test", day=day).look == pair
+        store.max_looks = 2  # a gate is counted where looks are limited
+        gate(("mine", winner), ("naive", naive), store, day=day)
+        assert final_test(("naive", naive), {"mine": winner}, store, day=day).look == pair
 
 
 def test_without_a_ledger_the_cache_alone_counts(
