@@ -161,6 +161,7 @@ DECLARATIVE_MODULES = frozenset(
         "ragsmith.errors",
         "ragsmith.extensions",
         "ragsmith.digest",
+        "ragsmith.mapped",
         "ragsmith.measures.registry",
         "ragsmith.models.registry",
         "ragsmith.models.vector_stores",

@@ -43,6 +43,7 @@ CLOSURES = {
         *(
             "index.fields",
             "index.filtering",
+            "index.mapped_index",
             "text.filters",
             "text.strict_yaml",
             "models.names",
@@ -50,6 +51,7 @@ CLOSURES = {
             "pipelines.trace",
             "techniques.generation",
             "text.declining",
+            "text.shared_bm25",
         ),
     },
     "pipelines.genes:out_of_fold": {"models.names", "models.own_prompts"},

@@ -72,12 +72,13 @@ class UnitVectors:
         return vectors
 
 
-_GRID = np.float32(2**11)
+GRID_STEPS = np.float32(2**11)
+"""The number of steps of the grid from 0 to 1."""
 
 
 def round_to_grid(vectors: NDArray[np.floating]) -> Vectors:
     """Round each coordinate of ``vectors``, rows of length at most 1, to the nearest multiple of 2^-11."""
-    scaled: Vectors = np.multiply(vectors, _GRID, dtype=np.float32)
+    scaled: Vectors = np.multiply(vectors, GRID_STEPS, dtype=np.float32)
     np.rint(scaled, out=scaled)  # in place from here: a vocabulary of vectors is large
-    scaled /= _GRID
+    scaled /= GRID_STEPS
     return scaled

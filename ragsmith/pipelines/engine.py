@@ -24,6 +24,7 @@ from ragsmith.index.entity_graph import EntityGraph, build_graph
 from ragsmith.index.fields import FieldSearch
 from ragsmith.index.filtering import Admission
 from ragsmith.index.index import Corpus, Index
+from ragsmith.index.mapped_index import MappedIndex
 from ragsmith.index.vector_store import OpenStore
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.own_prompts import with_prompts
@@ -158,7 +159,7 @@ class Engine:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
             with stage_errors(gene.technique.family, gene.technique.name):
-                return Index(value, self._open_store)
+                return MappedIndex(value, self._open_store)
 
         return self._indexes.get(gene.identity, build)
 

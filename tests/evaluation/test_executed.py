@@ -29,7 +29,7 @@ from ragsmith.techniques.registry import load_techniques
 Build = Callable[..., Candidate]
 
 MACHINERY = {
-    *("caches", "cells", "digest", "plugins", "measures.registry", "techniques.registry"),
+    *("caches", "cells", "digest", "mapped", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.experiment", "evaluation.threads"),
     *(
         "gateway.call_context",

@@ -94,7 +94,7 @@ class DraftingCorpus:
     @cached_property
     def words(self) -> BM25:
         """BM25 index of the passages, in their order."""
-        return BM25([passage.text for passage in self.passages], languages=self._languages)
+        return self.lexicon.bm25
 
     @cached_property
     def lexicon(self) -> Lexicon:

@@ -36,7 +36,7 @@ class ExtractiveModel(LanguageModel):
         self._embedder = word_vectors
         lexicon = Lexicon(self._texts, self._languages)
         ranking = SentenceRanking(lexicon, word_vectors)
-        self._feedback = RelevanceFeedback(self._texts, lexicon, self._languages)
+        self._feedback = RelevanceFeedback(lexicon)
         self.terms, self.idf = lexicon.terms, lexicon.idf
         self.relevance, self.similarity, self.select = ranking.relevance, ranking.similarity, ranking.select
         self.expansion_terms = self._feedback.expansion_terms

@@ -3,27 +3,29 @@
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache, register_cache
 from ragsmith.digest import not_fingerprinted
-from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.models.unit_vectors import round_to_grid
-from ragsmith.text.bm25 import BM25
+from ragsmith.mapped import move_to_file
+from ragsmith.models.protocols import Embedder
+from ragsmith.models.unit_vectors import GRID_STEPS, round_to_grid
 from ragsmith.text.languages import ENGLISH
+from ragsmith.text.shared_bm25 import SharedBM25, get_shared_bm25
 from ragsmith.text.words import get_surface_forms, terms, tokeniser_for
 
 _MIN_LETTERS = 3
 
 
 class Lexicon:
-    """Frequencies of index terms over ``texts``, counted on first use.
+    """Frequencies of index terms over ``texts``, from their BM25 index, which is built on first use and shared.
 
     ``languages`` are those of the texts if they are not all English; ``terms`` analyses a text in any of them.
     """
@@ -37,54 +39,52 @@ class Lexicon:
         """Return the number of texts."""
         return len(self._texts)
 
+    @cached_property
+    def bm25(self) -> SharedBM25:
+        """The index of the texts."""
+        return get_shared_bm25(self._texts, self._languages)
+
     def idf(self, term: str) -> float:
         """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive; the maximum for a term that no text contains."""
-        idf = self._idf.get(term)
-        return _idf(len(self._texts), 0) if idf is None else idf
+        number = self.bm25.numbers.get(term)
+        frequency = 0 if number is None else int(self.bm25.frequencies[number])
+        return math.log1p((len(self) - frequency + 0.5) / (frequency + 0.5))
 
-    @cached_property
-    def counts(self) -> Mapping[str, int]:
-        """Occurrences of each term in the corpus."""
-        return Counter(term for text_terms in self._terms() for term in text_terms)
+    def count(self, term: str) -> int:
+        """Return how often ``term`` occurs in the corpus."""
+        number = self.bm25.numbers.get(term)
+        return 0 if number is None else int(self._counts[number])
 
-    @cached_property
+    @property
     def total(self) -> int:
         """Occurrences of all terms."""
-        return sum(self.counts.values())
+        return len(self.bm25.tokens)
 
     @cached_property
     def surfaces(self) -> Mapping[str, str]:
         """Each term's most frequent spelling; ties go to lower case, then to alphabetical order."""
-        spellings_by_term: dict[str, Counter[str]] = {}
-        for text, language in zip(self._texts, self._languages, strict=True):
-            for form, term in zip(get_surface_forms(text, language), terms(text, language), strict=True):
-                spellings_by_term.setdefault(term, Counter())[form] += 1
-        return {
-            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form))
-            for term, forms in spellings_by_term.items()
-        }
+        spelled = chain.from_iterable(map(get_surface_forms, self._texts, self._languages))
+        counts = Counter(zip(self.bm25.tokens.data, spelled, strict=True))
+        chosen = [""] * len(self.bm25.numbers)
+        for (number, form), count in counts.items():
+            best = chosen[number]
+            if not best or (-count, not form.islower(), form) < (-counts[number, best], not best.islower(), best):
+                chosen[number] = form
+        return dict(zip(self.bm25.numbers, chosen, strict=True))
 
     @cached_property
-    def _idf(self) -> dict[str, float]:
-        frequency = Counter(term for text_terms in self._terms() for term in set(text_terms))
-        return {term: _idf(len(self._texts), count) for term, count in frequency.items()}
+    def _counts(self) -> NDArray[np.int64]:
+        return np.bincount(self.bm25.tokens, minlength=len(self.bm25.numbers))
 
     def terms_at(self, position: int) -> tuple[str, ...]:
         """Return the terms of one of the texts."""
         text, language = self._texts[position], self._languages[position]
         return terms(text) if language == ENGLISH else terms(text, language)
 
-    def _terms(self) -> Iterator[tuple[str, ...]]:
-        return map(self.terms_at, range(len(self._texts)))
-
 
 def is_wordlike(surface: str) -> bool:
     """Whether ``surface`` looks like a word: letters only, and at least three."""
     return surface.isalpha() and len(surface) >= _MIN_LETTERS
-
-
-def _idf(texts: int, frequency: int) -> float:
-    return math.log1p((texts - frequency + 0.5) / (frequency + 0.5))
 
 
 _CACHED_TEXTS = 1 << 14  # about 3 KB each
@@ -212,25 +212,17 @@ Ranking = tuple[tuple[int, float], ...]
 
 
 class RelevanceFeedback:
-    """Searches ``texts`` with BM25 and selects expansion terms from the results."""
+    """Searches the texts of ``lexicon`` with BM25 and selects expansion terms from the results."""
 
-    def __init__(self, texts: Sequence[str], lexicon: Lexicon, languages: Sequence[str] = ()) -> None:
-        self._texts = tuple(texts)
-        self._languages = tuple(languages)
+    def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._models = bounded_cache(_CACHE_ENTRIES, key="a chunk")(self._unigram_model)
         self.best = bounded_cache(_CACHE_ENTRIES, key="a query")(self._best)
         self.expansion_terms = bounded_cache(_CACHE_ENTRIES, key="a query")(self._expansion_terms)
 
-    @cached_property
-    def _bm25(self) -> BM25:
-        return BM25(self._texts, languages=self._languages)
-
     def _best(self, query: str, n: int) -> Ranking:
         """Return the ``n`` best texts that share a term with ``query``; ties are broken by position."""
-        if n < 1 or not self._texts:
-            return ()
-        positions, scores = self._bm25.best(query, n)
+        positions, scores = self._lexicon.bm25.best(query, n)
         return tuple(zip(positions.tolist(), scores.tolist(), strict=True))
 
     def _expansion_terms(self, query: str, n: int, documents: int = 3) -> tuple[str, ...]:
@@ -243,7 +235,7 @@ class RelevanceFeedback:
         """
         own = set(self._lexicon.terms(query))
         gains = {
-            term: round(p * math.log(p * self._lexicon.total / self._lexicon.counts[term]), 9)  # p ln(p / p_C)
+            term: round(p * math.log(p * self._lexicon.total / self._lexicon.count(term)), 9)  # p ln(p / p_C)
             for term, p in self._relevance_model(self.best(query, documents)).items()
             if term not in own and is_wordlike(self._lexicon.surfaces[term])
         }
@@ -271,6 +263,9 @@ MIN_RELATED_COSINE = 0.35
 MIN_RELATED_COSINE_UNKNOWN_WORD = 0.6
 """Minimum cosine for a word outside the corpus, whose vector may be composed of meaningless subwords."""
 
+_BLOCK_WORDS = 1 << 12
+"""Number of words whose vectors are converted to single precision at a time."""
+
 
 class Thesaurus:
     """Related words: the words of ``lexicon``, one for each term, compared by vectors of ``embedder``."""
@@ -289,12 +284,11 @@ class Thesaurus:
         _, spellings, vectors = self._entries
         if not own or not spellings:
             return ()
-        floor = (
-            MIN_RELATED_COSINE if all(term in self._lexicon.counts for term in own) else MIN_RELATED_COSINE_UNKNOWN_WORD
-        )
-        vector = round_to_grid(self._embedder.embed([self._as_spelled(word)]))[0]
+        floor = MIN_RELATED_COSINE if all(map(self._lexicon.count, own)) else MIN_RELATED_COSINE_UNKNOWN_WORD
+        vector = round_to_grid(self._embedder.embed([self._as_spelled(word)]))[0] / GRID_STEPS
         # einsum rather than @, because the threads of a BLAS cost milliseconds if other processes use the cores
-        cosines: NDArray[np.float32] = np.einsum("ij,j->i", vectors, vector)
+        parts = (vectors[start : start + _BLOCK_WORDS] for start in range(0, len(vectors), _BLOCK_WORDS))
+        cosines = np.concatenate([np.einsum("ij,j->i", part.astype(np.float32), vector) for part in parts])
         near = np.flatnonzero(cosines >= floor)
         order = near[np.argsort(-cosines[near], kind="stable")]
         stems = self._entries[0]
@@ -306,11 +300,13 @@ class Thesaurus:
 
     @cached_property
     def _spelling(self) -> dict[str, str]:
-        return {spelling.lower(): spelling for spelling in self._entries[1]}
+        return {form if form.islower() else form.lower(): form for form in self._entries[1]}
 
     @cached_property
-    def _entries(self) -> tuple[tuple[str, ...], tuple[str, ...], Vectors]:
-        """Terms in alphabetical order, their spellings, and the vectors of the spellings."""
+    def _entries(self) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int16]]:
+        """Terms in alphabetical order, their spellings, and the vectors of the spellings, in steps of the grid."""
         pairs = sorted((term, form) for term, form in self._lexicon.surfaces.items() if is_wordlike(form))
         spellings = tuple(form for _, form in pairs)
-        return tuple(term for term, _ in pairs), spellings, round_to_grid(self._embedder.embed(spellings))
+        parts = [spellings[start : start + _BLOCK_WORDS] for start in range(0, max(1, len(spellings)), _BLOCK_WORDS)]
+        vectors = [(round_to_grid(self._embedder.embed(part)) * GRID_STEPS).astype(np.int16) for part in parts]
+        return tuple(term for term, _ in pairs), spellings, move_to_file(np.concatenate(vectors))
