@@ -157,7 +157,8 @@ def search(
     'Obligations Code of Ostrevane (Excerpt)'
 
     The settings are ``settings`` or those of ``preset``: ``default``, ``paper`` or ``quick``. Single settings are
-    changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`.
+    changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`, of which
+    ``racing`` is given as ``race``: with ``race=False`` every candidate answers all questions.
     ``fitness`` may be `Weights`, ``FILE.py:function``, or a function or lambda of the measures of a question. With
     ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, no answers are generated, and questions
     need no reference answers. With ``objectives="quality,calls"`` the search is multi-objective, with

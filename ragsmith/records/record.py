@@ -75,7 +75,7 @@ class RunSettings:
     """Seconds after which the run pauses; it does not change the course of the run, and is not recorded."""
     fitness: Fitness = field(default_factory=Fitness)
     racing: Racing | None = field(default_factory=Racing)
-    """How candidates are raced on the search questions; None evaluates each on all of them."""
+    """How candidates race on the search questions (``race`` of `search`); None evaluates each on all of them."""
     warm_start: bool = True
     """Whether to begin with the pipeline recommended by effects on other data sets, and to compare with it."""
     probes: bool = True
