@@ -51,6 +51,18 @@ def techniques() -> Iterator[str]:
         yield f"Signature of its functions: `({inputs}, *, PARAMETERS) -> {family.writes.title()}`."
         for technique in sorted(family.techniques.values(), key=lambda one: (one.name != "none", one.name)):
             yield "\n".join(_technique(technique))
+    yield "## A technique of one's own that uses the index"
+    yield (
+        "An argument of the type `FieldSearch` is the search of the pipeline among the documents with given "
+        "[fields](filters.md), and one of the type `EntityGraph` the graph of the entities of the documents, as in "
+        "[`graph_expansion`](../ragsmith/techniques/query_expansion/graph_expansion.py). Both are passed in, as models "
+        "are ([CONTRIBUTING.md](../CONTRIBUTING.md)). The technique in [`year_filter.py`](year_filter.py) uses the "
+        "field `year`, which `dataset.yaml` declares as `year: number` and documents have in their front matter:"
+    )
+    yield f"```python\n{(DOCS / 'year_filter.py').read_text(encoding='utf-8')}```"
+    yield "A search compares it with the question alone:"
+    call = 'ragsmith.search("prices", space={"query_expansion": ["none", "year_filter"]}, imports="year_filter.py")'
+    yield f"```python\n{call}\n```"
 
 
 def _technique(technique: Technique) -> Iterator[str]:
