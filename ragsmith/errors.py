@@ -152,15 +152,19 @@ class Notice(UserWarning):
     """A problem that was handled; the message says what it was and what was done."""
 
 
-def warn_caller(message: str) -> None:
-    """Issue a `Notice` at the line outside of this package whose call led here, however deep that is."""
-    callers = enumerate(walk_stack(inspect.currentframe()), 1)
-    outside = (n for n, (frame, _) in callers if not frame.f_globals.get("__name__", "").startswith("ragsmith."))
-    warnings.warn(message, Notice, stacklevel=next(outside, 1))
-
-
 class DamagedRows(UserWarning):
     """Damaged rows of the cache were skipped."""
+
+
+_BETWEEN = ("ragsmith.", "contextlib", "functools")
+"""Beginnings of the names of modules that may be between a call and a warning."""
+
+
+def warn_caller(message: str, category: type[Warning] = Notice) -> None:
+    """Issue a warning at the line outside of this package whose call led here, however deep that is."""
+    callers = enumerate(walk_stack(inspect.currentframe()), 1)
+    outside = (n for n, (frame, _) in callers if not frame.f_globals.get("__name__", "").startswith(_BETWEEN))
+    warnings.warn(message, category, stacklevel=next(outside, 1))
 
 
 class LeftOut(UserWarning):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import fields, replace
@@ -22,7 +21,7 @@ from ragsmith.api.resources import (
 from ragsmith.api.result import Result
 from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import bundled_names
-from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, UsageError, WrongOption, warn_caller
 from ragsmith.evaluation.cluster import PROCESSES, parse_engine
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
@@ -226,7 +225,7 @@ def search(
         problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
         raise WrongOption("engine", problem)
     if limits.by_name and not setup.served and not found.system:
-        warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=3)
+        warn_caller("limits apply to requests to servers, and none of these models is served")
     if limits.cost is not None:
         known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
@@ -281,7 +280,7 @@ def search(
         if outcome.winner is not None:
             result.export(file)
         elif file.exists():
-            warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=3)
+            warn_caller(f"{file} is the winner of an earlier search: this one has none")
     if reports is not None:
         result.report(reports)
     if mlflow is not None:

@@ -7,7 +7,6 @@ digests, numbers and dates, and no text or path. If it cannot be used, a warning
 """
 
 import sqlite3
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TypeVar
 from ragsmith.comparison.ledger_location import ENVIRONMENT_VARIABLE, FILE, ledger_path
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
-from ragsmith.errors import BudgetExhausted, Notice
+from ragsmith.errors import BudgetExhausted, warn_caller
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, configuration
@@ -134,12 +133,10 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
                 return decide(page), True
     except LedgerError as error:
         if not read_only:
-            warnings.warn(
+            warn_caller(
                 f"earlier looks at these test questions from other caches are not counted, as the ledger "
                 f"{path} cannot be used: {error}; name another file with {ENVIRONMENT_VARIABLE}, or none with "
-                f"{ENVIRONMENT_VARIABLE}=off",
-                Notice,
-                stacklevel=3,
+                f"{ENVIRONMENT_VARIABLE}=off"
             )
     return decide(None), False
 

@@ -8,7 +8,6 @@ something are called by the driver (`ragsmith.gateway.remote`), which gets the r
 import math
 import pickle
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
-from ragsmith.errors import Notice, RagsmithError, StageFailed, UsageError
+from ragsmith.errors import RagsmithError, StageFailed, UsageError, warn_caller
 from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, EvaluationActor, StoredName, StoredReference
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
@@ -308,11 +307,9 @@ class ActorRunner(Runner):
             self._idle_since = math.inf
         elif not self._has_warned and self._clock() - self._idle_since >= WARN_SECONDS:
             self._has_warned = True
-            warnings.warn(
+            warn_caller(
                 f"waiting for the Ray cluster to have room for an actor, which takes one CPU, of {len(self._actors)} "
-                "requested: --workers asks for fewer",
-                Notice,
-                stacklevel=2,
+                "requested: --workers asks for fewer"
             )
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:

@@ -4,7 +4,6 @@ Stored results are reused, and computed ones are stored within `REPORT_SECONDS`.
 question has no mean; `ranking` defines how it is compared.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +12,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from ragsmith.errors import ModelUnavailable, Notice, ProviderTrouble, StageFailed
+from ragsmith.errors import ModelUnavailable, ProviderTrouble, StageFailed, warn_caller
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import (
     Evaluation,
@@ -121,11 +120,9 @@ class Evaluator:
         self._stack.__exit__(kind, error, trace)
         memory = self._memory
         if kind is None and memory.limit and memory.needed:
-            warnings.warn(
+            warn_caller(
                 f"memory: a process used {memory.needed / MIB:,.0f} MiB with almost empty caches, and its share"
-                f" is {memory.limit / MIB:,.0f} MiB: results are the same, and are computed faster with more memory",
-                Notice,
-                stacklevel=2,
+                f" is {memory.limit / MIB:,.0f} MiB: results are the same, and are computed faster with more memory"
             )
 
     def work(self) -> ComputedWork | None:
@@ -224,7 +221,7 @@ class Evaluator:
             if isinstance(failed.cause, ProviderTrouble):
                 raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
             error = failure_record(failed, failed.stage)["error"]  # raises what ends a run
-            warnings.warn(f"the judge {judge.id} failed on planted answers: {error}", Notice, stacklevel=2)
+            warn_caller(f"the judge {judge.id} failed on planted answers: {error}")
             return [None] * len(requests)
         finally:
             gateway.write_pending()

@@ -6,7 +6,6 @@ documents have changed.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -23,7 +22,7 @@ from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError, warn_caller
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
@@ -313,7 +312,7 @@ class Pipeline:
         parsed, documents = parse_filter(given, self.field_types), self.setup.corpus.documents.values()
         if not any(parsed.admits(document.fields) for document in documents):
             problem = f"the filter {shorten(given)} admits no document of {len(documents):,}"
-            warnings.warn(problem, Notice, stacklevel=4)
+            warn_caller(problem)
         return parsed
 
     def ask(self, question: str, *, filter: object = None) -> Reply:  # noqa: A002  as above

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
 from ragsmith.argument_types import check_fields
-from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError, WrongOption
+from ragsmith.errors import BudgetExhausted, RagsmithError, SpendingDamaged, UsageError, WrongOption, warn_caller
 from ragsmith.models.usage import Usage, estimate_max_tokens
 from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
@@ -269,7 +268,7 @@ def load_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None)
     if not record.damage:
         if accepted is not None:
             message = f"the record of this run's spending is intact ({record.spent}): --accept-spent has no effect"
-            warnings.warn(message, Notice, stacklevel=2)
+            warn_caller(message)
         return record.spent
     lower_bound, message = record.spent, f"the record of this run's spending {record.damage}"
     if accepted is None and limits.by_name:
@@ -280,7 +279,7 @@ def load_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None)
         )
     spent = ledger.accept_spent(key, accepted)
     origin = "accepted" if accepted is not None else "recorded, as there is no limit"
-    warnings.warn(f"{message}; the run continues from {spent} ({origin})", Notice, stacklevel=2)
+    warn_caller(f"{message}; the run continues from {spent} ({origin})")
     return spent
 
 

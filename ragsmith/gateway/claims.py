@@ -2,14 +2,13 @@
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from secrets import token_hex
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from ragsmith.errors import Notice, StoreError
+from ragsmith.errors import StoreError, warn_caller
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
@@ -203,7 +202,7 @@ class BatchedStore:
                 self._is_renewing = True
                 threading.Thread(target=self._keep_renewing, name="ragsmith-heartbeat", daemon=True).start()
         for message in self._monitor.pop_messages():
-            warnings.warn(message, Notice, stacklevel=2)
+            warn_caller(message)
         return [stored.get(key, key in free) for key in keys]
 
     def _next_lease(self) -> Lease:

@@ -18,7 +18,6 @@ import os
 import re
 import shutil
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.digest import digest
-from ragsmith.errors import Notice
+from ragsmith.errors import warn_caller
 from ragsmith.text.writing import replace_file, sync_folder
 
 T = TypeVar("T")
@@ -133,11 +132,9 @@ class ArtifactCache:
             sync_folder(place.parent)
         except OSError as error:
             what = error.strerror or type(error).__name__
-            warnings.warn(
+            warn_caller(
                 f"the {key.kind} of the index cannot be stored in {self.folder}: {what}; they are computed again at "
-                "the next start",
-                Notice,
-                stacklevel=2,
+                "the next start"
             )
             return False
         finally:
@@ -185,9 +182,9 @@ class ArtifactCache:
             why = f"{Path(error.filename or '').name or 'a file'} is missing"
         elif isinstance(error, OSError) and error.errno != errno.EIO:
             why = error.strerror or type(error).__name__
-            warnings.warn(f"{place} cannot be read now and is ignored: {why}", Notice, stacklevel=4)
+            warn_caller(f"{place} cannot be read now and is ignored: {why}")
             return
-        warnings.warn(f"{place} is damaged and is computed again: {why}", Notice, stacklevel=4)
+        warn_caller(f"{place} is damaged and is computed again: {why}")
         _remove_artifact(place)
 
     def _evict(self, newest: Path) -> None:

@@ -6,7 +6,6 @@ was killed and resumed repeats its steps from stored results, and so is one run,
 
 import re
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from ragsmith.errors import Notice, WrongOption
+from ragsmith.errors import WrongOption, warn_caller
 from ragsmith.records.record import RunRecord
 from ragsmith.runs.run_context import Step
 
@@ -84,4 +83,4 @@ def _errors_as_warnings() -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        warnings.warn(f"MLflow: {error}; the same search logs what is missing", Notice, stacklevel=3)
+        warn_caller(f"MLflow: {error}; the same search logs what is missing")

@@ -4,7 +4,6 @@ CSV files are safe to open in spreadsheets.
 """
 
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from ragsmith.comparison.marked_answers import MARKS_FILE
 from ragsmith.diagnosis.estimates import Estimate, load_transfers
-from ragsmith.errors import LeftOut, UsageError
+from ragsmith.errors import LeftOut, UsageError, warn_caller
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.decision import decide
@@ -233,7 +232,7 @@ def write_report(
         except UsageError as problem:
             if len(names) == 1:
                 raise
-            warnings.warn(f"{name} is left out of the report: {problem}", LeftOut, stacklevel=2)
+            warn_caller(f"{name} is left out of the report: {problem}", LeftOut)
     if not reports:
         raise UsageError("no search in this cache can be reported: see the warnings")
     if marks and not any(report.marked for report in reports):

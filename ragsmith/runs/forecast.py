@@ -1,11 +1,10 @@
 """Forecast of the spending of a search: it is planned again when there are replies whose lengths a plan can learn."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from ragsmith.building import LOGGER
-from ragsmith.errors import Notice, RagsmithError
+from ragsmith.errors import RagsmithError, warn_caller
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 
 FIRST_REQUESTS = 100
@@ -39,7 +38,7 @@ class Forecast:
             try:
                 rest = self.plan_rest()
             except RagsmithError as error:
-                warnings.warn(f"the rest of this search could not be planned: {error}", Notice, stacklevel=2)
+                warn_caller(f"the rest of this search could not be planned: {error}")
                 return self.expected
             # without all prices, the money spent so far is no part of a total
             expected = replace(spent + rest, cost=spent.cost + rest.cost if rest.cost or not rest.calls else 0.0)

@@ -7,7 +7,6 @@ The strategy sees the search questions only; the test questions are used once, a
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ragsmith.comparison.ledger import peek_look
 from ragsmith.comparison.questions import HoldoutUse, digest_questions
-from ragsmith.errors import BudgetExhausted, Notice, UsageError
+from ragsmith.errors import BudgetExhausted, UsageError, warn_caller
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
 from ragsmith.evaluation.evaluator import Evaluator
@@ -151,7 +150,7 @@ class Run:
         settings = resolve_rankings_first(with_machine(settings, setup.variants), setup)
         space, remarks, whole, self.respects_checks = select_space(setup, space, store, settings, respects_checks)
         for remark in () if within else remarks:
-            warnings.warn(remark, Notice, stacklevel=2)
+            warn_caller(remark)
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)

@@ -9,7 +9,6 @@ import os
 import random
 import sqlite3
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
@@ -21,7 +20,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ragsmith.errors import MissingExtra, Notice, StoreError, WrongStore
+from ragsmith.errors import MissingExtra, StoreError, WrongStore, warn_caller
 from ragsmith.store.schema import APPLICATION_ID
 from ragsmith.text.redaction import redacted, remember_secret
 
@@ -140,11 +139,7 @@ def _connect_when_free(name: str, patience: float, error_type: type[Exception], 
                 raise
         if waited > WARN_SECONDS and not warned:
             warned = True
-            warnings.warn(
-                f"{name} has no connection left for this process: trying again for up to {patience:.0f} s.",
-                Notice,
-                stacklevel=2,
-            )
+            warn_caller(f"{name} has no connection left for this process: trying again for up to {patience:.0f} s.")
         time.sleep(pause * random.uniform(0.5, 1.0))  # jitter spreads the retries of processes
         pause = min(2 * pause, 2.0)
 

@@ -7,7 +7,6 @@ in `Store.damaged`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, tuple_
 from sqlalchemy.engine import URL
 
-from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, UsageError
+from ragsmith.errors import DamagedRows, SpendingDamaged, StoreError, UsageError, warn_caller
 from ragsmith.gateway.budget import NOTHING_SPENT, Payment
 from ragsmith.gateway.failures import ERROR_CLASSES, FailedCall
 from ragsmith.gateway.leases import Lease
@@ -139,11 +138,10 @@ def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterato
         finally:
             if read_only and store.damaged:
                 more = f" and {len(store.damaged) - MAX_LISTED:,} more" if len(store.damaged) > MAX_LISTED else ""
-                warnings.warn(
+                warn_caller(
                     f"damaged in {store.place}, and left out: {', '.join(store.damaged[:MAX_LISTED])}{more}; "
                     "run the same search again to compute these rows anew",
                     DamagedRows,
-                    stacklevel=3,
                 )
 
 
@@ -173,7 +171,7 @@ class Store(SpendLedger):
         """
         store = cls(Database.open(location, read_only=read_only, timeout=timeout))
         if lost := store.mark_in_doubt():
-            warnings.warn(lost, Notice, stacklevel=2)
+            warn_caller(lost)
         return store
 
     def __enter__(self) -> Self:

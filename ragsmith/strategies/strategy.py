@@ -10,7 +10,6 @@ by replaying stored results.
 """
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +22,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError, warn_caller
 
 Genome = tuple[int, ...]
 """The 0-based index of an option for each gene."""
@@ -172,7 +171,7 @@ class SteppedSearch(ABC):
         message = (
             f"the strategy {self.name} proposed no new genome {MAX_IDLE_STEPS:,} times in a row: the search ends here"
         )
-        warnings.warn(message, Notice, stacklevel=2)
+        warn_caller(message)
         return ()
 
     def tell(

@@ -5,7 +5,6 @@ are scored like those of any other system (`ragsmith.systems.system`).
 """
 
 import threading
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ragsmith.digest import digest, fingerprint
-from ragsmith.errors import DatasetError, Notice
+from ragsmith.errors import DatasetError, warn_caller
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.grouping import group_values
@@ -118,10 +117,8 @@ class ParameterSearch:
             known = len(locator.not_found)
             found = locator.locate(question, given)
             if locator.not_found and not known:
-                warnings.warn(
-                    f"contexts at no single place of the documents count as irrelevant, as {locator.not_found[0]}",
-                    Notice,
-                    stacklevel=2,
+                warn_caller(
+                    f"contexts at no single place of the documents count as irrelevant, as {locator.not_found[0]}"
                 )
         return found
 

@@ -1,11 +1,10 @@
 """Write files atomically."""
 
 import os
-import warnings
 from pathlib import Path
 from uuid import uuid4
 
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError, warn_caller
 
 
 def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
@@ -27,7 +26,7 @@ def write_file(text: str, path: Path, *, warn: bool = False) -> Path:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # not the name of the temporary file
     if replaces:
-        warnings.warn(f"{path} replaced a file with different content.", Notice, stacklevel=2)
+        warn_caller(f"{path} replaced a file with different content.")
     return path
 
 

@@ -4,7 +4,6 @@ A passage has ``doc_id`` and ``contents``, and optionally its file and offsets (
 has ``qid``, ``query``, ``retrieval_gt`` (groups of alternative passages) and ``generation_gt``.
 """
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
@@ -20,7 +19,7 @@ from ragsmith.datasets.importers.registry import (
     importer,
 )
 from ragsmith.datasets.places import strip_span, whole_document_span
-from ragsmith.errors import Notice
+from ragsmith.errors import warn_caller
 from ragsmith.extensions import Package
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
@@ -81,7 +80,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         raise TextError(f"{path.name}: is not a Parquet file ({str(error).splitlines()[0]}); write it again") from None
     cleaned = [{key: _without_controls(value) for key, value in row.items()} for row in rows]
     if cleaned != rows:
-        warnings.warn(f"{path.name}: control characters were removed", Notice, stacklevel=2)
+        warn_caller(f"{path.name}: control characters were removed")
     return cleaned
 
 

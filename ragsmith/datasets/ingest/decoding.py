@@ -2,11 +2,10 @@
 
 import codecs
 import re
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from ragsmith.errors import MissingExtra, Notice
+from ragsmith.errors import MissingExtra, warn_caller
 from ragsmith.text.files import FORBIDDEN, TextError, read_bytes
 
 LATIN_ENCODINGS = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
@@ -58,7 +57,7 @@ def read_any_text(path: Path, *, limit: int, links: bool = False) -> str:
         if lost := (len(text) - len(cleaned)) // len("\\u0000"):
             text, notes = cleaned, (*notes, _describe_removed(lost))
     for note in notes:
-        warnings.warn(f"{path.name}: {note}", Notice, stacklevel=2)
+        warn_caller(f"{path.name}: {note}")
     return text
 
 

@@ -9,12 +9,11 @@ schema, which counts as a refusal.
 """
 
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragsmith.errors import Notice, RefusedContent
+from ragsmith.errors import RefusedContent, warn_caller
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.options import AcceptedModel, AnswerTokens, ContextWindow, StructuredOutput, ThinkingTokens
@@ -352,7 +351,7 @@ class OpenAIChat(OpenAIModel):
     def _warn_once(self, subject: str, problem: str) -> None:
         if subject not in self._warned:
             self._warned.add(subject)
-            warnings.warn(f"openai:{self._model} {problem}.", Notice, stacklevel=3)
+            warn_caller(f"openai:{self._model} {problem}.")
 
 
 def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]:
