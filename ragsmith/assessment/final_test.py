@@ -21,7 +21,7 @@ from ragsmith.evaluation.fitness import COMPOSITES, Fitness
 from ragsmith.evaluation.ranking import Terms, common_questions
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.reporting.decision import MIN_TOLD_GROUPS, Contender, Decision
+from ragsmith.reporting.decision import Contender, Decision
 from ragsmith.reporting.facts import describe_rival
 from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts
@@ -29,7 +29,7 @@ from ragsmith.reporting.wording import (
     describe_comparison,
     describe_cost,
     describe_verdicts,
-    explain_few_groups,
+    explain_limits,
     sort_rivals,
 )
 from ragsmith.store.store import Store
@@ -182,5 +182,5 @@ def _decide(
         describe_verdicts(comparisons) if comparisons else "No verdict: it is its only rival.",
         "",
         "",
-        explain_few_groups(comparisons, MIN_TOLD_GROUPS),
+        explain_limits(comparisons),
     )

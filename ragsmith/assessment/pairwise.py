@@ -410,4 +410,5 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
     if part == "test" or not chosen:
         return ()
     others = "" if ours.chosen_on_all or theirs.chosen_on_all else ": --split test has the others, and counts as a look"
-    return (f"{' and '.join(chosen)} was chosen on the search questions, which flatter it{others}",)
+    were, them = ("was", "it") if len(chosen) == 1 else ("were", "them")
+    return (f"{' and '.join(chosen)} {were} chosen on the search questions, which flatter {them}{others}",)

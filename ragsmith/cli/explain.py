@@ -106,7 +106,7 @@ def explain(
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
         ceilings = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
         plain = {name: [asdict(ceiling) for ceiling in means] for name, means in ceilings.items()}
-        show_result(as_json, plain, lambda: _print_interventions(ceilings))
+        show_result(as_json, plain, lambda: _print_interventions(ceilings, pipeline))
         return
     file, text = put_in_order(pipeline, question)
     explanation = ragsmith.explain(file, text, filter=where, dataset=dataset, **models.arguments(), cache=cache)
@@ -140,9 +140,9 @@ def _confirm(answers: int, *, only: bool) -> bool:
     return not only
 
 
-def _print_interventions(ceilings: dict[str, tuple[Ceiling, ...]]) -> None:
+def _print_interventions(ceilings: dict[str, tuple[Ceiling, ...]], file: str) -> None:
     rows = [
-        [name, ceiling.split, ceiling.what, str(ceiling.n), str(ceiling.changed)]
+        [file if name == "winner" else name, ceiling.split, ceiling.what, str(ceiling.n), str(ceiling.changed)]
         + [f"{value:.3f}" for value in (ceiling.retrieval, ceiling.generation, ceiling.fitness)]
         for name, means in ceilings.items()
         for ceiling in means

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.text.terminal import COLUMNS, GAP, aligned, folded, widths
+from ragsmith.text.terminal import GAP, aligned, folded, terminal_columns, widths
 
 if TYPE_CHECKING:
     from ragsmith.text.table import Table
@@ -31,12 +31,12 @@ def print_lines(*lines: str | None) -> None:
 
 
 def print_wrapped(*paragraphs: str | None) -> None:
-    """Print paragraphs wrapped at 80 characters, also to a pipe; words and intervals are not broken.
+    """Print paragraphs wrapped at the width of the terminal, 80 to a pipe; words and intervals are not broken.
 
     Continuation lines are indented. None is skipped.
     """
     for paragraph in paragraphs:
-        print_lines(*(folded(paragraph) if paragraph is not None else ()))
+        print_lines(*(folded(paragraph, terminal_columns()) if paragraph is not None else ()))
 
 
 def ask_line(pipeline: str | Path) -> str:
@@ -75,10 +75,10 @@ def print_rows(
 ) -> None:
     """Print a plain table; the columns at the positions in ``right`` are right-aligned.
 
-    With ``fold``, columns that do not fit into 80 characters are continued on further, indented lines of each row.
+    With ``fold``, columns that do not fit into the terminal are continued on further, indented lines of each row.
     """
     column_widths = widths([head, *rows])
-    if fold and sum(column_widths) + len(GAP) * (len(column_widths) - 1) > COLUMNS:
+    if fold and sum(column_widths) + len(GAP) * (len(column_widths) - 1) > terminal_columns():
         _print_folded_rows([head, *rows], right, column_widths)
         return
     for line in aligned([head, ["-" * width for width in column_widths], *rows], right):
@@ -93,11 +93,11 @@ def print_table(content: Table, *, fold: bool = False) -> None:
 
 def _print_folded_rows(rows: list[list[str]], right: frozenset[int], column_widths: list[int]) -> None:
     groups: list[list[int]] = [[]]
-    remaining = COLUMNS
+    remaining = columns = terminal_columns()
     for position, width in enumerate(column_widths):
         if groups[-1] and width > remaining:
             groups.append([])
-            remaining = COLUMNS - len(INDENT)
+            remaining = columns - len(INDENT)
         groups[-1].append(position)
         remaining -= width + len(GAP)
     parts = [
@@ -109,4 +109,4 @@ def _print_folded_rows(rows: list[list[str]], right: frozenset[int], column_widt
         for line in others:
             print_wrapped(INDENT + line)
         if not number:
-            print_line("-" * COLUMNS)
+            print_line("-" * columns)

@@ -15,7 +15,7 @@ from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, Run
 from ragsmith.reporting.wording import (
     NAIVE,
     describe_noise,
-    explain_few_groups,
+    explain_limits,
     join_names,
     name_role,
     name_verdict,
@@ -25,9 +25,6 @@ from ragsmith.reporting.wording import (
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, figures, texts
 from ragsmith.text.terminal import aligned
-
-MIN_TOLD_GROUPS = 12
-"""With fewer groups than these, it is said how many of them have to agree for a difference to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +196,7 @@ def decide(report: RunReport) -> Decision | None:
         summarize_verdicts(report),
         report.next_step.sentence if report.next_step else "",
         explain_levels(report),
-        " ".join(filter(None, (explain_few_groups(report.comparisons, MIN_TOLD_GROUPS), describe_noise(report)))),
+        " ".join(filter(None, (explain_limits(report.comparisons), describe_noise(report)))),
         report.taken_leads,
     )
 

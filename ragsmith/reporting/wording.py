@@ -190,10 +190,28 @@ def _describe_declining(comparison: Comparison) -> str:
     return f"{said}."
 
 
-def explain_few_groups(comparisons: Sequence[Comparison], most: int) -> str:
-    """Explain how many groups have to agree for a difference to be shown; "" with at least ``most`` groups."""
+INTERVAL_AND_P = (
+    "Where an interval excludes 0 and no difference is shown, p decides: it is exact for few groups, and adjusted for "
+    "the number of comparisons and of looks, and an interval is neither."
+)
+
+MIN_TOLD_GROUPS = 12
+"""With fewer groups than these, it is said how many of them have to agree for a difference to be shown."""
+
+
+def explain_limits(comparisons: Sequence[Comparison]) -> str:
+    """Explain how many of few groups have to agree for a difference to be shown, and what decides against an interval.
+
+    The result is "" with at least `MIN_TOLD_GROUPS` groups, and no interval that excludes 0 where nothing is shown.
+    """
+    unshown = (one.difference for one in comparisons if one.verdict not in (Verdict.BETTER, Verdict.WORSE))
+    excludes = any(its and (its.low > 0 or its.high < 0) for its in unshown)
+    return " ".join(filter(None, (INTERVAL_AND_P * excludes, _explain_few_groups(comparisons))))
+
+
+def _explain_few_groups(comparisons: Sequence[Comparison]) -> str:
     one = max((one for one in comparisons if one.difference), key=lambda one: one.dissenting or -1, default=None)
-    if one is None or one.difference is None or one.difference.groups >= most:
+    if one is None or one.difference is None or one.difference.groups >= MIN_TOLD_GROUPS:
         return ""
     groups = count_groups(one.difference.groups)
     tests = f"{one.family} comparison{'' if one.family == 1 else 's'}"

@@ -674,6 +674,9 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
     shown = ragsmith("compare", winner, "a.yaml", "--split", "all", "--workers", 1)
     assert shown.code == 0
     assert "which flatter it\n" in shown.out
+    copied = shutil.copy(winner, Path(winner).with_name("copied.yaml"))
+    shown = ragsmith("compare", winner, copied, "--workers", 1)
+    assert "were chosen on the search questions, which flatter them" in " ".join(shown.out.split())
     shown = ragsmith("verify", winner)
     assert (shown.code, shown.out.rpartition(" on ")[2]) == (0, "24 search questions\n")
     told = json.loads(ragsmith("ablate", winner, "--plan", "--workers", 1, "--json").out)["plan"]

@@ -356,6 +356,8 @@ def test_interventions_ask_for_what_they_say_and_are_kept(winner: Path, ragsmith
     )
     assert {one["what"] for one in told["winner"]} == {"as it is", "gold put in", "noise taken out", "gold alone"}
     assert {one["split"] for one in told["naive"]} == {"search", "test"}
+    shown = ragsmith("explain", winner, "--interventions", "--cache", tmp_path / "cache.sqlite").out
+    assert {line.split()[0] for line in shown.splitlines()[2:]} == {str(winner), "naive"}
 
 
 def test_a_question_and_interventions_are_not_both_given(winner: Path, ragsmith: Command) -> None:

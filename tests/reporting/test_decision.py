@@ -27,7 +27,7 @@ from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.values import GoodAnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
-from ragsmith.reporting.wording import describe_comparison, explain_few_groups
+from ragsmith.reporting.wording import describe_comparison, explain_limits
 from ragsmith.store.store import Store
 from ragsmith.text.declining import NOT_FOUND
 
@@ -153,7 +153,7 @@ def test_few_groups_are_told_how_many_of_them_have_to_agree() -> None:
     def said(groups: int, family: int) -> str:
         found = Difference(84, 0.1, 0.05, 0.15, 0.01, 80, groups, groups, 0.02)
         one = Comparison("naive", "naive RAG", "", found, 0.01, Verdict.BETTER, family=family)
-        return explain_few_groups([one], 12)
+        return explain_limits([one])
 
     assert said(9, 5) == "With 9 groups and 5 comparisons a difference is shown only if all 9 groups agree on it."
     assert said(11, 1) == (
@@ -161,6 +161,14 @@ def test_few_groups_are_told_how_many_of_them_have_to_agree() -> None:
     )
     assert "no difference can be shown" in said(7, 5)
     assert said(12, 5) == ""
+
+
+def test_where_an_interval_excludes_0_and_nothing_is_shown_it_is_said_what_decides() -> None:
+    found = Difference(84, 0.1, 0.05, 0.15, 0.03, 80, 20, 20, 0.02)
+    one = Comparison("naive", "naive RAG", "", found, 0.12, Verdict.NO_DIFFERENCE, family=4)
+    assert explain_limits([one]).startswith("Where an interval excludes 0 and no difference is shown, p decides: ")
+    assert explain_limits([replace(one, verdict=Verdict.BETTER)]) == ""
+    assert explain_limits([replace(one, difference=replace(found, low=-0.01))]) == ""
 
 
 def test_declining_is_told_where_the_two_differ_in_it() -> None:
