@@ -20,6 +20,7 @@ from ragsmith.reporting.values import (
     QuestionResult,
     RunReport,
 )
+from ragsmith.reporting.wording import name_role
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique
 from ragsmith.text import numbers
@@ -64,18 +65,18 @@ class StageOption:
 
 @dataclass(frozen=True, slots=True)
 class DiagramStage:
-    """A stage of the diagram: its purpose, its output, and the options of the winner and of naive RAG."""
+    """A stage of the diagram: its purpose, its output, and the options of the pipeline and of naive RAG."""
 
     family: str
     decides: str
     gives: str
     naive: StageOption
-    winner: StageOption
+    taken: StageOption
 
     @property
     def differs(self) -> bool:
-        """Whether the winner has another option than naive RAG."""
-        return (self.naive.name, self.naive.chosen) != (self.winner.name, self.winner.chosen)
+        """Whether the pipeline has another option than naive RAG."""
+        return (self.naive.name, self.naive.chosen) != (self.taken.name, self.taken.chosen)
 
     @property
     def title(self) -> str:
@@ -85,8 +86,9 @@ class DiagramStage:
 
 @dataclass(frozen=True, slots=True)
 class PipelineDiagram:
-    """The stages of the winner; ``settings`` are chunk sizes and models by name, if they were searched over."""
+    """The stages of a pipeline with a ``title``; ``settings`` are searched chunk sizes and models by name."""
 
+    title: str
     stages: tuple[DiagramStage, ...]
     settings: tuple[tuple[str, str], ...]
 
@@ -94,33 +96,33 @@ class PipelineDiagram:
     def table(self) -> Table:
         """The diagram as a table, for Markdown."""
         rows = [
-            (one.title, one.naive.written, one.winner.written, one.winner.does.replace("``", ""), one.gives)
+            (one.title, one.naive.written, one.taken.written, one.taken.does.replace("``", ""), one.gives)
             for one in self.stages
         ]
-        columns = (*texts("Stage", "Naive RAG"), *prose("Winner"), *texts("What it does", "Output"))
-        return Table("The stages of the winner and of naive RAG", columns, rows)
+        columns = (*texts("Stage", "naive RAG"), *prose(self.title), *texts("What it does", "Output"))
+        return Table(f"The stages of {self.title} and of naive RAG", columns, rows)
 
     @property
     def changed(self) -> tuple[DiagramStage, ...]:
-        """The stages where the winner differs from naive RAG."""
+        """The stages where the pipeline differs from naive RAG."""
         return tuple(stage for stage in self.stages if stage.differs)
 
 
-def pipeline_diagram(report: RunReport) -> PipelineDiagram | None:
-    """Return the diagram of the winner; None if there is no winner, or it is another system."""
-    if report.winner is None or SYSTEM in report.winner.genes:
+def pipeline_diagram(report: RunReport, role: str = "winner") -> PipelineDiagram | None:
+    """Return the diagram of the pipeline with a role; None if there is no winner, or it is another system."""
+    if report.winner is None or SYSTEM in report.roles[role].genes:
         return None
     naive = report.baselines["naive"].genes if "naive" in report.baselines else BASELINES["naive"]
-    genes = report.winner.genes
+    genes = report.roles[role].genes
     families = {family.name for family in FAMILIES}
     settings = tuple((name.replace("_", " "), gene) for name, gene in genes.items() if name not in families)
-    return PipelineDiagram(tuple(_diagram_stages(naive, genes)), settings)
+    return PipelineDiagram(name_role(role), tuple(_diagram_stages(naive, genes)), settings)
 
 
-def _diagram_stages(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[DiagramStage]:
+def _diagram_stages(naive: Mapping[str, str], taken: Mapping[str, str]) -> Iterator[DiagramStage]:
     for family in FAMILIES:
         plain, best = (
-            _stage_option(genes.get(family.name, NO_TECHNIQUE), family.techniques) for genes in (naive, winner)
+            _stage_option(genes.get(family.name, NO_TECHNIQUE), family.techniques) for genes in (naive, taken)
         )
         yield DiagramStage(family.name, family.purpose, STAGE_OUTPUTS[family.name], plain, best)
 
@@ -142,14 +144,14 @@ QUESTIONS_LISTED = 100
 EXAMPLE_TITLES: Mapping[str, str] = {
     "gained": "Gained most against naive RAG",
     "lost": "Lost most against naive RAG",
-    "wrong": "Where the winner is worst",
+    "wrong": "Lowest of the other scores",
 }
 
 TERMS: Mapping[str, str] = {
     "F": "Fitness: what the search maximises, a number from 0 to 1 for a question, by default the mean of R and G.",
     "R": "Retrieval: how much of the gold was found and how high it was ranked, from 0 to 1.",
     "G": "Generation: how well the answer agrees with the reference answer, from 0 to 1.",
-    "winner": "The pipeline that the search chose, on the search questions.",
+    "winner": "The pipeline that the search chose, on the search questions. It is not always the one to take.",
     "naive RAG": "The simplest pipeline, the baseline: vector search, the top hits, one prompt.",
     "BM25": "A baseline like naive RAG, with lexical BM25 retrieval instead of vectors.",
     "search questions": "The questions that the winner was selected on, so that its scores on them are biased upwards.",
@@ -211,20 +213,21 @@ class QuestionList:
     @property
     def choices(self) -> dict[str, list[str]]:
         """The filters: the values that occur in each column."""
-        found = {one.winner.cause for one in self.asked if one.winner}
+        found = {one.taken.cause for one in self.asked if one.taken}
         return {
             "Type": sorted({one.type for one in self.asked if one.type}),
             "Split": list(dict.fromkeys(one.split for one in self.asked)),
-            "In the winner": [cause.value for cause in Cause if cause.value in found],
+            "Cause": [cause.value for cause in Cause if cause.value in found],
         }
 
     @property
     def table(self) -> Table:
         """The first ``listed`` questions as a table, for Markdown."""
         rows = [(one.named, *question_cells(one)[1:]) for one in self.asked[: self.listed]]
-        said = f"The {len(rows)} questions that the winner changed most" if len(rows) < len(self.asked) else "Questions"
-        heads = texts("Question", "Type", "Split", "In the winner")
-        return Table(said, (*heads, *figures(numbers.plain, "F, winner", "F, naive RAG", "Change")), rows)
+        title = TITLES[self.asked[0].pipeline]
+        said = f"The {len(rows)} questions with the largest changes" if len(rows) < len(self.asked) else "Questions"
+        heads = texts("Question", "Type", "Split", f"Cause, {title}")
+        return Table(said, (*heads, *figures(numbers.plain, f"F, {title}", "F, naive RAG", "Change")), rows)
 
 
 Block = str | Table | Plot | Collapsed | PipelineDiagram | Examples | QuestionList | TermList
@@ -243,28 +246,28 @@ class ReportSection:
 
 def question_cells(asked: QuestionResult) -> tuple[str, ...]:
     """Return the cells of a question in the list."""
-    scores = (numbers.plain(one.scores.get("fitness") if one else None, 2) for one in (asked.winner, asked.naive))
-    cause = asked.winner.cause if asked.winner else ""
+    scores = (numbers.plain(one.scores.get("fitness") if one else None, 2) for one in (asked.taken, asked.naive))
+    cause = asked.taken.cause if asked.taken else ""
     said = asked.text or asked.question
     return (said, asked.type, asked.split, cause, *scores, numbers.signed(asked.gain, 2))
 
 
 def format_example_score(asked: QuestionResult, shown: QuestionExample) -> str:
-    """Return the fitness of the winner if the question is shown for it, else its change against naive RAG."""
-    if shown.why == "wrong" and asked.winner:
-        return f"F {numbers.plain(asked.winner.scores['fitness'], 2)}"
+    """Return the fitness of the first pipeline if the question is shown for it, else the change from naive RAG."""
+    if shown.why == "wrong" and asked.taken:
+        return f"F {numbers.plain(asked.taken.scores['fitness'], 2)}"
     return numbers.signed(asked.gain, 2)
 
 
 def pair_answers(
     asked: QuestionResult, shown: QuestionExample
 ) -> tuple[tuple[str, QuestionOutcome | None, PipelineAnswer], ...]:
-    """Return the title, outcome and answer of the winner and of naive RAG on a question."""
-    return (TITLES["winner"], asked.winner, shown.winner), (TITLES["naive"], asked.naive, shown.naive)
+    """Return the title, outcome and answer of the two pipelines on a question."""
+    return (TITLES[asked.pipeline], asked.taken, shown.taken), (TITLES["naive"], asked.naive, shown.naive)
 
 
 def list_examples(report: RunReport) -> list[Examples]:
-    """Return the example questions: the largest gains, the largest losses, and the lowest scores of the winner."""
+    """Return the example questions: the largest gains, the largest losses, and the lowest of the other scores."""
     asked = {one.question: one for one in report.questions.asked}
     chosen = group_values((one.why, (asked[one.question], one)) for one in report.questions.shown)
     return [Examples(title, tuple(chosen[why])) for why, title in EXAMPLE_TITLES.items() if why in chosen]
@@ -272,7 +275,7 @@ def list_examples(report: RunReport) -> list[Examples]:
 
 def question_list(report: RunReport) -> QuestionList | None:
     """Return the list of questions with an outcome; None if there is none."""
-    known = [one for one in report.questions.asked if one.winner or one.naive]
+    known = [one for one in report.questions.asked if one.taken or one.naive]
     ordered = sorted(known, key=lambda one: (-abs(one.gain or 0.0), one.split, one.question))
     return QuestionList(tuple(ordered)) if ordered else None
 

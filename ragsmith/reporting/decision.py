@@ -177,10 +177,7 @@ def decide(report: RunReport) -> Decision | None:
     """Return the decision of a report; None without a winner."""
     if report.winner is None:
         return None
-    rows = _rows_by_role(report)
-    take = report.next_step.take if report.next_step and report.next_step.take in rows else "winner"
-    if not report.next_step and SYSTEM in rows[take].genes:  # a system wins its own search, however far it is behind
-        take = max(rows, key=lambda role: rows[role].level)
+    rows, take = report.roles, report.take
     roles = [role for role in (take, "calibrated", "winner", "naive", "bm25") if role in rows]
     own: dict[str, str] = {}
     for role in roles:
@@ -199,12 +196,6 @@ def decide(report: RunReport) -> Decision | None:
         " ".join(filter(None, (explain_limits(report.comparisons), describe_noise(report)))),
         report.taken_leads,
     )
-
-
-def _rows_by_role(report: RunReport) -> dict[str, PipelineRow]:
-    """Return the pipelines by role, with their costs on the search questions if they are known."""
-    found = {one.name: one.search or one.test for one in report.finalists}
-    return {**found, **report.baselines, **({"winner": report.winner} if report.winner else {})}
 
 
 def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:

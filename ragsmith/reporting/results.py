@@ -277,13 +277,13 @@ def _percentiles(questions: str, state: str, stage: str, seconds: Sequence[float
     return Latency(questions, state, stage, len(seconds), p50, p90, p99)
 
 
-DIAGNOSED_PIPELINES = ("naive", "bm25", "recommended", "winner")
+DIAGNOSED_PIPELINES = ("naive", "bm25", "single", "recommended", "cheapest", "winner")
 """Roles of the pipelines whose causes are counted, in the order of the report."""
 
 
-def question_results(run: RunData) -> Questions:
-    """Return the question-level results of a run."""
-    found = _QuestionReader(run)
+def question_results(run: RunData, taken: str) -> Questions:
+    """Return the question-level results of a run, where the pipeline with the role ``taken`` is to be taken."""
+    found = _QuestionReader(run, taken)
     return Questions(
         found.results(),
         tuple(found.examples()),
@@ -296,16 +296,18 @@ def question_results(run: RunData) -> Questions:
 class _QuestionReader:
     """Reader of question-level outcomes and diagnoses of the pipelines of a run."""
 
-    def __init__(self, run: RunData) -> None:
+    def __init__(self, run: RunData, taken: str) -> None:
         record = run.record
         self._run = run
         self._parts: tuple[tuple[Literal["search", "test"], tuple[str, ...]], ...] = (
             ("search", record.split.search),
             ("test", record.split.test),
         )
-        stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
+        stored = {**record.test, **record.baselines, "recommended": record.recommended, "winner": record.winner}
         self._keys = {name: key for name in DIAGNOSED_PIPELINES if (key := stored.get(name))}
+        self._taken = taken if taken in self._keys and taken != "naive" else "winner"
         winner = run.on_search(record.winner) if record.winner else None
+        self._ablated = {part.key for part in run.ablation.outs} if run.ablation else set()  # answered after the race
         self._neighbours = find_neighbours(winner, run.all_on_search(run.keys)) if winner else []
         wanted = {*(near.evaluation.key for near in self._neighbours), *self._keys.values()}
         self._why = {
@@ -316,9 +318,9 @@ class _QuestionReader:
         self._outcomes = {name: self._outcomes_of(key) for name, key in self._keys.items()}
 
     def results(self) -> tuple[QuestionResult, ...]:
-        """Return all questions with the outcomes of the winner and of naive RAG."""
+        """Return all questions with the outcomes of the pipeline to take and of naive RAG."""
         data = self._run.about.data
-        winner, naive = (self._outcomes.get(name, {}) for name in ("winner", "naive"))
+        taken, naive = (self._outcomes.get(name, {}) for name in (self._taken, "naive"))
         return tuple(
             QuestionResult(
                 question,
@@ -326,8 +328,9 @@ class _QuestionReader:
                 part,
                 data.asked.get(question, ""),
                 data.references.get(question, ""),
-                winner.get(question),
+                taken.get(question),
                 naive.get(question),
+                self._taken,
             )
             for part, its in self._parts
             for question in its
@@ -341,13 +344,13 @@ class _QuestionReader:
                 for question, outcome in self._outcomes.get(name, {}).items()
                 if "fitness" in outcome.scores
             }
-            for name in ("winner", "naive")
+            for name in (self._taken, "naive")
         ]
         for question, why in select_shown_questions(*worth).items():
-            winner, naive = (self._answer(name, question) for name in ("winner", "naive"))
-            if winner and naive:
-                evidence = self._why[self._keys["winner"]][question].evidence
-                yield QuestionExample(question, why, evidence, winner, naive)
+            taken, naive = (self._answer(name, question) for name in (self._taken, "naive"))
+            if taken and naive:
+                evidence = self._why[self._keys[self._taken]][question].evidence
+                yield QuestionExample(question, why, evidence, taken, naive)
 
     def causes(self) -> Iterator[CauseCounts]:
         """Yield the counts of causes by pipeline and split."""
@@ -385,7 +388,7 @@ class _QuestionReader:
         for question in evaluation.questions:
             if question in evaluation.failures:
                 found[question] = Cause.FAILED.value
-            elif question in evaluation.records:
+            elif question in evaluation.records or (question in why and evaluation.key in self._ablated):
                 found[question] = why[question].cause.value if question in why else ""
         return found
 

@@ -105,14 +105,11 @@ def front_table(report: RunReport) -> Table:
     return Table("Search questions: Pareto front of quality and cost", columns, rows)
 
 
-def winner_table(report: RunReport) -> Table:
-    """Return the winner's option in each family, with its fitted numbers if there are any."""
-    row = report.winner
-    if row is None or not row.fitted:
-        return Table("The winning pipeline", texts("Family", "Option"), list(row.genes.items()) if row else [])
+def fitted_table(row: PipelineRow) -> Table:
+    """Return the option of a pipeline in each family, with its fitted numbers."""
     rows = [(family, option, format_fitted(row.fitted.get(family))) for family, option in row.genes.items()]
     columns = (*texts("Family", "Option"), *prose("Fitted numbers"))
-    return Table("The winning pipeline; numbers as fitted on all calibration questions", columns, rows)
+    return Table("The options, and their numbers as fitted on all calibration questions", columns, rows)
 
 
 def removals_table(report: RunReport) -> Table:
@@ -409,7 +406,9 @@ def repairs_table(report: RunReport) -> Table:
         for one in report.questions.repairs
     ]
     columns = (*texts("Change", "Cause before"), *counts("Repaired", "Broken", "Questions"))
-    return Table("Search questions that a change repaired or broke", columns, rows)
+    return Table(
+        "Search questions that a change repaired or broke, of those that both pipelines answered", columns, rows
+    )
 
 
 def interventions_table(report: RunReport) -> Table:

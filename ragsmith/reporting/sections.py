@@ -4,7 +4,6 @@ A section is a function from the report of a run to its blocks; sections without
 the verdict, the winner and its costs, the reasons, and how the search found it.
 """
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.pipelines.genes import SYSTEM
@@ -107,16 +106,18 @@ def people(report: RunReport) -> Iterator[Block]:
         yield from (run_tables.marks_table(report.marked), wording.MARKS_EXPLAINED) if report.marked.means else ()
 
 
-@section("The winner", "Winner")
-def winner(report: RunReport) -> Iterator[Block]:
-    """Yield the diagram of the winner and its fitted numbers; of another system, its parameters."""
+@section("The pipeline to take", "Pipeline")
+def pipeline(report: RunReport) -> Iterator[Block]:
+    """Yield the diagram of the pipeline to take and its fitted numbers; of another system, its parameters."""
     if report.winner and SYSTEM in report.winner.genes:
         yield f"The winner is another system, which its own program builds: {report.winner.label}."
-    if found := pipeline_diagram(report):
-        yield wording.describe_winner(len(found.changed), len(found.stages))
+    if found := pipeline_diagram(report, report.take):
+        yield wording.describe_taken(report.take, len(found.changed), len(found.stages))
         yield found
-        if report.winner and report.winner.fitted:
-            yield Collapsed("Numbers that were fitted", (run_tables.winner_table(report),))
+        if (row := report.roles[report.take]).fitted:
+            yield Collapsed("Numbers that were fitted", (run_tables.fitted_table(row),))
+    if report.take != "winner" and (found := pipeline_diagram(report)):
+        yield Collapsed("The stages of the winner of the search", (found.table,))
     if declining := report.about.record.declining:
         yield f"Risk: {declining}."
 
@@ -170,9 +171,9 @@ def questions(report: RunReport) -> Iterator[Block]:
         yield run_tables.repairs_table(report)
     if found.interventions:
         yield run_tables.interventions_table(report)
-    if found.asked:
-        wrong = [one for one in found.asked if one.winner and one.winner.cause not in (None, "answered well")]
-        yield wording.EXPLAIN_ONE.format(id=shlex.quote((wrong or found.asked)[0].question))
+    if found.asked and report.winner:
+        wrong = [one for one in found.asked if one.taken and one.taken.cause not in ("", "answered well")]
+        yield wording.explain_one(report, (wrong or found.asked)[0].question)
     yield from list_examples(report)
     if listed := question_list(report):
         yield wording.QUESTIONS_EXPLAINED

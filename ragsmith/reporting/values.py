@@ -20,7 +20,14 @@ from ragsmith.diagnosis.interventions import Ceiling
 from ragsmith.display import short_repr
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeAccuracy
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
+
+TAKEN_FILE = "take.yaml"
+"""The file of the pipeline to take, as the commands of a report write and read it."""
+
+RUN_CHARACTERS = 12
+"""Number of characters of the key of a run that identify it in a command."""
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -54,12 +61,20 @@ class RunHeader:
         place = ("--cache", self.cache) if self.cache else ()
         return shlex.join(["ragsmith", *verb.split(), "--dataset", self.given, *options, *place])
 
-    def export(self, pick: str) -> str:
-        """Return what exports the pipeline of the role ``pick``: a command line, or a call for the session it needs."""
+    def export(self, pick: str, output: str = TAKEN_FILE) -> str:
+        """Return what exports the pipeline of this run with the role ``pick``, also after other runs.
+
+        It is a command line, or a call for the session that the run needs; ``output`` is the file, "" for its default.
+        """
+        named = {"pick": "" if pick == "winner" else pick, "run": self.run[:RUN_CHARACTERS], "output": output}
         if not self.record.in_memory:
-            return self.command("export", *(("--pick", pick) if pick != "winner" else ()))
-        named = {"pick": "" if pick == "winner" else pick, "cache": self.cache}
+            return self.command("export", *(part for k, v in named.items() if v for part in (f"--{k}", v)))
+        named["cache"] = self.cache
         return f"ragsmith.export({', '.join([repr(self.given), *(f'{k}={v!r}' for k, v in named.items() if v)])})"
+
+    def on_taken(self, verb: str, *arguments: str) -> str:
+        """Return a command line on the file that `export` writes, for the same folder."""
+        return shlex.join(["ragsmith", verb, TAKEN_FILE, *arguments, *(("--cache", self.cache) if self.cache else ())])
 
     def repeat(self, *options: str) -> str:
         """Return the command that repeats the search with ``options`` in a sentence; words if none started it."""
@@ -369,10 +384,10 @@ class QuestionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """A question of the run with the outcomes of the winner and of naive RAG.
+    """A question of the run with the outcomes of the pipeline to take and of naive RAG.
 
-    ``question`` is its id, and ``reference`` the reference answer. ``winner`` or ``naive`` is None if that pipeline was
-    not evaluated on it.
+    ``question`` is its id, and ``reference`` the reference answer. ``taken`` or ``naive`` is None if that pipeline was
+    not evaluated on it. ``pipeline`` is the role of the first: of the winner if naive RAG is to be taken.
     """
 
     question: str
@@ -380,8 +395,9 @@ class QuestionResult:
     split: Literal["search", "test"]
     text: str
     reference: str
-    winner: QuestionOutcome | None
+    taken: QuestionOutcome | None
     naive: QuestionOutcome | None
+    pipeline: str = "winner"
 
     @property
     def named(self) -> str:
@@ -390,8 +406,8 @@ class QuestionResult:
 
     @property
     def gain(self) -> float | None:
-        """Fitness of the winner minus that of naive RAG; None if either is undefined."""
-        both = [one.scores.get("fitness") if one else None for one in (self.winner, self.naive)]
+        """Fitness of the pipeline to take minus that of naive RAG; None if either is undefined."""
+        both = [one.scores.get("fitness") if one else None for one in (self.taken, self.naive)]
         return None if both[0] is None or both[1] is None else both[0] - both[1]
 
 
@@ -411,14 +427,14 @@ class PipelineAnswer:
 class QuestionExample:
     """An example question with both answers; ``question`` is the id of its `QuestionResult`.
 
-    ``why`` is ``gained`` or ``lost`` (against naive RAG) or ``wrong`` (lowest fitness of the winner). ``gold`` are the
-    gold passages, each with the stage of the winner that lost it, if any.
+    ``why`` is ``gained`` or ``lost`` (against naive RAG) or ``wrong`` (lowest fitness of the pipeline to take).
+    ``gold`` are the gold passages, each with the stage of that pipeline that lost it, if any.
     """
 
     question: str
     why: Literal["gained", "lost", "wrong"]
     gold: tuple[GoldPassage, ...]
-    winner: PipelineAnswer
+    taken: PipelineAnswer
     naive: PipelineAnswer
 
 
@@ -470,9 +486,9 @@ class Questions:
     """The question-level results of a report; parts without data are empty.
 
     ``asked`` has every search question, then every test question, by id. ``shown`` has up to ten examples with the
-    largest gains, up to ten with the largest losses, and up to five others with the lowest fitness of the winner, of
-    search and test questions together. ``causes`` are of naive RAG, BM25, the recommended pipeline and the winner.
-    ``interventions`` are empty unless they were run.
+    largest gains, up to ten with the largest losses, and up to five others with the lowest fitness of the pipeline to
+    take, of search and test questions together. ``causes`` are of the winner and of its rivals. ``interventions`` are
+    empty unless they were run.
     """
 
     asked: tuple[QuestionResult, ...] = ()
@@ -575,6 +591,21 @@ class RunReport:
     def winner(self) -> PipelineRow | None:
         """The best pipeline on the search questions; None if the run has no winner."""
         return self.ranking[0] if self.ranking and not self.about.record.no_winner else None
+
+    @property
+    def roles(self) -> dict[str, PipelineRow]:
+        """The pipelines by role, with their costs on the search questions if they are known."""
+        found = {one.name: one.search or one.test for one in self.finalists}
+        return {**found, **self.baselines, **({"winner": self.winner} if self.winner else {})}
+
+    @property
+    def take(self) -> str:
+        """The role of the pipeline to take, if there is a winner."""
+        rows = self.roles
+        take = self.next_step.take if self.next_step and self.next_step.take in rows else "winner"
+        if not self.next_step and self.winner and SYSTEM in self.winner.genes:
+            return max(rows, key=lambda role: rows[role].level)  # a system wins its own search, however far behind
+        return take
 
     @property
     def failed(self) -> int:

@@ -17,8 +17,9 @@ from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
+from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.record import CROSSFIT, AblationStep, RunRecord, RunSettings
-from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
+from ragsmith.reporting.values import TAKEN_FILE, TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
 from ragsmith.text.table import round_values
 
@@ -70,14 +71,13 @@ MARKS_EXPLAINED = (
 )
 
 EXPLAIN_ONE = (
-    "`ragsmith explain winner.yaml`, in the folder of this report, names the causes of wrong answers and what to try, "
-    "and `ragsmith explain winner.yaml {id}` follows one question through the pipeline; the list of all questions has "
-    "their ids."
+    "{first}`{}` names the causes of wrong answers and what to try, and `{}` follows one question through the "
+    "pipeline; the list of all questions has their ids."
 )
 
 QUESTIONS_EXPLAINED = (
-    "Every question with the fitness of the winner and of naive RAG, and the first cause of failure in the winner, "
-    "sorted by absolute change."
+    "Every question with the fitness of two pipelines, and the first cause of failure in the first of them, sorted by "
+    "absolute change. `questions.csv` has the scores and causes of all tested pipelines."
 )
 
 NOTHING_TO_BEAT = ": the winner is its only rival"
@@ -305,7 +305,7 @@ def explain_front(report: RunReport) -> str:
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
         f"Includes every pipeline that was evaluated on all search questions, unless {unless}. "
-        f"`{report.about.export('knee')}` writes the one "
+        f"`{report.about.export('knee', '')}` writes the one "
         "beyond which more calls gain little; in place of knee, cheapest is the one with the fewest calls that search "
         f"questions show to be less than {margin} behind the winner, 'calls<=2' the best with at most 2 calls, and a "
         "number the one of that rank." + _describe_latency(report.about.record.settings)
@@ -456,11 +456,20 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
     return about + " ".join(text.format(join_names(names, last)) for (last, text), names in said.items())
 
 
-def describe_winner(changed: int, stages: int) -> str:
-    """Describe how many stages of the winner differ from naive RAG."""
+def describe_taken(role: str, changed: int, stages: int) -> str:
+    """Describe how many stages of the pipeline to take differ from naive RAG."""
     if not changed:
-        return "The winner is naive RAG: no change of a stage was an improvement."
-    return f"The {stages} stages of the winner, {changed} other than in naive RAG, whose options are above them."
+        return f"The pipeline to take, {name_role(role)}, has the options of naive RAG in all {stages} stages."
+    return f"The {stages} stages of {name_role(role)}, {changed} other than in naive RAG, whose options are above them."
+
+
+def explain_one(report: RunReport, question: str) -> str:
+    """Name the commands that explain the answers of the pipeline to take; a search writes the file of a system."""
+    first = f"After `{report.about.export(report.take)}`, "
+    commands = [report.about.on_taken("explain", *given) for given in ((), (question,))]
+    if report.winner and SYSTEM in report.winner.genes:
+        first, commands = "In the folder of this report, ", [one.replace(TAKEN_FILE, "winner.yaml") for one in commands]
+    return EXPLAIN_ONE.format(*commands, first=first)
 
 
 def explain_scores(report: RunReport) -> str:

@@ -238,8 +238,11 @@ def final_candidates(
     }
 
 
-ROLES_WITH_PASSAGES = ("winner", "naive")
-"""The roles whose diagnoses include the passages in the prompt."""
+ROLES_WITH_PASSAGES = ("winner", "bm25", "recommended", "single", "cheapest")
+"""The roles whose diagnoses include the passages in the prompt, on the questions that a report of each shows.
+
+On all of these, the diagnosis of naive RAG includes them, too.
+"""
 
 MAX_DIAGNOSED_QUESTIONS = 1000
 """Maximum number of questions of a split that are diagnosed, besides those shown in full.
@@ -268,14 +271,16 @@ def diagnose(
     requested = [(one.evaluation, frozenset[str]()) for one in (find_neighbours(winner, seen) if winner else ())]
     scores = {
         role: {question: score for one in roles.get(role, ()) for question, score in one.by_question(fitness).items()}
-        for role in ROLES_WITH_PASSAGES
+        for role in ("naive", *ROLES_WITH_PASSAGES)
     }
-    in_full = frozenset(select_shown_questions(scores["winner"], scores["naive"]))
+    in_full: dict[str, frozenset[str]] = {}
+    if not fitness.ranking_only:
+        in_full = {
+            role: frozenset(select_shown_questions(scores[role], scores["naive"])) for role in ROLES_WITH_PASSAGES
+        }
+        in_full["naive"] = frozenset().union(*in_full.values())
     for role, evaluations in roles.items():
-        requested += [
-            (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranking_only else frozenset())
-            for one in evaluations
-        ]
+        requested += [(one, in_full.get(role, frozenset())) for one in evaluations]
     try:
         found = _new_diagnoses(evaluator, setup, store, requested, most, answers=not fitness.ranking_only)
         store.put_diagnoses(list(found))

@@ -361,7 +361,7 @@ class Run:
         each = sorted(self._evaluator.evaluations.values(), key=lambda one: len(one.records))
         seen = {one.key: one for one in each if searched.issuperset(one.questions)}
         tested = {one.key: one for one in context.tested}
-        stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
+        stored = {**record.test, **record.baselines, "recommended": record.recommended, "winner": record.winner}
         roles = {name: [part[key] for part in (seen, tested) if key in part] for name, key in stored.items() if key}
         diagnose(
             self._evaluator,

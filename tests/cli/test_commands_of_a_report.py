@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from facts_folder import facts_folder
 from html_page import HtmlPage
 
@@ -27,15 +28,21 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     in_markdown = re.findall(r"`(ragsmith [^`]+)`", (report / "report.md").read_text(encoding="utf-8"))
     page = HtmlPage((report / "index.html").read_text(encoding="utf-8"))
     assert set(in_markdown) == {one for one in page.texts("code") if one.startswith("ragsmith ")}
-    commands = {line.split()[1]: shlex.split(line)[1:] for line in in_markdown}
-    assert set(commands) == {"export", "search", "explain"}
-    exported = ragsmith(*commands["export"])
-    assert (exported.code, exported.err) == (0, "")
-    assert commands["search"] == [*map(str, search), "--test"]
-    tested = ragsmith(*commands["search"])
-    assert tested.code == 0
-    assert "Not tested" not in tested.out
-    monkeypatch.chdir(report)
-    for command in (commands["explain"], ["ask", "winner.yaml", "Who?"], ["evaluate", "winner.yaml"]):
+    commands = [shlex.split(line)[1:] for line in dict.fromkeys(in_markdown)]
+    assert {command[0] for command in commands} == {"export", "search", "explain"}
+    exports, explains = ([one for one in commands if one[0] == verb] for verb in ("export", "explain"))
+    assert ragsmith("search", "my data", *options, "--seed", 7, "--cache", "my.sqlite", "--reports", "other").code == 0
+    for command in exports:  # they name the run, so that a later search of this data set changes nothing
+        exported = ragsmith(*command)
+        assert (exported.code, exported.err) == (0, "")
+    taken = yaml.safe_load(Path("take.yaml").read_text(encoding="utf-8"))
+    assert taken["run"]["key"].startswith(exports[0][exports[0].index("--run") + 1])
+    assert (taken["chunk_size"], taken["run"]["seed"]) == (150, 42)
+    for command in (*explains, ["ask", "take.yaml", "Who?"], ["evaluate", "take.yaml"]):
         ended = ragsmith(*command)
         assert ended.code == 0, ended.err
+    [repeated] = [command for command in commands if command[0] == "search"]
+    assert repeated == [*map(str, search), "--test"]
+    tested = ragsmith(*repeated)
+    assert tested.code == 0
+    assert "Not tested" not in tested.out

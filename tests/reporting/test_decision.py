@@ -64,10 +64,15 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
     advised = replace(report, next_step=NextStep("keep", "Use BM25: it is as good.", "bm25"))
     decision = decide(advised)
     assert decision is not None
-    assert (decision.take, decision.command) == ("bm25", "ragsmith export --dataset toy --pick bm25")
+    assert (decision.take, decision.command) == (
+        "bm25",
+        "ragsmith export --dataset toy --pick bm25 --run run --output take.yaml",
+    )
     assert [one.role for one in decision.contenders] == ["bm25", "winner", "naive"]
     for form in (report_page(advised), report_markdown(advised), "\n".join(summary_lines(advised, columns=1000))):
-        assert form.index("ragsmith export --dataset toy --pick bm25") < form.index("Better than naive RAG")
+        assert form.index("ragsmith export --dataset toy --pick bm25 --run run --output take.yaml") < form.index(
+            "Better than naive RAG"
+        )
     first = next(iter(report_json(advised).items()))
     assert first[0] == "decision"
     assert (first[1]["take"], first[1]["name"], first[1]["calls"]) == ("bm25", "bm25", 1.0)
@@ -112,7 +117,7 @@ def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_wa
     decision = decide(replace(report, about=about, baselines={**report.baselines, "bm25": report.ranking[0]}))
     assert decision is not None
     assert [one.role for one in decision.contenders] == ["winner", "naive"]
-    assert decision.command == "ragsmith export --dataset 'my folder' --cache x.sqlite"
+    assert decision.command == "ragsmith export --dataset 'my folder' --run run --output take.yaml --cache x.sqlite"
 
 
 @pytest.mark.parametrize(("pick", "key"), [("best", "toy: hybrid"), ("naive", "toy: naive"), ("bm25", "toy: bm25")])

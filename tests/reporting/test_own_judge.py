@@ -66,8 +66,8 @@ def test_every_form_of_a_result_agrees_on_what_a_good_answer_is(
     assert decision is not None
     counts = decision.taken.counts
     assert counts is not None
-    test = [one for one in report.questions.asked if one.split == "test" and one.winner and one.winner.cause]
-    well = sum(one.winner.cause == "answered well" for one in test if one.winner)
+    test = [one for one in report.questions.asked if one.split == "test" and one.taken and one.taken.cause]
+    well = sum(one.taken.cause == "answered well" for one in test if one.taken)
     assert counts.well.right == well == (counts.well.of if good else 0)
     said = f"it answers {well} well"
     assert said in "\n".join(summary_lines(report, columns=1000))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from markup import PAYLOADS
 
 from ragsmith.cli.app import load
+from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.diagnosis.diagnosed import GoldPassage, PassageText, ReadPassage
 from ragsmith.evaluation.statistics import paired_test
@@ -63,7 +64,7 @@ def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **
         for f in (winner, naive)
     ]
     given = {"type": "factual", "split": "search", "text": f"What is {number}?", "reference": f"It is {number}."}
-    return QuestionResult(f"q{number}", **{**given, **other}, winner=both[0], naive=both[1])
+    return QuestionResult(f"q{number}", **{**given, **other}, taken=both[0], naive=both[1])
 
 
 def replied(answer: str, *pieces: PassageText) -> PipelineAnswer:
@@ -89,10 +90,10 @@ def test_the_pipeline_diagram_has_all_stages_and_marks_those_that_differ_from_na
     found = pipeline_diagram(report)
     assert found is not None
     assert len(found.stages) == 9
-    assert [(one.family, one.winner.written, one.naive.written) for one in found.changed] == [
+    assert [(one.family, one.taken.written, one.naive.written) for one in found.changed] == [
         ("retrieval", "hybrid", "vector")
     ]
-    retrieval = found.changed[0].winner
+    retrieval = found.changed[0].taken
     assert retrieval.does.startswith("Fuse, for each query")
     assert "k=20" in retrieval.default
     page = HtmlPage(report_page(report))
@@ -100,12 +101,27 @@ def test_the_pipeline_diagram_has_all_stages_and_marks_those_that_differ_from_na
     assert len([1 for tag, given, _ in page.elements if tag == "h3" and given == {}]) >= 9
 
 
+def test_the_page_is_about_the_pipeline_to_take_and_keeps_the_winner_in_a_table(report: RunReport) -> None:
+    advised = replace(
+        with_questions(report, asked(1, 0.9, 0.2, pipeline="bm25"), shown=(EXAMPLE,)),
+        next_step=NextStep("keep", "Use BM25: it is as good.", "bm25"),
+    )
+    html = report_page(advised)
+    page = HtmlPage(html)
+    assert "The pipeline to take" in page.texts("h2")
+    assert [said for said in page.texts("div", class_="taken") if "bm25" in said]
+    assert "The stages of the winner of the search" in page.texts("summary")
+    assert {"Cause, BM25", "F, BM25"} <= set(page.texts("th"))
+    assert any(said.startswith("BM25") for said in page.texts("h4"))
+    assert "ragsmith explain take.yaml q1" in html
+
+
 def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_options_are_shown(report: RunReport) -> None:
     winner = report.ranking[0]
     genes = {**winner.genes, "retrieval": "hybrid(fusion=rrf)", "reranking": "gone(x=1)", "chunk_size": "500"}
     found = pipeline_diagram(replace(report, ranking=(replace(winner, genes=genes), *report.ranking[1:])))
     assert found is not None
-    parts = {one.family: one.winner for one in found.stages}
+    parts = {one.family: one.taken for one in found.stages}
     assert (parts["retrieval"].chosen, "fusion" in parts["retrieval"].default) == ("fusion=rrf", False)
     assert (parts["reranking"].name, parts["reranking"].does) == ("gone", "")
     assert found.settings == (("chunk size", "500"),)
@@ -138,7 +154,7 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport
         "<b>Take the winner:</b>",
         f"<code>{report.winner.label}</code>",
         ", 2.0 model calls a question.",
-        "ragsmith export --dataset toy<",
+        "ragsmith export --dataset toy --run run --output take.yaml<",
         "<b>Next:</b>",
         ">Of 8 test questions with an answer it answers 8 well (naive RAG 8).<",
         f">{summarize_verdicts(report)}<",
@@ -167,7 +183,7 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(report: RunRep
     assert rows.choices == {
         "Type": ["factual", "multi_hop"],
         "Split": ["search"],
-        "In the winner": ["answered well", "not retrieved", "failed"],
+        "Cause": ["answered well", "not retrieved", "failed"],
     }
     for text in (report_page(known), report_markdown(known)):
         assert text.index("What is 2?") < text.index("What is 3?") < text.index("What is 1?")
@@ -197,7 +213,7 @@ def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_fo
     before, listed = shown.split('<div class="questions"')
     assert before.rstrip().endswith("<details><summary>All 130 questions</summary>")
     assert listed.count('<code class="id">q') == QUESTIONS_LISTED
-    assert "ragsmith explain winner.yaml q0" in shown
+    assert "ragsmith explain take.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
     assert report_markdown(many).count("| What is ") == QUESTIONS_LISTED
@@ -235,7 +251,7 @@ def filled(report: RunReport, text: str) -> RunReport:
     shown = replace(
         EXAMPLE,
         gold=(GoldPassage(text, text, 0, 1, text, text),),
-        winner=PipelineAnswer(
+        taken=PipelineAnswer(
             text, (ReadPassage(1, text, text, 0, 1, (PassageText(text), PassageText(text, gold=True))),)
         ),
     )
@@ -357,7 +373,7 @@ def test_every_command_on_the_page_can_be_copied(report: RunReport, changes: Any
         assert {line.split()[1] for line in commands} == named
         for line in commands:
             _, *arguments = shlex.split(line)
-            assert "my toy" in arguments or "winner.yaml" in arguments, line
+            assert "my toy" in arguments or "take.yaml" in arguments, line
             parse_command(arguments)
 
 

@@ -99,7 +99,7 @@ def test_tables_become_data_frames(found: ragsmith.Result) -> None:
     records, asked = found.to_pandas("records"), found.setup.examples
     assert [asked[id_].question for id_ in records["question"]] == list(records["text"])
     assert [asked[id_].answer for id_ in records["question"]] == list(records["reference"])
-    diagnosed = {one.question: one.winner.cause for one in found.run_report.questions.asked if one.winner}
+    diagnosed = {one.question: one.taken.cause for one in found.run_report.questions.asked if one.taken}
     assert [diagnosed[id_] for id_ in records["question"]] == list(records["cause"])
     assert set(records["cause"]) <= {cause.value for cause in Cause}
     assert len(records) == len(found.records())

@@ -44,10 +44,18 @@ def test_every_question_has_a_cause_in_the_winner_and_in_naive_rag(domain: RunRe
     split = domain.about.record.split
     assert [one.question for one in domain.questions.asked] == [*split.search, *split.test]
     for one in domain.questions.asked:
-        assert one.winner.cause in MEANINGS
+        assert one.taken.cause in MEANINGS
         assert one.naive.cause in MEANINGS
         assert one.text.endswith("?")
-        assert one.gain == pytest.approx(one.winner.scores["fitness"] - one.naive.scores["fitness"])
+        assert one.gain == pytest.approx(one.taken.scores["fitness"] - one.naive.scores["fitness"])
+
+
+def test_every_answer_of_a_tested_pipeline_has_a_cause(domain: RunReport) -> None:
+    assert {"naive", "bm25", "winner"} < {one.pipeline for one in domain.answered}
+    assert {one.cause for one in domain.answered} <= MEANINGS.keys()
+    causes = [one.cause for one in domain.answered if (one.pipeline, one.split) == ("bm25", "test")]
+    [counted] = [one.counts for one in domain.questions.causes if (one.pipeline, one.split) == ("bm25", "test")]
+    assert counted == {cause.value: causes.count(cause) for cause in Cause if cause in causes}
 
 
 def test_counts_add_up_to_the_questions(domain: RunReport) -> None:
@@ -57,14 +65,14 @@ def test_counts_add_up_to_the_questions(domain: RunReport) -> None:
     assert {("winner", "search"), ("winner", "test"), ("naive", "search"), ("bm25", "test")} <= counted.keys()
     for one in counted.values():
         assert one.n == sum(one.counts.values()) == sizes[one.split]
-    found = [one.winner.cause for one in domain.questions.asked if one.split == "test"]
+    found = [one.taken.cause for one in domain.questions.asked if one.split == "test"]
     assert counted["winner", "test"].counts == {c.value: found.count(c.value) for c in Cause if c.value in found}
 
 
 def test_repairs_are_what_differs_between_the_causes(domain: RunReport) -> None:
     [whole] = [one for one in domain.questions.repairs if one.view == "whole"]
     searched = [one for one in domain.questions.asked if one.split == "search"]
-    good = [(Cause(one.naive.cause).good, Cause(one.winner.cause).good) for one in searched]
+    good = [(Cause(one.naive.cause).good, Cause(one.taken.cause).good) for one in searched]
     assert whole.compared == len(searched)
     assert sum(whole.repaired.values()) == good.count((False, True))
     assert sum(whole.broken.values()) == good.count((True, False))
@@ -81,8 +89,8 @@ def test_examples_have_both_answers_and_what_was_read(
         assert [(gold.doc, gold.start, gold.end) for gold in one.gold] == [
             (span.doc, span.start, span.end) for span in example.evidence
         ]
-        assert asked[one.question].winner.read == sum(not gold.lost for gold in one.gold)
-        for replied in (one.winner, one.naive):
+        assert asked[one.question].taken.read == sum(not gold.lost for gold in one.gold)
+        for replied in (one.taken, one.naive):
             assert replied.answer
             for passage in replied.passages:
                 for piece in passage.pieces:
@@ -127,7 +135,7 @@ def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Experiment, spac
             tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.from_spec(None).with_objective("retrieval"))
         ).go()
         found = load_report(store, tiny_setup.dataset.name).questions
-    causes = {one.winner.cause for one in found.asked}
+    causes = {one.taken.cause for one in found.asked}
     assert causes <= {"found", "not retrieved", "cut by the filter", "lost by the reranker", "not in the index"}
     assert "found" in causes
     assert not found.shown
