@@ -209,7 +209,7 @@ class AgentTools:
         return _answer(
             f"data sets: {', '.join(self._datasets)}; spent: {self._store.spending(TOTAL_KEY).spent}",
             [
-                f"{row.key[:12]} on {names[row.dataset]}: {RunRecord.from_dict(row.value).state(row.state)}"
+                f"{row.key[:12]} on {names[row.dataset]}: {RunRecord.from_dict(row.value, row.key).state(row.state)}"
                 for row in reversed(list_searches(self._store))
                 if names.get(row.dataset) in self._datasets
             ],

@@ -293,7 +293,7 @@ class _SearchedDataset:
     def load(cls, store: Store, dataset: Dataset | str | Path) -> _SearchedDataset:
         key, setup = load_run_experiment(store, dataset)
         run = store.run(key)
-        record = RunRecord.from_dict(run.value if run else None)
+        record = RunRecord.from_dict(run.value if run else None, key)
         described = store.evaluation(record.winner or "")
         if described is None:
             raise UsageError(f"the cache no longer has the winner on {setup.dataset.name!r}: repeat the search")

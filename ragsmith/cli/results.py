@@ -191,7 +191,7 @@ def _print_dashboard(place: str, mirrors: list[Mirror]) -> None:
 def _run_to_dict(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
     from ragsmith.records.record import RunRecord
 
-    record = RunRecord.from_dict(row.value)
+    record = RunRecord.from_dict(row.value, row.key)
     return {
         "key": row.key,
         "data set": dataset,

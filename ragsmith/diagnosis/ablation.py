@@ -220,11 +220,11 @@ class Ablation:
         )
 
 
-@stored_by_other_code("the ablation of a pipeline")
 def load_ablation(store: Store, key: str, part: str = "search", test_judge: str = "") -> Ablation | None:
     """Return the stored ablation of the pipeline with the evaluation ``key``, or None; see `Ablation.save`."""
-    found = store.findings(ABLATION_KIND, [finding_key(f"{key}:{part}", test_judge)])
-    return next((restore(Ablation, value) for value in found.values()), None)
+    place = finding_key(f"{key}:{part}", test_judge)
+    with stored_by_other_code("the ablation of a pipeline", f"finding:{ABLATION_KIND}/{place}"):
+        return next((restore(Ablation, value) for value in store.findings(ABLATION_KIND, [place]).values()), None)
 
 
 def list_changes(

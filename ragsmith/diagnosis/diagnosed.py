@@ -235,23 +235,23 @@ class QuestionDiagnosis:
         return {**kept, "passages": passages, "further": self.further, "evidence": evidence}
 
     @classmethod
-    @stored_by_other_code("the diagnosis of a question")
-    def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Restore a diagnosis from the result of `to_dict`.
+    def from_dict(cls, value: Mapping[str, Any], key: str = "") -> Self:
+        """Restore the diagnosis of the row with this ``key`` from the result of `to_dict`.
 
         Raises:
             UsageError: ``value`` is no diagnosis.
         """
-        passages = value.get("passages")
-        return cls(
-            Cause(value["cause"]),
-            value["gold"],
-            value["read"],
-            None if passages is None else tuple(map(_restore_passage, passages)),
-            value.get("further", 0),
-            tuple(GoldPassage(*gold) for gold in value.get("evidence", ())),
-            tuple(value.get("non_answer", ())),
-        )
+        with stored_by_other_code("the diagnosis of a question", key and f"diagnosis:{key}"):
+            passages = value.get("passages")
+            return cls(
+                Cause(value["cause"]),
+                value["gold"],
+                value["read"],
+                None if passages is None else tuple(map(_restore_passage, passages)),
+                value.get("further", 0),
+                tuple(GoldPassage(*gold) for gold in value.get("evidence", ())),
+                tuple(value.get("non_answer", ())),
+            )
 
 
 def _restore_passage(kept: Sequence[Any]) -> ReadPassage:

@@ -334,7 +334,6 @@ def store_transfer(store: Store, estimate: TransferEstimate, source: str, target
     store.put_finding(TRANSFER_KIND, _transfer_key(source, target, estimate.part), dataset, asdict(estimate))
 
 
-@stored_by_other_code("a transfer between searches")
 def load_transfers(
     store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "test")
 ) -> list[TransferEstimate]:
@@ -342,7 +341,11 @@ def load_transfers(
     listed = list(runs)
     keys = [_transfer_key(one, other, part) for part in parts for one in listed for other in listed if one != other]
     found = store.findings(TRANSFER_KIND, keys)
-    return [restore(TransferEstimate, found[key]) for key in keys if key in found]
+    estimates = []
+    for key in filter(found.__contains__, keys):
+        with stored_by_other_code("a transfer between searches", f"finding:{TRANSFER_KIND}/{key}"):
+            estimates.append(restore(TransferEstimate, found[key]))
+    return estimates
 
 
 def _transfer_key(source: str, target: str, part: str) -> str:

@@ -58,7 +58,7 @@ class OptionActivity:
         if stage not in alone.records[both[0]]["stages"]:  # a ranking has no stages after the filter
             stage = "passage_filter"
         pairs = [(alone.records[q], without.records[q]) for q in both]
-        differing = sum(first["stages"][stage] != second["stages"][stage] for first, second in pairs)
+        differing = sum(first["stages"].get(stage) != second["stages"].get(stage) for first, second in pairs)
         added = {
             count: fsum(first["usage"][count] - second["usage"][count] for first, second in pairs) / len(both)
             for count in pairs[0][0]["usage"]

@@ -82,7 +82,7 @@ class Evaluation:
             each = (record["measures"] for record in records)
             return [composite(name, measures) if first in measures else None for measures in each]
         part = "usage" if records and name in records[0]["usage"] else "measures"
-        return [None if (value := record[part][name]) is None else float(value) for record in records]
+        return [None if (value := record[part].get(name)) is None else float(value) for record in records]
 
     def by_question(self, fitness: Fitness) -> Mapping[str, float]:
         """Return the fitness by question, for those that have a record, in the order of ``questions``."""

@@ -30,6 +30,7 @@ from ragsmith.records.record import CROSSFIT, RiskCalibration, RunRecord, list_s
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import FILESYSTEM_ROOT, import_recorded_files, record_imports
+from ragsmith.text.restoring import stored_by_other_code
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -178,7 +179,9 @@ def load_run_experiment(
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    recorded = [(row, RunRecord.from_dict(row.value)) for row in list_searches(store) if row.dataset == data.digest]
+    recorded = [
+        (row, RunRecord.from_dict(row.value, row.key)) for row in list_searches(store) if row.dataset == data.digest
+    ]
     named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
     if recorded and not named:
         raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
@@ -197,7 +200,8 @@ def load_run_experiment(
     if record.winner is None:
         raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
     import_recorded_files(record.imports, FILESYSTEM_ROOT)
-    names = ModelNames.from_dict(record.model_names)
+    with stored_by_other_code("the record of a search", f"run:{row.key}"):
+        names = ModelNames.from_dict(record.model_names)
     if record.vector_store != AUTO:
         names = replace(names, vector_store=from_relative_address(FILESYSTEM_ROOT, record.vector_store))
     return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)

@@ -135,7 +135,7 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
 
 def _study_attributes(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
     """Return the user attributes of a study."""
-    record = RunRecord.from_dict(run.value)
+    record = RunRecord.from_dict(run.value, run.key)
     best = record.winner, record.leader  # the winner may be a simplified leader that was never proposed
     winner = [row.position for key in best for row in proposals if row.evaluation == key]
     return {
@@ -161,12 +161,12 @@ def _trials(
     store: Store, run: RunRow, proposals: Sequence[ProposalRow], existing: Mapping[int, FrozenTrial]
 ) -> Iterator[FrozenTrial]:
     """Yield a trial for every proposal; the scores of ``existing`` trials are not read again."""
-    record = RunRecord.from_dict(run.value)
+    record = RunRecord.from_dict(run.value, run.key)
     labels = record.space.options
     names = sort_names(labels)
     distributions = {name: CategoricalDistribution(labels[name]) for name in names}
     began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
-    for row in proposals:
+    for row in (proposal for proposal in proposals if record.space.includes(proposal.genome)):
         fitness = row.fitness
         trial = FrozenTrial(
             number=row.position,

@@ -142,7 +142,10 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     if (key := named[pick]) is None:
         missing = "recommended for this search before it began" if pick == "recommended" else "tested under this name"
         raise UsageError(f"--pick {pick}: nothing was {missing}")
-    return load_evaluation(store, key, record.split.search)
+    found = load_evaluation(store, key, record.split.search)
+    if not found.records:
+        raise UsageError(f"--pick {pick}: the cache has no intact result of evaluation {key}: run the search again")
+    return found
 
 
 def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:

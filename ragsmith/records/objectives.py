@@ -169,22 +169,21 @@ def store_timings(store: Store, evaluation: str, dataset: str, machine: str, tim
     store.put_finding(TIMINGS_KIND, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
-@stored_by_other_code("the timings of a pipeline")
 def load_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
     """Return the stored timings by evaluation and kind of machine, sorted by question."""
-    found: dict[str, Any] = store.findings(TIMINGS_KIND, evaluations)
-    return {
-        evaluation: {
-            machine: [
-                StageTimes(question, state, seconds[question][state])
-                for question in sorted(seconds)
-                for state in (WARM, COLD)
-                if state in seconds[question]
-            ]
-            for machine, seconds in sorted(by_machine.items())
-        }
-        for evaluation, by_machine in found.items()
-    }
+    found: dict[str, dict[str, list[StageTimes]]] = {}
+    for evaluation, by_machine in store.findings(TIMINGS_KIND, evaluations).items():
+        with stored_by_other_code("the timings of a pipeline", f"finding:{TIMINGS_KIND}/{evaluation}"):
+            found[evaluation] = {
+                machine: [
+                    StageTimes(question, state, seconds[question][state])
+                    for question in sorted(seconds)
+                    for state in (WARM, COLD)
+                    if state in seconds[question]
+                ]
+                for machine, seconds in sorted(by_machine.items())
+            }
+    return found
 
 
 def median_seconds(rows: Mapping[str, LatencyRow], questions: Sequence[str]) -> float | None:

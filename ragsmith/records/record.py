@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
 from ragsmith.measures.planted_answers import PlantedCheck
 from ragsmith.models.vector_stores import AUTO, to_relative_address
+from ragsmith.pipelines.genes import sort_names
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
@@ -220,6 +221,11 @@ class SearchedSpace:
     size: int
     feasible: int
     options: Mapping[str, tuple[str, ...]]
+
+    def includes(self, genome: Sequence[int]) -> bool:
+        """Whether ``genome`` is of this space."""
+        counts = [len(self.options[name]) for name in sort_names(self.options)]
+        return len(genome) == len(counts) and all(0 <= n < count for n, count in zip(genome, counts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,13 +532,13 @@ class RunRecord:
         return {**asdict(self), "settings": settings}
 
     @classmethod
-    def from_dict(cls, stored: Any) -> RunRecord:
-        """Restore a record from the result of `to_dict`.
+    def from_dict(cls, stored: Any, key: str = "") -> RunRecord:
+        """Restore the record of the run ``key`` from the result of `to_dict`.
 
         Raises:
             UsageError: ``stored`` is no record of a run.
         """
-        with stored_by_other_code("the record of a search"):
+        with stored_by_other_code("the record of a search", key and f"run:{key}"):
             return restore(cls, stored, {Fitness: Fitness.from_dict})
 
     def state(self, stored: RunState) -> RunState:
@@ -543,7 +549,7 @@ class RunRecord:
 def load_record(store: Store, run_key: str) -> RunRecord | None:
     """Return the record of a run, or None if it is not in the store."""
     row = store.run(run_key)
-    return RunRecord.from_dict(row.value) if row else None
+    return RunRecord.from_dict(row.value, row.key) if row else None
 
 
 def list_searches(store: Store) -> list[RunRow]:
@@ -589,13 +595,13 @@ class DatasetRecord:
         )
 
     @classmethod
-    def from_dict(cls, stored: Any) -> DatasetRecord:
-        """Restore a record from the result of `to_dict`.
+    def from_dict(cls, stored: Any, digest: str = "") -> DatasetRecord:
+        """Restore the record of the data set with this ``digest`` from the result of `to_dict`.
 
         Raises:
             UsageError: ``stored`` is no record of a data set.
         """
-        with stored_by_other_code("the record of a data set"):
+        with stored_by_other_code("the record of a data set", digest and f"dataset:{digest}"):
             return restore(cls, stored)
 
     def to_dict(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class StoredRun:
 
 def _proposals(store: Store, run: str, record: RunRecord) -> tuple[ProposalRow, ...]:
     """Return the proposals of the run, without rows of an earlier, longer attempt or with genomes of another space."""
-    stored = [row for row in store.proposals(run) if len(row.genome) == len(record.space.options)]
+    stored = [row for row in store.proposals(run) if record.space.includes(row.genome)]
     return tuple(stored[: sum(step.evaluations for step in record.history)] if record.history else stored)
 
 

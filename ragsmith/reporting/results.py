@@ -311,7 +311,7 @@ class _QuestionReader:
         self._neighbours = find_neighbours(winner, run.all_on_search(run.keys)) if winner else []
         wanted = {*(near.evaluation.key for near in self._neighbours), *self._keys.values()}
         self._why = {
-            key: {question: QuestionDiagnosis.from_dict(value) for question, value in rows.items()}
+            key: {question: QuestionDiagnosis.from_dict(value, f"{key}/{question}") for question, value in rows.items()}
             for key, rows in run.diagnoses.items()
             if key in wanted
         }
@@ -375,8 +375,8 @@ class _QuestionReader:
     def interventions(self) -> Iterator[Intervened]:
         """Yield the interventions on naive RAG and the winner, if they used the fitness of this run."""
         for name in ("naive", "winner"):
-            kept: Any = self._run.interventions.get(self._keys.get(name, ""))
-            with stored_by_other_code("the interventions on a pipeline"):
+            kept: Any = self._run.interventions.get(key := self._keys.get(name, ""))
+            with stored_by_other_code("the interventions on a pipeline", f"finding:interventions/{key}"):
                 is_current = kept and kept["fitness"] == self._run.fitness.identity
                 found = [Intervened(**one, pipeline=name) for one in kept["means"]] if is_current else []
             yield from found

@@ -61,7 +61,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
 
 def _run_header(cache: str, data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
-    described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
+    described, record = DatasetRecord.from_dict(data.value, data.digest), RunRecord.from_dict(run.value, run.key)
     import_recorded_files(record.imports, FILESYSTEM_ROOT)
     place = _relative(cache)
     given = _relative(record.source) or data.name, "" if place == DEFAULT_FILE else place

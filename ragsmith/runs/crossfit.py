@@ -176,7 +176,7 @@ class Crossfit:
         row = self._store.run(self.key)
         if row is None:
             return
-        record = RunRecord.from_dict(row.value)
+        record = RunRecord.from_dict(row.value, row.key)
         tested = tuple(one.fold for one in folds) if state == "finished" else ()
         if row.state == "finished" and (state != "finished" or record.folds == tested):
             return

@@ -223,7 +223,7 @@ class Run:
             data = setup.dataset  # its name may have changed since the last search
             for row in self._store.runs():  # the report needs them: a record that cannot be read ends the search now
                 if row.dataset == data.digest and row.key != self.key:
-                    RunRecord.from_dict(row.value)
+                    RunRecord.from_dict(row.value, row.key)
             self._store.put_dataset(data.digest, data.name, DatasetRecord.from_experiment(setup).to_dict())
             return self._stored_outcome() or self._compute()
 
@@ -240,7 +240,7 @@ class Run:
         context, before = self._context, self._store.run(self.key)
         if before is None or before.state != "finished" or context.settings.timed:
             return None
-        record = RunRecord.from_dict(before.value)
+        record = RunRecord.from_dict(before.value, before.key)
         if (record.program, record.split) != (context.record.program, context.record.split):
             return None
         if record.untested and (context.settings.test or record.untested != self._peek_any_use()):
@@ -376,7 +376,7 @@ class Run:
         """Whether the outcome differs from ``before``: by new answers, another program, or repaired failures."""
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
-        record, now = RunRecord.from_dict(before.value), self._context.record
+        record, now = RunRecord.from_dict(before.value, before.key), self._context.record
         if not StoredRun(self._store, self.key, self._context.setup.dataset.digest, record).lists_all:
             return True
         ends = [(end.winner, end.no_winner, end.failed, end.program, end.untested) for end in (record, now)]
@@ -417,7 +417,7 @@ def _find_unfinished(store: Store, whole: str) -> RunRecord | None:
     """Return the record of a begun run of the search ``whole`` that has not ended, or None."""
     return next(
         (
-            RunRecord.from_dict(row.value)
+            RunRecord.from_dict(row.value, row.key)
             for row in store.runs()
             if row.state != "finished" and isinstance(row.value, dict) and row.value.get("whole") == whole
         ),

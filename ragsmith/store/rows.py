@@ -6,7 +6,6 @@ SQLite does not detect flipped bits in values, so every row has a checksum over 
 from __future__ import annotations
 
 import json
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -144,33 +143,40 @@ def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
     Raises:
         TypeError, ValueError: a value has no canonical JSON form.
     """
-    values = [convert(value) for value, convert in zip(row, _converters(table), strict=True)]
+    values = [convert(value) for value, convert in zip(row, _converters(table, to_canonical_json), strict=True)]
     return dict(zip(_names(table), [*values, _checksum(table.name, values)], strict=True))
 
 
+MAX_COUNT = 2**53
+"""Maximum value of an integer column, up to which floats have no gaps."""
+
+MAX_NUMBER = 1e60
+"""Maximum absolute value of a number in JSON, so that sums of fourth powers are floats."""
+
+
 def _parse_integer(digits: str) -> int:
-    """Parse an integer of a row; one that is no float could not be used in arithmetic."""
-    if len(digits) > MAX_DIGITS:
+    if len(digits) > len(f"-{MAX_NUMBER:.0f}"):  # before the conversion, which takes quadratic time
         raise ValueError(f"an integer has {len(digits)} digits")
     return int(digits)
 
 
-MAX_DIGITS = 300
-"""Maximum number of digits of an integer in a row, slightly less than those of the largest float."""
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if not -MAX_NUMBER <= number <= MAX_NUMBER:
+        raise ValueError(f"{digits} is too large")
+    return number
 
-_DECODER = json.JSONDecoder(parse_int=_parse_integer, parse_constant=_parse_integer)
+
+_decode_json = json.JSONDecoder(parse_int=_parse_integer, parse_float=_parse_float, parse_constant=_parse_float).decode
 
 
 def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
-    """Return the decoded columns of a stored row, or None if the checksum is wrong or JSON cannot be read."""
+    """Return the decoded columns of a stored row, or None if the checksum or the type of a column is wrong."""
     *values, checksum = row
     try:
         if _checksum(table.name, values) != checksum:
             return None
-        return [
-            _DECODER.decode(value) if as_json else value  # type: ignore[arg-type]
-            for value, as_json in zip(values, _json_columns(table), strict=True)
-        ]
+        return [decode(value) for value, decode in zip(values, _converters(table, _decode_json), strict=True)]
     except (TypeError, ValueError, RecursionError):  # a flipped bit can turn text into bytes or a number into infinity
         return None
 
@@ -225,11 +231,18 @@ def _as_text(value: object) -> str | None:
     raise TypeError(f"{value!r} is a {type(value).__name__}, and the column holds text")
 
 
+def _as_count(value: Any) -> int:
+    count = operator.index(value)
+    if not 0 <= count <= MAX_COUNT:
+        raise ValueError(f"{count} is no count from 0 to {MAX_COUNT}")
+    return count
+
+
 def _as_double(value: object) -> float:
     """Return a number as SQLite returns it: integers become floats, and -0.0 becomes 0.0."""
-    if isinstance(value, float | int) and math.isfinite(value):
+    if isinstance(value, float | int) and 0 <= value <= MAX_NUMBER:
         return value + 0.0
-    raise ValueError(f"{value!r} is not a finite number, and the column holds one")
+    raise ValueError(f"{value!r} is not a finite number from 0 up, and the column holds one")
 
 
 def _checksum(table: str, values: Sequence[Value]) -> str:
@@ -245,16 +258,10 @@ def _names(table: Table) -> tuple[str, ...]:
 
 
 @cache
-def _json_columns(table: Table) -> tuple[bool, ...]:
-    """Return whether each column except the checksum is JSON."""
-    return tuple("json" in column.info for column in table.columns)[:-1]
-
-
-@cache
-def _converters(table: Table) -> tuple[Callable[[Any], Value], ...]:
-    """Return the converter from Python to stored values for each column except the checksum."""
-    kinds = {BigInteger: operator.index, Double: _as_double}
+def _converters(table: Table, convert_json: Callable[[Any], Any]) -> tuple[Callable[[Any], Any], ...]:
+    """Return the converter of each column except the checksum: ``convert_json``, or the check of its type."""
+    kinds = {BigInteger: _as_count, Double: _as_double}
     return tuple(
-        to_canonical_json if as_json else kinds.get(type(column.type), _as_text)
-        for column, as_json in zip(table.columns, _json_columns(table), strict=False)
+        convert_json if "json" in column.info else kinds.get(type(column.type), _as_text)
+        for column in list(table.columns)[:-1]
     )

@@ -6,6 +6,7 @@ Such a row counts as damaged: it is reported and computed again. Only the fields
 
 import base64
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 from sqlalchemy import (
@@ -195,7 +196,15 @@ Validator: TypeAlias = Callable[[Sequence[Json]], bool]
 VECTOR_TASKS = ("text", "query")
 """The tasks of model calls whose values are vectors."""
 
+_RANKING_MEASURES = frozenset(("recall", "map", "ndcg", "mrr"))
+_ANSWER_MEASURES = _RANKING_MEASURES | {"judge", "similarity"}
+"""The measures that every result of a ranking, or with an answer, has: those of R and G."""
+
+_COUNTS = frozenset(("calls", "texts_embedded", "pairs_scored", "input_tokens", "output_tokens"))
+"""The counts of the usage of a result."""
+
 _TEXTS = frozenset({str})
+_INTEGERS = frozenset({int})
 _NUMBERS = frozenset({int, float})
 _SCORES = _NUMBERS | {type(None)}
 
@@ -239,11 +248,16 @@ def _result(row: Sequence[Json]) -> bool:
         return False
     if state == "failed":
         return _has(value, stage=str, error=str)
+    is_answer = type(value.get("answer")) is str
     return (
-        (type(value.get("answer")) is str or value.get("part") == "ranking")
+        (is_answer or value.get("part") == "ranking")
         and _lists(value.get("retrieved"), _TEXTS)
-        and _maps(value.get("usage"), _NUMBERS)
+        and _maps(value.get("stages"), _TEXTS)
+        and _maps(value.get("usage"), _INTEGERS)
+        and value["usage"].keys() >= _COUNTS
+        and min(value["usage"].values()) >= 0
         and _maps(value.get("measures"), _SCORES)
+        and value["measures"].keys() >= (_ANSWER_MEASURES if is_answer else _RANKING_MEASURES)
     )
 
 
@@ -256,7 +270,15 @@ def _run(row: Sequence[Json]) -> bool:
         and _has(value["split"], rule=str, search=list, test=list)
         and all(isinstance(value.get(name, []), list) for name in ("probes", "history", "random", "imports"))
         and all(isinstance(value.get(name, {}), dict) for name in ("baselines", "test", "account"))
+        and all(time is None or _is_time(time) for time in row[4:6])
     )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 VALIDATORS: dict[str, Validator] = {

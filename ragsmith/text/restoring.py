@@ -26,8 +26,8 @@ _STORED: Mapping[Any, Any] = {
 
 
 @contextmanager
-def stored_by_other_code(what: str) -> Iterator[None]:
-    """Refuse ``what`` the cache has in another shape.
+def stored_by_other_code(what: str, row: str = "") -> Iterator[None]:
+    """Refuse ``what`` the cache has in another shape, in the ``row`` with this label ``table:key``.
 
     Raises:
         UsageError: it cannot be read.
@@ -36,7 +36,8 @@ def stored_by_other_code(what: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else f"{error}"
-        raise UsageError(f"{what} in this cache cannot be read ({problem}): give another cache with --cache") from error
+        named = f"row {row}: {problem}" if row else problem
+        raise UsageError(f"{what} in this cache cannot be read ({named}): give another cache with --cache") from error
 
 
 def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
@@ -46,7 +47,7 @@ def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = 
         TypeError, ValueError: a field is unknown, missing or not a value of its type.
     """
     if not isinstance(stored, Mapping):
-        raise TypeError(f"{stored!r} is no {kind.__name__}")
+        raise TypeError(f"{shortened(stored)} is no {kind.__name__}")
     hints = _get_hints(cast(Any, kind))
     if missing := hints.keys() - stored.keys():
         raise TypeError(f"{kind.__name__} lacks {', '.join(sorted(missing))}")

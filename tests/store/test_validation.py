@@ -14,7 +14,9 @@ from ragsmith.store.rows import _checksum, add_checksum, upsert
 from ragsmith.store.schema import METADATA
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
 
-RESULT = {"answer": "a", "retrieved": ["c1"], "measures": {"f1": 0.5, "em": None}, "usage": {"calls": 1}}
+MEASURES = {"recall": 1.0, "map": 1.0, "ndcg": 1.0, "mrr": 1.0, "judge": 0.5, "similarity": None}
+USAGE = {"calls": 1, "texts_embedded": 0, "pairs_scored": 0, "input_tokens": 30, "output_tokens": 10}
+RESULT = {"answer": "a", "retrieved": ["c1"], "measures": MEASURES, "stages": {}, "usage": USAGE}
 RUN: dict[str, Any] = {
     "space": {"name": "s", "digest": "d", "size": 4, "feasible": 4, "options": {}},
     "settings": {"strategy": "genetic", "genetic": {}},
