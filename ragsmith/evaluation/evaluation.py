@@ -82,6 +82,8 @@ class Evaluation:
             each = (record["measures"] for record in records)
             return [composite(name, measures) if first in measures else None for measures in each]
         part = "usage" if records and name in records[0]["usage"] else "measures"
+        if records and not any(name in record[part] for record in records):
+            raise KeyError(name)
         return [None if (value := record[part].get(name)) is None else float(value) for record in records]
 
     def by_question(self, fitness: Fitness) -> Mapping[str, float]:
