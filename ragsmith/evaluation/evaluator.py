@@ -5,6 +5,7 @@ question has no mean; `ranking` defines how it is compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -42,7 +43,7 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memory import MIB, Memory, memory_per_process
-from ragsmith.measures.judge import collect_scores
+from ragsmith.measures.judge import CONCURRENT_CALLS, collect_scores
 from ragsmith.models.calls import ChatModel
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.served.provider import ProviderActivity
@@ -213,18 +214,26 @@ class Evaluator:
             ModelUnavailable: its server is in trouble, which says nothing of the judge.
         """
         gateway = Gateway(self._store, self._budget, self._failures)
+        view, errors = gateway.language_model(judge, Meter(), "judge"), list[str]()
+
+        def score(request: tuple[int, Mapping[str, Input]]) -> float | None:
+            try:
+                with stage_errors("measures", "judge"):
+                    return collect_scores(view, [request], raised=(ModelUnavailable, ProviderTrouble))[0]
+            except StageFailed as failed:
+                if isinstance(failed.cause, ProviderTrouble):
+                    raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
+                errors.append(failure_record(failed, failed.stage)["error"])  # raises what ends a run
+                return None
+
         try:
-            with stage_errors("measures", "judge"):
-                view = gateway.language_model(judge, Meter(), "judge")
-                return collect_scores(view, requests, raised=(ModelUnavailable, ProviderTrouble))
-        except StageFailed as failed:
-            if isinstance(failed.cause, ProviderTrouble):
-                raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
-            error = failure_record(failed, failed.stage)["error"]  # raises what ends a run
-            warn_caller(f"the judge {judge.id} failed on planted answers: {error}")
-            return [None] * len(requests)
+            with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
+                scores = list(pool.map(score, requests))
         finally:
             gateway.write_pending()
+        if errors:
+            warn_caller(f"the judge {judge.id} failed on planted answers: {errors[0]}")
+        return scores
 
     def measure_seconds(self, candidate: Candidate, question: str) -> float | Record:
         """Return the seconds that a user waits for the answer to a question, or the failure.

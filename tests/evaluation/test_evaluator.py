@@ -9,14 +9,16 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.digest import to_canonical_json
-from ragsmith.errors import StoreError, UsageError
+from ragsmith.errors import Notice, StoreError, UsageError
 from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms, rank_evaluations
+from ragsmith.models.calls import Completion
 from ragsmith.models.loading import ModelNames
+from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -266,3 +268,28 @@ def test_an_evaluation_can_be_read_back(tiny_setup: Experiment, store: Store, pi
 def test_an_evaluation_that_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(StoreError, match="no evaluation abc"):
         load_evaluation(store, "abc", ["q"])
+
+
+class SlippingJudge:
+    """A judge of the user that raises an error on one answer."""
+
+    id = "slipping"
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        if "the third" in prompt:
+            raise RuntimeError("out of luck")
+        return Completion("Score: 5", Usage(1, 0, 0, 40, 7))
+
+
+def test_an_error_of_a_judge_on_one_planted_answer_leaves_its_other_verdicts(
+    tiny_setup: Experiment, store: Store
+) -> None:
+    requests = [
+        (0, {"question": "Who?", "reference": "Rell.", "answer": f"the {name}"})
+        for name in ("first", "second", "third", "fourth")
+    ]
+    with (
+        Evaluator(tiny_setup, store, 1) as evaluator,
+        pytest.warns(Notice, match="the judge slipping failed on planted answers: .*out of luck"),
+    ):
+        assert evaluator.score_answers(SlippingJudge(), requests) == [1.0, 1.0, None, 1.0]
