@@ -11,13 +11,17 @@ CHECK_SECONDS = 2.0
 """Minimum number of seconds between two checks, and maximum number of seconds that a request waits for one."""
 
 
+SLOW_SECONDS = 10.0
+"""Number of seconds since the last completed check after which one that is still running counts as failed."""
+
+
 class Readiness:
     """The result of ``check``, which returns what is missing with the reasons; requests share checks and results."""
 
     def __init__(self, check: Callable[[], Mapping[str, str]]) -> None:
         self._check, self._workers = check, Workers(1, 0)
         self._missing: Mapping[str, str] = {}
-        self._checked = float("-inf")
+        self._checked = self._ended = float("-inf")
 
     async def find_missing(self) -> Mapping[str, str]:
         """Return what is missing, with the reasons."""
@@ -25,9 +29,13 @@ class Readiness:
             work = self._workers.submit("check", lambda _: self._check())
             with suppress(TimeoutError):
                 await asyncio.wait_for(done_event(work).wait(), CHECK_SECONDS)
-            found = work.future.result() if work.future.done() else TimeoutError("no result in time")
-            self._missing = {"check": f"{type(found).__name__}: {found}"} if isinstance(found, Exception) else found
             self._checked = time.monotonic()
+            found: Mapping[str, str] | Exception = self._missing  # still valid while a check is slow
+            if work.future.done():
+                found, self._ended = work.future.result(), self._checked
+            elif self._checked - self._ended > SLOW_SECONDS:
+                found = TimeoutError("no result in time")
+            self._missing = {"check": f"{type(found).__name__}: {found}"} if isinstance(found, Exception) else found
         return self._missing
 
     def close(self) -> None:

@@ -245,3 +245,28 @@ def test_a_check_that_takes_long_or_fails_makes_a_server_unready() -> None:
         readiness.close()
 
     asyncio.run(go())
+
+
+def test_a_check_that_is_slow_leaves_the_result_before_it_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    free.set()
+
+    def check() -> dict[str, str]:
+        free.wait(PATIENCE)
+        return {}
+
+    async def go() -> None:
+        readiness = Readiness(check)
+        assert await readiness.find_missing() == {}
+        free.clear()
+        await asyncio.sleep(CHECK_SECONDS)
+        assert await readiness.find_missing() == {}
+        monkeypatch.setattr("ragsmith.serving.readiness.SLOW_SECONDS", 0.0)
+        await asyncio.sleep(CHECK_SECONDS)
+        assert [*await readiness.find_missing()] == ["check"]
+        free.set()
+        await asyncio.sleep(CHECK_SECONDS)
+        assert await readiness.find_missing() == {}
+        readiness.close()
+
+    asyncio.run(go())
