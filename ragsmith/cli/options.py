@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ import typer
 
 import ragsmith
 from ragsmith.api.arguments import Flag, SearchArguments, flags_of
-from ragsmith.errors import UsageError
+from ragsmith.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits
@@ -312,6 +313,16 @@ class TraceFlags:
     ] = False
 
     def arguments(self, share: float = 1.0) -> dict[str, Any]:
-        """Return the arguments of a public function that traces ``share`` of the answers."""
-        given = self.traces is not None or self.trace_content
-        return {"traces": ragsmith.Traces(self.traces or "", share, self.trace_content)} if given else {}
+        """Return the arguments of a public function that traces ``share`` of the answers.
+
+        A collector that only the environment names, for all programs, requires no extra.
+        """
+        url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") if self.traces is None else self.traces
+        is_requested = self.traces is not None or self.trace_content
+        try:
+            traces = ragsmith.Traces(url, share, self.trace_content) if url or is_requested else None
+        except MissingExtra:
+            if is_requested:
+                raise
+            return {}
+        return {"traces": traces} if traces else {}

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragsmith as package
-from ragsmith.errors import ModelError, StageFailed, WrongOption
+from ragsmith.cli.options import TraceFlags
+from ragsmith.errors import MissingExtra, ModelError, StageFailed, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.calls import Completion
 from ragsmith.models.names import ModelNames, partition_models
@@ -242,3 +243,19 @@ def test_nothing_is_imported_or_started_where_nothing_is_traced(tiny_setup: Expe
     winner = tmp_path / "winner.yaml"
     package.recommend(tiny_setup.dataset.source, output=winner)
     subprocess.run([sys.executable, "-c", OFF, str(winner)], check=True, cwd=tmp_path)
+
+
+def test_the_environment_names_a_collector_where_no_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert TraceFlags().arguments() == {}
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+    assert TraceFlags().arguments(0.5) == {"traces": Traces("http://localhost:4318", 0.5)}
+    assert TraceFlags("http://localhost:9").arguments() == {"traces": Traces("http://localhost:9")}
+    assert TraceFlags(trace_content=True).arguments() == {"traces": Traces("http://localhost:4318", content=True)}
+    monkeypatch.setattr("ragsmith.pipelines.telemetry.installed_version", _lacks)
+    assert TraceFlags().arguments() == {}
+    with pytest.raises(MissingExtra):
+        TraceFlags("http://localhost:9").arguments()
+
+
+def _lacks(package: str, extra: str) -> str:
+    raise MissingExtra(package, extra)
