@@ -40,6 +40,9 @@ class CallStore(FailureStore, Protocol):
     def put_capabilities(self, model: str, capabilities: ModelCapabilities, *, renewing: bool = False) -> None:
         """Add to the capabilities of the model of this id; with ``renewing``, replace the stored refusals."""
 
+    def vector_dimensions(self, model: str) -> int | None:
+        """Return the number of dimensions of most stored vectors of a model, or None without any."""
+
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Return the stored calls among ``keys``, by key."""
 

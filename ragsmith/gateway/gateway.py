@@ -29,6 +29,7 @@ from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, f
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.served.provider import Provider, ProviderActivity
 from ragsmith.models.tasks import Input, Task
+from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Meter, Usage
 
 C = TypeVar("C")
@@ -266,6 +267,9 @@ class Gateway:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._context.before_attempt
             provider.on_billable_failure = record_failed_attempt
+        vectors = getattr(model, "vectors", None)
+        if isinstance(vectors, UnitVectors) and vectors.dimensions is None and self._store is not None:
+            vectors.dimensions = self._store.vector_dimensions(str(model.id))
         learner = find_learner(model)
         if learner is None or self._store is None or id(learner) in self._learners:
             return

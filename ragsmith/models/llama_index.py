@@ -99,7 +99,7 @@ class LlamaIndexEmbedder:
 
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model
-        self._vectors = UnitVectors()
+        self.vectors = UnitVectors()
         self._provider = _Provider()
 
     @cached_property
@@ -114,7 +114,7 @@ class LlamaIndexEmbedder:
             ModelError: the model failed, or returned the wrong number of vectors, of different lengths or not finite.
             ModelUnavailable: the provider refuses the key or the model, or is down.
         """
-        return self._vectors.embed(texts, lambda part: [self._call(part, self._model.get_text_embedding_batch)])
+        return self.vectors.embed(texts, lambda part: [self._call(part, self._model.get_text_embedding_batch)])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, with the model's instruction for them."""
@@ -122,7 +122,7 @@ class LlamaIndexEmbedder:
         def embed(queries: list[str]) -> list[Any]:
             return [self._model.get_query_embedding(query) for query in queries]
 
-        return self._vectors.embed(texts, lambda part: [self._call(part, embed)])
+        return self.vectors.embed(texts, lambda part: [self._call(part, embed)])
 
     def _call(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Vectors:
         """Return unit vectors, one for each text."""
@@ -135,7 +135,7 @@ class LlamaIndexEmbedder:
             ) from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise ModelError(f"{self.id}: the model returned an array of shape {rows.shape} for {len(texts)} texts")
-        return self._vectors.normalize(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
+        return self.vectors.normalize(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
 
 
 class _Provider:

@@ -38,7 +38,8 @@ class UnitVectors:
     """Checks and normalises the vectors of one embedder; ``dimensions`` None takes those of the first vectors."""
 
     def __init__(self, dimensions: int | None = None) -> None:
-        self._dimensions = dimensions
+        self.dimensions = dimensions
+        """The number of dimensions of all vectors, if it is known."""
 
     def embed(self, texts: Sequence[str], embed_nonblank: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, zero for blank ones.
@@ -46,10 +47,10 @@ class UnitVectors:
         ``embed_nonblank`` embeds the others and returns arrays from `normalize`, which are concatenated.
         """
         nonblank = [row for row, text in enumerate(texts) if text.strip()]
-        if texts and not nonblank and self._dimensions is None:
+        if texts and not nonblank and self.dimensions is None:
             embed_nonblank([PROBE])
         arrays = embed_nonblank([texts[row] for row in nonblank]) if nonblank else ()
-        vectors = np.zeros((len(texts), self._dimensions or 0), dtype=np.float32)
+        vectors = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
         vectors[nonblank] = np.concatenate([vectors[:0], *arrays])
         return vectors
 
@@ -62,10 +63,10 @@ class UnitVectors:
             raise error("a vector contains NaN or infinity")
         if not rows.any(axis=1).all():
             raise error("a vector is zero, though its text is not blank")
-        if self._dimensions not in (None, rows.shape[1]):
-            expected = f"expected {self._dimensions}, as before or as requested"
+        if self.dimensions not in (None, rows.shape[1]):
+            expected = f"expected {self.dimensions}, as before or as requested"
             raise error(f"the vectors have {rows.shape[1]} numbers; {expected}")
-        self._dimensions = rows.shape[1]
+        self.dimensions = rows.shape[1]
         vectors, changed = normalize_rows(rows)
         if changed.any():
             warn_normalized(name)

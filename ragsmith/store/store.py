@@ -214,13 +214,21 @@ class Store(SpendLedger):
                     del calls[key]
         return calls
 
-    def _vector_length(self, connection: Connection, model: str) -> int:
-        """Return the most frequent encoded length of the vectors of a model."""
+    def vector_dimensions(self, model: str) -> int | None:
+        """Return the number of dimensions of most stored vectors of a model, or None without any."""
+        with self._database.reading() as connection:
+            length = self._vector_length(connection, model)
+        return None if length is None else (length - len('""')) // 4 * 3 // 4
+
+    def _vector_length(self, connection: Connection, model: str) -> int | None:
+        """Return the most frequent encoded length of the vectors of a model, or None without any."""
         if model not in self._vector_lengths:
             length = func.length(MODEL_CALL.c.value)
             of_model = select(length).where(MODEL_CALL.c.model == model)
             most_frequent = of_model.group_by(length).order_by(func.count().desc()).limit(1)
-            self._vector_lengths[model] = connection.execute(most_frequent).scalar_one()
+            if (found := connection.execute(most_frequent).scalar()) is None:
+                return None
+            self._vector_lengths[model] = found
         return self._vector_lengths[model]
 
     def sample_calls(self, model: str, limit: int) -> list[StoredCall]:

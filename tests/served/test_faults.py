@@ -22,12 +22,14 @@ from fault_server import Request
 from served import Left, Ruled, calls, failures, is_judging, left, passing, said, searched, served, small
 
 from ragsmith.datasets.splits import split
-from ragsmith.errors import ModelUnavailable, StoreError
+from ragsmith.errors import ModelUnavailable, ProviderTrouble, StoreError
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Payment
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.measures.planted_answers import MAX_PLANTED
 from ragsmith.models.calls import StoredCall
+from ragsmith.models.usage import Meter
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -242,6 +244,22 @@ def test_the_same_command_ends_as_without_the_trouble_once_it_is_over(
     assert failures(store) == {}
     assert clean.results.items() <= found.results.items()
     assert server.most_given() <= 1 + (lasting == math.inf)  # what was in flight when the run stopped is asked again
+
+
+def test_vectors_of_another_length_than_those_stored_before_are_trouble(
+    server: Ruled, tiny_setup: Experiment, store: Store
+) -> None:
+    def embed(*texts: str) -> Any:
+        setup = served(tiny_setup, server.url, embedder=server.url, **IMPATIENT)
+        return Gateway(store).embedder(setup.loaded_models.embedder, Meter()).embed(texts)
+
+    before = embed("The ferry leaves at seven.", "The school has three rooms.")
+    server.rule = lambda request: Fault("wrong_length")
+    with pytest.raises(ProviderTrouble, match="the vectors have 63 numbers; expected 64"):
+        embed("The market opens on Thursdays.")
+    server.rule = lambda request: None
+    assert embed("The market opens on Thursdays.").shape[1] == before.shape[1] == 64
+    assert server.most_given() == 1
 
 
 def test_trouble_while_a_judge_is_checked_says_nothing_of_the_judge(

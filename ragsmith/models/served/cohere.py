@@ -99,7 +99,7 @@ class CohereEmbedder(_CohereClient):
         super().__init__(model, endpoint, window)
         self._dimensions = dimensions
         self._batch_size = min(batch_size, EMBED_BATCH)
-        self._vectors = UnitVectors(dimensions)
+        self.vectors = UnitVectors(dimensions)
 
     @property
     def id(self) -> str:
@@ -125,7 +125,7 @@ class CohereEmbedder(_CohereClient):
             post = self.post_with(self.client.with_raw_response.embed)
             return self._endpoint.send(post, requests, self._read, what=self.id)
 
-        return self._vectors.embed(texts, embed_nonblank)
+        return self.vectors.embed(texts, embed_nonblank)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         fields = {"model": self._model, "texts": list(texts), "input_type": kind}
@@ -139,7 +139,7 @@ class CohereEmbedder(_CohereClient):
         indexed_rows = (
             [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
         )
-        return self._vectors.normalize(read_vectors(indexed_rows, len(request["texts"])), TransientFailure, self.id)
+        return self.vectors.normalize(read_vectors(indexed_rows, len(request["texts"])), TransientFailure, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

@@ -41,7 +41,7 @@ class OpenAIEmbeddings(OpenAIModel):
         self._dimensions = dimensions
         self._prefixes = (document_prefix, query_prefix)
         self._batch_size = batch_size
-        self._vectors = UnitVectors(dimensions)
+        self.vectors = UnitVectors(dimensions)
 
     @property
     def id(self) -> str:
@@ -72,7 +72,7 @@ class OpenAIEmbeddings(OpenAIModel):
             create = self.client.embeddings.with_raw_response.create
             return self._endpoint.send(self.post_with(create), requests, self._read, what=self.id)
 
-        return self._vectors.embed(texts, embed_nonblank)
+        return self.vectors.embed(texts, embed_nonblank)
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
@@ -81,7 +81,7 @@ class OpenAIEmbeddings(OpenAIModel):
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         # runs only in the loop's thread, so that the first vectors determine the dimensions of all
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
-        return self._vectors.normalize(rows, TransientFailure, self.id)
+        return self.vectors.normalize(rows, TransientFailure, self.id)
 
 
 def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
