@@ -27,6 +27,9 @@ Who wrote a diary of storms?,Keeper Tomas Rell.,
 """
 
 
+QUOTED = "leaves from the north quay at seven in the morning"
+
+
 @pytest.fixture
 def written(tmp_path: Path, tiny_folder: Path) -> Path:
     """A list of questions beside a folder of documents."""
@@ -71,6 +74,25 @@ def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, anchor: Comman
         "Whale oil fed the lamp until electricity arrived in 1931",
         "Bicycles travel free of charge, but a cart costs three shillings.",
     ]
+
+
+def test_edits_of_the_folder_reach_the_data_set_by_init_and_repair(
+    ragsmith: Command, anchor: Command, written: Path
+) -> None:
+    out = written / "mine"
+    anchor("list.csv", out.name)
+    before = load_dataset(out).examples[0]
+    page = written / "pages" / f"{before.evidence[0].doc}.md"
+    page.write_text(f"Checked in May.\n\n{page.read_text('utf-8')}", encoding="utf-8")
+    updated = ragsmith("dataset", "init", written / "pages", "-o", out)
+    assert f"next: ragsmith dataset anchor --repair {out}  then" in updated.out
+    assert ragsmith("dataset", "anchor", "--repair", out).code == 0
+    data = load_dataset(out)
+    texts = {document.id: document.text for document in data.documents}
+    [span], [old] = data.examples[0].evidence, before.evidence
+    assert texts[span.doc].startswith("Checked in May.")
+    assert span.start == old.start + len("Checked in May.\n\n")
+    assert QUOTED in texts[span.doc][span.start : span.end]
 
 
 def test_unanchored_questions_are_reported_with_reason_and_candidates(anchor: Command, written: Path) -> None:

@@ -10,8 +10,9 @@ from ragsmith.datasets.anchoring.anchor import AnchoredQuestion, AnchoringResult
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
 from ragsmith.datasets.anchoring.matches import NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, read_question_list
-from ragsmith.datasets.dataset import load_documents
+from ragsmith.datasets.dataset import is_dataset, load_documents
 from ragsmith.datasets.documents import FOLDER
+from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
@@ -100,6 +101,8 @@ def _write_new_dataset(result: AnchoringResult, source: Path, output: Path, data
         if converted:
             shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
             shutil.copy2(source / SOURCES, draft / SOURCES)
+        elif not is_dataset(source):
+            ingest_folder(source, draft)  # the texts are the same: it writes their sources
         write_file(rows, draft / QUESTIONS)
         if unanchored:
             write_file(unanchored, draft / UNANCHORED)
