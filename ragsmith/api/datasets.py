@@ -82,6 +82,7 @@ class IngestReport:
             "files": [asdict(file) for file in result.files],
             "removed": [{**asdict(one), "kept": one.kept} for one in result.removed],
             "near_duplicates": [asdict(pair) for pair in result.near],
+            "versions": [list(group) for group in result.versions],
             "repeated_passages": [{"text": text, "docs": docs} for text, docs in result.repeated.items()],
             "evidence_in_changed_documents": dict(result.repointed),
             "found": asdict(self.summary),

@@ -228,6 +228,11 @@ def _repetition_lines(ingested: IngestResult, limit: int | None) -> Iterator[str
             [f"{100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in ingested.near],
         ),
         (
+            "differ only in numbers or dates, as an older version does: "
+            f"{_counted(len(ingested.versions), 'group')} of documents; filters by a field tell them apart",
+            [", ".join(group) for group in ingested.versions],
+        ),
+        (
             f"in many documents, such as footers: {_counted(len(ingested.repeated), 'passage')}",
             [f"in {len(docs):,}: {shorten(text)}" for text, docs in ingested.repeated.items()],
         ),

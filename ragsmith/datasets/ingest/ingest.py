@@ -22,7 +22,7 @@ from ragsmith.datasets.ingest.naming import (
     format_new_manifest,
     update_manifest,
 )
-from ragsmith.datasets.ingest.near_duplicates import NearDuplicatePair, find_near_duplicates
+from ragsmith.datasets.ingest.near_duplicates import NearDuplicatePair, find_near_duplicates, find_versions
 from ragsmith.datasets.ingest.readers.part import FilePart, choose_reader
 from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
@@ -103,7 +103,8 @@ class RemovedFile:
 class IngestResult:
     """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
-    ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions with
+    ``versions`` are groups of documents that differ only in numbers and dates, and ``repeated`` has the documents of
+    each passage that many of them have. ``repointed`` counts the questions with
     evidence in changed documents, by document.
     """
 
@@ -115,6 +116,7 @@ class IngestResult:
     documents: tuple[Document, ...]
     sources: tuple[SourceRecord, ...]
     near: tuple[NearDuplicatePair, ...]
+    versions: tuple[tuple[str, ...], ...]
     repeated: Mapping[str, tuple[str, ...]]
     repointed: Mapping[str, int] = field(default_factory=dict)
 
@@ -201,11 +203,22 @@ def ingest_folder(
             changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
-    near = find_near_duplicates({document.id: document.text for document in documents})
+    texts = {document.id: document.text for document in documents}
+    near = find_near_duplicates(texts)
     repointed = {doc: count for doc in sorted(changed) if (count := count_questions(references, doc, ""))}
     repeated = find_repeated_passages(documents, near)
     return IngestResult(
-        folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repeated, repointed
+        folder,
+        output,
+        before.fresh,
+        ordered,
+        removed,
+        documents,
+        tuple(rows),
+        near,
+        find_versions(texts),
+        repeated,
+        repointed,
     )
 
 

@@ -14,6 +14,8 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.grouping import group_values
+
 SHINGLE_WORDS = 5
 """Number of words in a shingle."""
 
@@ -31,6 +33,10 @@ consecutive texts are compared."""
 _SEED = 5
 _PRIME = np.uint64((1 << 31) - 1)
 _WORD = re.compile(r"\w+")
+_NUMBER = re.compile(
+    r"\d+(?:[^\w\s]\d+)*|\b(?:january|february|march|april|june|july|august|september|october|november|december|may)\b"
+)
+"""A number, a date, or the name of a month, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,13 @@ def find_near_duplicates(texts: Mapping[str, str]) -> tuple[NearDuplicatePair, .
     compared = (NearDuplicatePair(a, b, _jaccard(shingles[a], shingles[b])) for a, b in pairs)
     similar = [pair for pair in compared if pair.similarity >= MIN_SIMILARITY]
     return tuple(sorted(similar, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
+
+
+def find_versions(texts: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of texts whose words are the same except for numbers and dates, such as old price lists."""
+    read = {name: " ".join(_WORD.findall(text.lower())) for name, text in sorted(texts.items())}
+    groups = group_values((" ".join(_WORD.findall(_NUMBER.sub("0", texts[name].lower()))), name) for name in read)
+    return tuple(tuple(group) for group in groups.values() if len({read[name] for name in group}) > 1)
 
 
 def _hash_shingles(text: str) -> NDArray[np.uint64]:

@@ -132,6 +132,16 @@ def test_passages_of_many_documents_are_named_and_those_of_copies_are_not(tmp_pa
     assert made.repeated == {FOOTER: ("gate", "lamp", "roof", "well")}
 
 
+def test_the_command_names_documents_that_differ_only_in_numbers(tmp_path: Path, ragsmith: Callable[..., Any]) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for year in (2023, 2024):
+        (folder / f"prices_{year}.md").write_text(f"# Prices\n\nThe ferry costs {year - 2000} crowns in {year}.\n")
+    lines = ragsmith("dataset", "init", folder, "-o", tmp_path / "made").out.splitlines()
+    [at] = [n for n, line in enumerate(lines) if line.startswith("differ only in numbers or dates")]
+    assert lines[at + 1] == "  prices_2023, prices_2024"
+
+
 def test_the_command_counts_copies_and_names_the_first_or_all(
     files: Path, tmp_path: Path, ragsmith: Callable[..., Any]
 ) -> None:

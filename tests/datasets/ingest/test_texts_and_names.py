@@ -15,7 +15,7 @@ from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.ingest.naming import choose_file_name, choose_titles, clean_title, title_from_name
-from ragsmith.datasets.ingest.near_duplicates import MIN_SIMILARITY, find_near_duplicates
+from ragsmith.datasets.ingest.near_duplicates import MIN_SIMILARITY, find_near_duplicates, find_versions
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.text.files import TextError
 
@@ -157,6 +157,18 @@ def test_pairs_are_those_of_the_definition() -> None:
 def test_case_and_punctuation_do_not_count_and_short_texts_are_compared_whole() -> None:
     texts = {"a": "The gate, is SHUT.", "b": "the gate is shut", "c": "the gate is open", "d": "", "e": "!?"}
     assert [(pair.first, pair.second, pair.similarity) for pair in find_near_duplicates(texts)] == [("a", "b", 1.0)]
+
+
+def test_versions_are_documents_that_differ_in_numbers_and_dates_alone() -> None:
+    texts = {
+        "2023": "Prices of May 2023: the ferry costs 1,200.50, the lift 7.",
+        "2024": "Prices of July 2024: the ferry costs 9, the lift 12.",
+        "other": "Prices of July 2024: the ferry costs 9, the tram 12.",
+        "copy": "PRICES of July 2024, the ferry costs 9; the lift 12",
+        "a": "The gate may be shut.",
+        "b": "The gate may be, shut",
+    }
+    assert find_versions(texts) == (("2023", "2024", "copy"),)
 
 
 @pytest.mark.parametrize(

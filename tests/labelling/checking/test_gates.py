@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
@@ -335,7 +336,15 @@ def test_copies_of_documents_and_shared_passages_are_named_without_a_limit(law: 
     assert why["twin"] == f"has the text of {changed[0].id}, and is left out"
     assert why["print"].endswith(f" of its words in common with {changed[1].id}")
     assert f"has, as {len(changed) - 1} other documents do, '{footer}'" in why.values()
-    assert "; 3 documents are copies, or share passages with many others" in found.sentence
+    assert "; 3 documents are copies or versions, or share passages with many others" in found.sentence
+
+
+def test_documents_that_differ_only_in_numbers_are_named(law: Dataset) -> None:
+    first = law.documents[0]
+    older = replace(first, id="older", text=re.sub(r"\d+", "7", first.text))
+    found = check(with_documents(law, [*law.documents, older]), only=["copies"])["copies"]
+    why = {offender.id: offender.why for offender in found.offenders}
+    assert why["older"] == f"differs from {first.id} only in numbers or dates, as an older version does"
 
 
 def test_every_gate_has_a_damage() -> None:

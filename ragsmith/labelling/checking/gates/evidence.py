@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from ragsmith.datasets.groups import gold_places
-from ragsmith.datasets.ingest.near_duplicates import find_near_duplicates
+from ragsmith.datasets.ingest.near_duplicates import find_near_duplicates, find_versions
 from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
@@ -220,7 +220,7 @@ def copies(view: DatasetView) -> GateFinding:
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
     offenders += (whole := [*_find_document_copies(view)])
-    summary += f"; {len(whole)} documents are copies, or share passages with many others" if whole else ""
+    summary += f"; {len(whole)} documents are copies or versions, or share passages with many others" if whole else ""
     advice = (
         "read some: if the copy answers the question too, as an older print or a quoted message does, mark it "
         "(`any` in the evidence) or remove it; if it does not, as the same clause of another contract, nothing is wrong"
@@ -230,8 +230,11 @@ def copies(view: DatasetView) -> GateFinding:
 
 def _find_document_copies(view: DatasetView) -> Iterator[Offender]:
     """Yield the documents that are copies, and the first of those with each passage that many have."""
-    near = find_near_duplicates({id_: document.text for id_, document in view.documents.items()})
+    texts = {id_: document.text for id_, document in view.documents.items()}
+    near = find_near_duplicates(texts)
     copies = {pair.second: f"has {pair.similarity:.0%} of its words in common with {pair.first}" for pair in near[::-1]}
+    for first, *others in find_versions(texts):
+        copies |= dict.fromkeys(others, f"differs from {first} only in numbers or dates, as an older version does")
     copies |= {dropped: f"has the text of {kept}, and is left out" for dropped, kept in view.original.merged}
     yield from (Offender(doc, why) for doc, why in copies.items())
     for text, docs in find_repeated_passages(view.original.documents, near).items():
