@@ -29,7 +29,13 @@ MODEL_ROLES = frozenset(
 """Roles of models and names of their flags, which are no arguments: messages say `MODELS`, and no similar name."""
 
 _LISTS = (Sequence, tuple)
-_DESCRIPTIONS: Mapping[Any, str] = {**KINDS, Path: "a path", Mapping: "a mapping", Callable: "a function"}
+_DESCRIPTIONS: Mapping[Any, str] = {
+    **KINDS,
+    str: "a string",
+    Path: "a path",
+    Mapping: "a mapping",
+    Callable: "a function",
+}
 
 
 class _ModuleNames(dict[str, Any]):
@@ -118,7 +124,7 @@ def first_clause(text: str) -> str:
 
 
 def describe(wanted: Any) -> str:
-    """Describe an annotated type, such as ``text, a path or an instance of Store``.
+    """Describe an annotated type, such as ``a path or an instance of Store``.
 
     A text in the annotation is the description; the help of an option is added to it.
     """
@@ -127,8 +133,9 @@ def describe(wanted: Any) -> str:
         helps = [f"{describe(inner[0])} ({first_clause(one.help)})" for one in inner[1:] if hasattr(one, "help")]
         return next((one for one in (*inner[1:], *helps) if isinstance(one, str)), describe(inner[0]))
     if origin in (Union, UnionType):
-        *first, last = dict.fromkeys(describe(one) for one in inner if one is not NoneType)
+        left_out = (NoneType, str) if Path in inner else (NoneType,)  # a path may be a string
+        *first, last = dict.fromkeys(describe(one) for one in inner if one not in left_out)
         return " or ".join([*filter(None, [", ".join(first)]), last])
     if origin in _LISTS:
-        return f"a list whose items are {describe(inner[0])}"
+        return f"a list, each item {describe(inner[0])}"
     return _DESCRIPTIONS.get(origin or wanted) or f"an instance of {wanted.__name__}"

@@ -299,7 +299,7 @@ def test_a_token_that_is_none_is_refused_before_anything_is_loaded(token: str) -
 
 
 def test_one_name_in_the_place_of_a_list_of_hosts_is_refused() -> None:
-    with pytest.raises(UsageError, match="give a list whose items are text"):
+    with pytest.raises(UsageError, match="give a list, each item a string"):
         ragsmith.asgi_app("no-such-winner.yaml", hosts="intranet.example")
 
 

@@ -22,7 +22,7 @@ from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, evidence_entries
-from ragsmith.errors import DatasetError
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 from ragsmith.types import Document, Span
@@ -115,15 +115,16 @@ def repair_dataset(folder: Path) -> RepairResult:
     and reviewed, the review is removed.
 
     Raises:
+        UsageError: ``folder`` has no questions.
         DatasetError: documents or questions cannot be read; no file is written then.
     """
+    if not (folder / QUESTIONS).exists():
+        raise UsageError(f"{folder} has no {QUESTIONS}: give the folder of a data set")
     with lock_questions(folder):
         manifest, mistakes = read_optional_manifest(folder)
         documents, wrong_documents = read_documents(folder, manifest.titles)
         mistakes += wrong_documents
         questions = read_json_lines(folder / QUESTIONS, MAX_BYTES)
-        if not (folder / QUESTIONS).exists():
-            mistakes.append(f"{QUESTIONS}: is missing")
         if mistakes := [*mistakes, *questions.mistakes.values()]:
             raise DatasetError(mistakes)
         valid = {id_: document for id_, document in documents.items() if document is not None}
