@@ -201,14 +201,16 @@ class OpenAIModel(EndpointModel):
         client.organization = client.project = None  # these headers are among those of the endpoint
         return client
 
-    def post_with(self, create: Any) -> Post:
-        """Return a function that sends a body by ``create``, a method of the client with raw responses."""
+    def post_to(self, path: str) -> Post:
+        """Return a function that sends a body to ``path``; the client's typed methods would take 0.6 ms to copy it."""
+        from httpx2 import Response  # noqa: PLC0415
         from openai import Omit  # noqa: PLC0415
 
         headers: dict[str, Any] = {"authorization": Omit(), **self._endpoint.headers}
 
         async def post(body: dict[str, Any]) -> bytes:
-            return bytes((await create(**body, extra_headers=headers)).content)
+            sent = await self.client.post(path, cast_to=Response, body=body, options={"headers": headers})
+            return bytes(sent.content)
 
         return post
 

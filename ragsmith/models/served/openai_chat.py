@@ -312,7 +312,7 @@ class OpenAIChat(OpenAIModel):
     def _send(self, body: dict[str, Any], request: CompletionRequest, form: ReplyForm | None) -> ParsedReply:
         """Send ``body`` without refused parameters and forms, which count as learnt when the rest is accepted."""
         refused = self.learner.capabilities.refuses
-        create = self.client.chat.completions.with_raw_response.create
+        post = self.post_to("/chat/completions")
 
         def parse(_: Any, reply: Any, seconds: float) -> ParsedReply:
             return read_reply(request, reply, seconds)
@@ -323,7 +323,7 @@ class OpenAIChat(OpenAIModel):
             accepted = _without_refused(body, refused) | _response_format(form, refused | ignored)
             form_type = accepted.get("response_format", {}).get("type", "")
             try:
-                parsed = self._endpoint.send(self.post_with(create), [accepted], parse, what=self.id)[0]
+                parsed = self._endpoint.send(post, [accepted], parse, what=self.id)[0]
             except RefusedContent as error:
                 message = str(error).removeprefix(f"{self.id}: ")
                 newly_refused = _refused_parameters(message, accepted)

@@ -69,8 +69,7 @@ class OpenAIEmbeddings(OpenAIModel):
             """Send all batches concurrently."""
             prefixed = [prefix + text for text in nonblank]
             requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
-            create = self.client.embeddings.with_raw_response.create
-            return self._endpoint.send(self.post_with(create), requests, self._read, what=self.id)
+            return self._endpoint.send(self.post_to("/embeddings"), requests, self._read, what=self.id)
 
         return self.vectors.embed(texts, embed_nonblank)
 
