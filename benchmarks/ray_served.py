@@ -75,6 +75,7 @@ def cpu_by_process() -> dict[str, float]:
     found = {"main process": parents[os.getpid()][1]}
     for pid in mine - {os.getpid()}:
         _, seconds, name = parents[pid]
+        name = "server" if name.startswith("python") else name
         found[name] = found.get(name, 0.0) + seconds
     return found
 
