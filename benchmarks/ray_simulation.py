@@ -21,7 +21,7 @@ from ragsmith.models.names import ModelNames
 
 BANDWIDTH = 125e6
 """Bytes a second between two nodes, assumed: 1 Gbit/s."""
-CLUSTERS = ((1, 4), (1, 16), (2, 16), (100, 16))
+CLUSTERS = ((1, 5), (1, 16), (2, 16), (100, 16))
 """Nodes, and cores of each."""
 QUESTIONS = 100_000
 
@@ -65,7 +65,7 @@ def measure_embedded(number: int) -> Costs:
 def served_costs(run: ServedRun, embedded: Costs, latency: float) -> Costs:
     """Return the costs of a question with a served model, from a run on a cluster."""
     actor, main = (run.cpu[name] / run.requests for name in ("ray::EvaluationActor", "main process"))
-    return Costs(actor, main, embedded.result, embedded.index, embedded.index_seconds, latency, 2 * IN_FLIGHT)
+    return Costs(actor, main, embedded.result, embedded.index, embedded.index_seconds, latency, IN_FLIGHT)
 
 
 def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -> tuple[float, dict[str, float]]:
