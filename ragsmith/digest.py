@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
@@ -35,6 +35,8 @@ _SCALARS = frozenset({str, int, bool, type(None)})
 _SCALARS_AND_FLOATS = _SCALARS | {float}
 _CONTAINERS = frozenset({dict, list, tuple})
 _TEXT = frozenset({str})
+_SLICE_ITEMS = 1 << 14
+"""Number of items of a long list that are encoded at a time."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Path = tuple["_Path", int | str] | None
@@ -74,7 +76,30 @@ def digest(*parts: object) -> str:
     Raises:
         TypeError, ValueError: see `to_canonical_json`.
     """
-    return blake2b(f"ragsmith/{VERSION}:{to_canonical_json(parts)}".encode(), digest_size=16).hexdigest()
+    hashed = blake2b(f"ragsmith/{VERSION}:".encode(), digest_size=16)
+    try:
+        for text in _iter_canonical_json(parts):
+            hashed.update(text.encode())
+    except (TypeError, ValueError):
+        to_canonical_json(parts)  # raises the same error with the whole path of the value
+        raise
+    return hashed.hexdigest()
+
+
+def _iter_canonical_json(parts: tuple[object, ...]) -> Iterator[str]:
+    """Yield the pieces of `to_canonical_json`, those of long lists one by one, as their JSON may have gigabytes."""
+    opening = "["
+    for part in parts:
+        if not isinstance(part, list | tuple) or len(part) <= _SLICE_ITEMS:
+            yield opening + to_canonical_json(part)
+        else:
+            for start in range(0, len(part), _SLICE_ITEMS):
+                yield (opening + "[" if not start else ",") + to_canonical_json(part[start : start + _SLICE_ITEMS])[
+                    1:-1
+                ]
+            yield "]"
+        opening = ","
+    yield "]" if parts else "[]"
 
 
 def _is_json_encodable(value: object) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 import unicodedata
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.digest import digest, to_canonical_json
+from ragsmith.digest import VERSION, digest, to_canonical_json
 from ragsmith.types import Hit, Scale, Span
 
 JSON = st.recursive(
@@ -162,3 +163,15 @@ def test_a_digest_is_the_same_in_another_process_with_another_hash_seed() -> Non
 
 
 PINNED = "27cf542b868de3de8d1333f160f47994"
+
+
+@pytest.mark.parametrize("number", [0, 1, 16_384, 16_385, 40_000])
+def test_a_long_list_has_the_digest_of_its_canonical_json(number: int) -> None:
+    parts = "texts", [("d", n, "\ud800") for n in range(number)], tuple(range(number))
+    expected = blake2b(f"ragsmith/{VERSION}:{to_canonical_json(parts)}".encode(), digest_size=16).hexdigest()
+    assert digest(*parts) == expected
+
+
+def test_an_error_in_a_long_list_has_the_path_of_the_value() -> None:
+    with pytest.raises(TypeError, match=re.escape("value[1][20000] is a set")):
+        digest("texts", [*range(20_000), {1}])
