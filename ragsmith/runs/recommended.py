@@ -176,10 +176,16 @@ def knowledge_digest() -> str:
 
 
 def _restrict_space(space: Space, setup: Experiment) -> Space:
-    """Return the space without the options that need a model which the run lacks."""
+    """Return the space without the options that need a model which the run lacks, or allow fewer chunks."""
     reranker = setup.models.for_role("cross_encoder").name != NONE
     feasible = space.without(lambda gene: setup.lacks_weights(gene) and not gene.learns)
-    return feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    feasible = feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    characters = sum(len(document.text) + 1 for document in setup.dataset.documents)  # at least as many as chunks
+    return feasible.without(
+        lambda gene: (
+            (most := gene.technique.most_chunks) is not None and most < characters and most < len(setup.corpus.chunks)
+        )
+    )
 
 
 def _recommendation_to_dict(recommendation: Recommendation) -> dict[str, Any]:

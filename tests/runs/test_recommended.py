@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.runs.recommended import prior_for_search
+from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.recommended import prior_for_search, recommend
 
 PROSE = (
     "# {0}\n\nThe {0} is kept in the shed and not in the house. It was made by a smith in the village for the mill.\n"
@@ -117,3 +120,17 @@ def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     corpus = profile_corpus(law.dataset.documents, split(law.dataset).search)
     again = prior_for(space, others, corpus, ModelClasses())
     assert again.predict_genomes(again.genomes([baseline("naive")]))[0] == pytest.approx([naive])
+
+
+def test_no_option_is_recommended_that_is_for_fewer_chunks(tiny_setup: Experiment, space: Space) -> None:
+    chunks = len(tiny_setup.corpus.chunks)
+    knowledge = read_effects()
+    best = recommend(tiny_setup, space, knowledge, most_calls=None).chosen.candidate
+
+    def for_at_most(gene: Gene, most: int) -> Gene:
+        return replace(gene, technique=replace(gene.technique, most_chunks=most)) if gene in best[2:3] else gene
+
+    for most, allowed in ((chunks, True), (chunks - 1, False)):
+        limited = tuple(tuple(for_at_most(gene, most) for gene in genes) for genes in space.options)
+        found = recommend(tiny_setup, replace(space, options=limited), knowledge, most_calls=None)
+        assert {one.candidate[2].technique.name == best[2].technique.name for one in found.classes} == {allowed}
