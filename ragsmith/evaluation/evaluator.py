@@ -27,7 +27,7 @@ from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key, scoring_model_ids
 from ragsmith.evaluation.latency import Clock, measure_seconds
-from ragsmith.evaluation.processes import ProcessRunner
+from ragsmith.evaluation.processes import LARGE_ENTRIES, ProcessRunner
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,
@@ -42,7 +42,15 @@ from ragsmith.evaluation.threads import (
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.memory import MIB, Memory, memory_per_process
+from ragsmith.gateway.memory import (
+    BUILDING_BYTES,
+    CHUNK_BYTES,
+    MIB,
+    Memory,
+    memory_per_process,
+    process_bytes,
+    share_memory,
+)
 from ragsmith.measures.judge import CONCURRENT_CALLS, collect_scores
 from ragsmith.models.calls import ChatModel
 from ragsmith.models.protocols import LanguageModel
@@ -94,6 +102,7 @@ class Evaluator:
         self._store = store
         self._clock = clock
         self._workers = workers
+        self._limit = memory
         self._memory = Memory(memory_per_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
         self._on_results = on_results or (lambda: None)
@@ -412,6 +421,7 @@ class Evaluator:
         return self._runner
 
     def _create_runner(self) -> Runner:
+        share = self._share_memory()
         engine = self._setup.engine(self._store, self._budget, self._failures, room=self._memory)
         self._engine = engine
         if self._cluster is not None:
@@ -421,8 +431,30 @@ class Evaluator:
         if self._setup.prefers_threads:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._processes > 1:
-            return ProcessRunner(self._setup, engine, self._workers, self._memory.limit)
+            return ProcessRunner(self._setup, engine, self._workers, share)
         return Runner(self._setup, engine)
+
+    def _share_memory(self) -> int | None:
+        """Return the limit of each worker; of a large collection, the limit of all processes counts the index once.
+
+        Raises:
+            WrongOption: the limit has no room for the index.
+        """
+        chunks = len(self._setup.corpus.chunks)
+        if self._cluster is not None or chunks < LARGE_ENTRIES:
+            return self._memory.limit
+        collection = process_bytes() - self._memory.host_bytes + BUILDING_BYTES + chunks * CHUNK_BYTES
+        fitting, own, share = share_memory(self._limit, self._processes, collection)
+        if fitting < self._processes:
+            self._workers = max(1, fitting - 1)
+            warnings.warn(
+                f"memory: {self._workers} of the workers fit beside the index: results are the same, and are computed"
+                " faster with more memory",
+                Notice,
+                stacklevel=2,
+            )
+        self._memory.resize(own)
+        return share
 
     @property
     def _processes(self) -> int:

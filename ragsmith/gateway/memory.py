@@ -42,6 +42,13 @@ DEFAULT_SHARE = 0.5
 PROGRAM_BYTES = 128 * MIB
 """Maximum bytes of ragsmith before a search; the rest belongs to the host process, such as a notebook."""
 
+BUILDING_BYTES = 256 * MIB
+"""Bytes that building the indexes of a large collection takes besides those of its chunks."""
+CHUNK_BYTES = 1536
+"""Private bytes of a chunk while the indexes of a large collection are built, without arrays in files."""
+MIN_PROCESS_BYTES = 128 * MIB
+"""Minimum bytes of a process besides the collection that it shares."""
+
 CHECK_ENTRIES = 128
 """Number of new entries between two checks of the real memory."""
 MIN_CACHE_BYTES = MIB
@@ -78,22 +85,27 @@ class Memory:
 
         Memory beyond `PROGRAM_BYTES` that the process already uses is not counted.
         """
-        self.limit = limit
         self.level = 0.0
         self.evicted = 0
         """Number of evicted entries."""
         self.needed = 0
         """Bytes of the process if it exceeded its limit with an almost empty cache, else 0."""
         self._in_use = in_use or process_bytes
-        host_bytes = max(0, self._in_use() - PROGRAM_BYTES)
-        self._threshold = 0 if limit is None else limit - _reserved_bytes(limit) + host_bytes
-        self._step = 0 if limit is None else int(limit * STEP_SHARE)
+        self.host_bytes = max(0, self._in_use() - PROGRAM_BYTES)
+        """Bytes that are not counted."""
+        self.resize(limit)
         self._max_size = math.inf
         self._size = self._sequence = 0
         self._new: list[tuple[dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any], GetParts | None]] = []
         self._check_at = CHECK_ENTRIES
         self._queue: list[tuple[float, int, dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any]]] = []
         self._lock = threading.Lock()
+
+    def resize(self, limit: int | None) -> None:
+        """Set the limit."""
+        self.limit = limit
+        self._threshold = 0 if limit is None else limit - _reserved_bytes(limit) + self.host_bytes
+        self._step = 0 if limit is None else int(limit * STEP_SHARE)
 
     def admit(
         self,
@@ -225,6 +237,28 @@ def memory_per_process(limit: int | None, processes: int) -> int:
     if limit is not None:
         return limit // processes
     return min(int(DEFAULT_SHARE * available_bytes()) // processes, DEFAULT_PROCESS_BYTES)
+
+
+def share_memory(limit: int | None, processes: int, collection: int) -> tuple[int, int, int]:
+    """Return how many of ``processes`` fit in the limit, the bytes of the first, and the bytes of each other one.
+
+    The bytes of a ``collection``, which the processes share, count once, in the first; the rest is divided equally.
+
+    Raises:
+        WrongOption: the limit has no room for the collection.
+    """
+    if limit is None or not collection:
+        share = memory_per_process(limit, processes)
+        return processes, share + collection, share
+    spare = limit - collection
+    fitting = min(processes, spare // MIN_PROCESS_BYTES)
+    if fitting < 1:
+        raise WrongOption(
+            "memory",
+            f"is {limit / MIB:,.0f} MiB, and the index of these documents takes about {collection / MIB:,.0f} MiB: give"
+            f" at least {math.ceil((collection + MIN_PROCESS_BYTES) / GIB)}G, or take a part of the documents",
+        )
+    return fitting, collection + spare // fitting, spare // fitting
 
 
 def available_bytes(root: Path = Path("/")) -> int:

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.digest import to_canonical_json
-from ragsmith.errors import Notice, StoreError, UsageError
+from ragsmith.errors import Notice, StoreError, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation, load_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
+from ragsmith.evaluation.processes import LARGE_ENTRIES
 from ragsmith.evaluation.ranking import Terms, rank_evaluations
 from ragsmith.models.calls import Completion
 from ragsmith.models.loading import ModelNames
@@ -23,7 +24,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
-from ragsmith.types import Hits, Question
+from ragsmith.types import Document, Hits, Question
 
 Register = Callable[..., Technique]
 
@@ -293,3 +294,19 @@ def test_an_error_of_a_judge_on_one_planted_answer_leaves_its_other_verdicts(
         pytest.warns(Notice, match="the judge slipping failed on planted answers: .*out of luck"),
     ):
         assert evaluator.score_answers(SlippingJudge(), requests) == [1.0, 1.0, None, 1.0]
+
+
+def test_a_limit_of_memory_without_room_for_the_index_is_refused_before_it_is_built(
+    tiny_setup: Experiment, store: Store, pipeline: Build
+) -> None:
+    dataset = tiny_setup.dataset
+    more = tuple(Document(f"more{n}", "", f"Lamp {n} burns.") for n in range(LARGE_ENTRIES))
+    setup = replace(tiny_setup, dataset=replace(dataset, documents=(*dataset.documents, *more)))
+    with (
+        Evaluator(setup, store, 1, memory=200 << 20) as evaluator,
+        pytest.raises(
+            WrongOption, match=r"memory is 200 MiB, and the index of these documents takes about .* MiB: give"
+        ),
+    ):
+        evaluator.evaluate([pipeline()], setup.split.search)
+    assert (evaluator.computed, evaluator.work()) == (0, None)

@@ -21,12 +21,14 @@ from ragsmith.gateway.memory import (
     GIB,
     KIB,
     MIB,
+    MIN_PROCESS_BYTES,
     Memory,
     available_bytes,
     estimate_size,
     memory_per_process,
     parse_size,
     process_bytes,
+    share_memory,
 )
 from ragsmith.types import Chunk, Hit, Passage, Scale, Span
 
@@ -205,6 +207,25 @@ def test_an_invalid_size_is_refused(text: str | int) -> None:
 def test_a_limit_is_for_all_processes_together() -> None:
     assert memory_per_process(3 * GIB, 3) == GIB
     assert 0 < memory_per_process(None, 3) <= 3 * GIB // 2
+
+
+def test_a_collection_counts_once_and_the_rest_is_for_all_processes() -> None:
+    assert share_memory(4 * GIB, 3, GIB) == (3, 2 * GIB, GIB)
+    assert share_memory(4 * GIB, 4, 0) == (4, GIB, GIB)
+
+
+def test_fewer_processes_start_where_more_do_not_fit_beside_the_collection() -> None:
+    limit = GIB + 3 * MIN_PROCESS_BYTES - 1
+    assert share_memory(limit, 3, GIB) == (2, GIB + (limit - GIB) // 2, (limit - GIB) // 2)
+
+
+def test_a_limit_without_room_for_the_collection_is_refused_and_the_default_never() -> None:
+    with pytest.raises(
+        WrongOption, match=r"memory is 1,024 MiB, and the index .* 1,024 MiB: give at least 2G, or take"
+    ):
+        share_memory(GIB, 1, GIB)
+    processes, first, other = share_memory(None, 3, 1 << 50)
+    assert (processes, first - other) == (3, 1 << 50)
 
 
 def machine(root: Path, files: dict[str, str]) -> Path:
