@@ -447,11 +447,9 @@ class Evaluator:
         fitting, own, share = share_memory(self._limit, self._processes, collection)
         if fitting < self._processes:
             self._workers = max(1, fitting - 1)
-            warnings.warn(
+            warn_caller(
                 f"memory: {self._workers} of the workers fit beside the index: results are the same, and are computed"
-                " faster with more memory",
-                Notice,
-                stacklevel=2,
+                " faster with more memory"
             )
         self._memory.resize(own)
         return share
