@@ -312,7 +312,7 @@ class AgentTools:
         return _answer(
             f"take {name_role(decision.take)}: {decision.taken.name}",
             [paused, decision.verdict, decision.answers, decision.evidence, decision.limits],
-            "call search again to resume" if why else decision.advice or "compare it with other pipelines",
+            "call search again to resume" if why else decision.next or "compare it with other pipelines",
             run=report.about.run[:12],
             calls_per_question=decision.taken.calls,
             winner=str(self._reports / folder_of(report.about.dataset) / "winner.yaml"),

@@ -131,6 +131,8 @@ def _print_causes(found: Causes, pipeline: str, dataset: str | None) -> None:
     if question := next(failed, ""):
         options = ["--dataset", dataset] if dataset else []
         print_line(f"follow one  {shlex.join(['ragsmith', 'explain', pipeline, question, *options])}")
+        if pipeline.endswith((".yaml", ".yml")):
+            print_line(f"try others  {shlex.join(['ragsmith', 'ablate', pipeline, '--swaps', *options])}")
 
 
 def _confirm(answers: int, *, only: bool) -> bool:

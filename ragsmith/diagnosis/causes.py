@@ -89,19 +89,19 @@ MEANINGS: Mapping[Cause, str] = {
 
 REMEDIES: Mapping[Cause, str] = {
     Cause.NOT_INDEXED: "index the missing text, or correct the evidence of the question",
-    Cause.CUT_BY_CHUNKING: "larger chunks, overlap, or neighbours read with each hit",
-    Cause.NOT_RETRIEVED: "another retrieval, query expansion, or a better embedder",
-    Cause.LOST_BY_RERANKER: "another reranker, more depth, or more weight on the first stage",
-    Cause.CUT_BY_FILTER: "a filter that keeps more, or a reranker in front of it",
-    Cause.LOST_IN_COMPRESSION: "no compression, or more words",
-    Cause.CUT_FROM_PROMPT: "fewer passages, or a model with a larger context window",
-    Cause.UNUSED: "another generator, or fewer passages without gold",
-    Cause.CONTRADICTED: "another generator, or a review of the draft",
-    Cause.REFUSED: "a generator that declines less, or a lower threshold to abstain",
-    Cause.NOT_REFUSED: "abstaining, or a generator that declines more",
-    Cause.FAILED: "see what failed",
+    Cause.CUT_BY_CHUNKING: "--chunk-size or --chunk-overlap larger, or passage_augment prev_next",
+    Cause.NOT_RETRIEVED: "retrieval hybrid, graph_ppr or listnet, query_expansion multi_query, or another --embedder",
+    Cause.LOST_BY_RERANKER: "reranking listnet, or cross_encoder with another first_stage_weight or depth",
+    Cause.CUT_BY_FILTER: "passage_filter top_k with a larger k, or reranking in front of it",
+    Cause.LOST_IN_COMPRESSION: "passage_compress none",
+    Cause.CUT_FROM_PROMPT: "passage_filter top_k with a smaller k, or a --llm with a larger context window",
+    Cause.UNUSED: "another --llm, or passage_filter similarity_threshold",
+    Cause.CONTRADICTED: "another --llm, or post_generation reflection_revising",
+    Cause.REFUSED: "another --llm, or post_generation abstain with a lower least",
+    Cause.NOT_REFUSED: "post_generation abstain, or a search with --max-risk",
+    Cause.FAILED: "the search again with --retry-failed",
 }
-"""What to try next, by cause; successes and unknown causes have none."""
+"""What to try next, by cause, with options of families; successes and unknown causes have none."""
 
 
 MIN_GOOD_AGREEMENT = 0.25

@@ -3,11 +3,14 @@
 The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.display import short_repr
 from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.objectives import PRICED_COUNTS
@@ -52,7 +55,8 @@ class Decision:
     the baselines, and ``part`` says which questions their counts are on. ``differences`` are those between the winner
     and its rivals. ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few
     groups cannot show; "" if there is nothing to explain. ``leads`` are estimates, without a test, of the leads of the
-    pipeline to take over the baselines, if it is not the winner.
+    pipeline to take over the baselines, if it is not the winner. ``reason`` says why it is taken, and ``next`` what may
+    improve it most, with a command; "" if they are unknown.
     """
 
     take: str
@@ -65,6 +69,8 @@ class Decision:
     levels: str
     limits: str
     leads: tuple[Comparison, ...] = ()
+    reason: str = ""
+    next: str = ""
 
     __repr__ = short_repr
 
@@ -126,7 +132,7 @@ class Decision:
             "Cited rightly": [found and found.cited for found in each],
             "Declined rightly": [found and str(found.declined) for found in each] if apart else [],
             "Declined wrongly": [found and str(found.refused) for found in each] if refused else [],
-            "F": [found and found.fitness and found.fitness.mean for found in each],
+            "F with gold" if apart else "F": [found and found.fitness and found.fitness.mean for found in each],
             "Calls": [one.calls for one in self.contenders],
             "Seconds": [one.seconds for one in self.contenders],
             "Money for 1,000 questions": [one.money for one in self.contenders],
@@ -151,6 +157,7 @@ class Decision:
         yield f"take: {name_role(self.take)}: {taken.name}"
         yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
         yield from (f"  {self.command}",) if self.command else ()
+        yield from (f"  why: {self.reason}",) if self.reason else ()
         yield from (f"answers: {self.answers}",) if self.answers else ()
         head = ["", *(column.name for column in table.columns[1:])]
         turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
@@ -169,7 +176,7 @@ class Decision:
             "beside": others,
             "differences": list(map(_difference_dict, self.differences)),
             "leads": list(map(_difference_dict, self.leads)),
-            **{name: getattr(self, name) for name in ("verdict", "advice", "levels", "limits")},
+            **{name: getattr(self, name) for name in ("verdict", "advice", "reason", "next", "levels", "limits")},
         }
 
 
@@ -182,6 +189,8 @@ def decide(report: RunReport) -> Decision | None:
     own: dict[str, str] = {}
     for role in roles:
         own.setdefault(rows[role].key, role)  # a pipeline with several roles is listed once
+    step = report.next_step
+    is_reason = step is not None and step.kind in ("take", "keep", "simplify")
     return Decision(
         take,
         ""  # the search writes the file of another system, whose program no cache has
@@ -191,11 +200,63 @@ def decide(report: RunReport) -> Decision | None:
         tuple(_contender(report, role, rows[role]) for role in own.values()),
         tuple(sort_rivals(report.comparisons or report.estimates)),
         summarize_verdicts(report),
-        report.next_step.sentence if report.next_step else "",
+        step.sentence if step else "",
         explain_levels(report),
         " ".join(filter(None, (explain_limits(report.comparisons), describe_noise(report)))),
         report.taken_leads,
+        step.sentence.rpartition(": ")[2] if step and is_reason else "",
+        " ".join(filter(None, (step.sentence if step and not is_reason else "", name_improvement(report)))),
     )
+
+
+SMALL_SPACE, LARGE_SPACE = "quick", "default"
+"""The bundled space for a first look, and the one that a search uses if it is given none."""
+
+GENERATOR_CAUSES = (Cause.UNUSED, Cause.CONTRADICTED, Cause.REFUSED)
+"""Causes that lie in the generator: all gold passages were read."""
+
+MIN_UNANSWERABLE = 5
+"""Minimum number of questions without an answer for advice on declining."""
+
+
+def name_improvement(report: RunReport) -> str:
+    """Name the most frequent cause of wrong answers of the pipeline to take, and commands that try to mend what fails.
+
+    A generator or embedder that is embedded is to be replaced by a model, a small space by a large one; otherwise the
+    other options of the space are tried. "" if causes are unknown, or the advice is another embedder already.
+    """
+    about, counts = report.about, Counter[Cause]()
+    for one in report.questions.causes:
+        if one.pipeline == report.take:
+            counts.update({Cause(name): n for name, n in one.counts.items() if Cause(name) in REMEDIES})
+    decided = report.next_step and report.next_step.kind == "embedder"
+    if not counts or decided or SYSTEM in report.roles[report.take].genes:
+        return ""
+    [(cause, most)] = counts.most_common(1)
+    embedded = {model.role for model in report.models if model.description.startswith("embedded")}
+    if cause in GENERATOR_CAUSES and "language_model" in embedded:
+        said = f"A chat model in place of the embedded generator: {about.repeat('--llm=openai:MODEL')}"
+        said += ", after `ragsmith models check --llm openai:MODEL`"
+    elif about.record.space.name == SMALL_SPACE:
+        freed = re.sub(r" --(space|preset|max-evaluations)[ =]\S+", "", about.record.command)
+        larger = replace(about, record=replace(about.record, command=freed))
+        said = f"More options, those of the space {LARGE_SPACE}: {larger.repeat()}"
+    elif cause is Cause.NOT_RETRIEVED and "embedder" in embedded:
+        said = f"A model in place of the embedded embedder: {about.repeat('--embedder=sentence-transformers:MODEL')}"
+    else:
+        said = f"Other options, each in turn, once it is exported: `{about.on_taken('ablate', '--swaps')}`"
+    said = (
+        f"Of the {counts.total():,} questions that {name_role(report.take)} does not answer well, the most, {most:,}, "
+        f"are {cause.value!r} ({MEANINGS[cause]}). {said}."
+    )
+    found = report.counted.get(report.groups_split, {}).get(report.take)
+    if found and found.declined.of >= MIN_UNANSWERABLE and 2 * found.declined.right < found.declined.of:
+        said += (
+            f" Of {found.declined.of:,} {report.groups_split} questions without an answer it declines "
+            f"{found.declined.right:,}: {about.repeat('--max-risk=0.5')} calibrates it to decline, or names the least "
+            "share of wrong answers that declining can keep."
+        )
+    return said
 
 
 def _contender(report: RunReport, role: str, row: PipelineRow) -> Contender:
@@ -245,8 +306,10 @@ def explain_levels(report: RunReport) -> str:
         return ""
     searched, tested = both
     said = (
-        f"The winner has F {numbers.plain(searched)} on search and {numbers.plain(tested)} on test questions with "
-        "gold, which are other ones" + " with another judge" * (other := "test_judge" in report.about.record.models)
+        f"The winner has F {numbers.plain(searched)} on search questions with gold and {numbers.plain(tested)} on test "
+        "questions with gold, which are other ones"
+        + " with another judge"
+        * (other := "test_judge" in report.about.record.models)
     )
     unchosen = None if other else _levels(report, "naive")
     if unchosen is None:

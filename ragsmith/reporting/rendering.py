@@ -215,8 +215,8 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
             f"{numbers.tenths(decision.taken.calls)} model calls a question."
         )
         yield f"`{decision.command}`"
-        if report.next_step:
-            yield _escape_prose(f"Next: {report.next_step.sentence}")
+        yield from (_escape_prose(f"Why: {decision.reason}"),) if decision.reason else ()
+        yield from (_escape_prose(f"Next: {decision.next}"),) if decision.next else ()
         yield _escape_text(decision.answers)
         yield _pipe_table(decision.table)
         yield from (_escape_text(decision.evidence),) if decision.evidence else ()
@@ -227,7 +227,7 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
     yield from (f"- {_escape_text(wording.describe_estimate(one))}" for one in report.estimates)
     if decision:
         yield from map(_escape_text, filter(None, (decision.limits, decision.levels)))
-    yield from map(_escape_text, wording.describe_duplicates(report))
+    yield from map(_escape_prose, wording.describe_duplicates(report))
     yield _escape_text(wording.explain_scores(report))
 
 

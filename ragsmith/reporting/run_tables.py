@@ -6,7 +6,7 @@ from dataclasses import replace
 from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
-from ragsmith.diagnosis.causes import MEANINGS, Cause
+from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
@@ -73,7 +73,7 @@ def ranking_table(report: RunReport) -> Table:
     marks = [
         "baseline" if not title.isdigit() else "winner" if title == "1" and report.winner else "" for title, _ in listed
     ]
-    return Table("Search questions: mean and 95 % interval", columns, rows, marks)
+    return Table("All search questions: mean and 95 % interval", columns, rows, marks)
 
 
 def measures_table(report: RunReport) -> Table:
@@ -162,7 +162,7 @@ def verdicts_table(report: RunReport) -> Table:
         *counts("Questions", "That differ", "Groups"),
         *figures(numbers.plain, "Detectable difference"),
     )
-    caption = f"Test questions: paired differences; one family of {len(report.comparisons)} comparisons"
+    caption = f"Test questions with gold: paired differences; one family of {len(report.comparisons)} comparisons"
     return Table(caption, columns, [_comparison_cells(comparison) for comparison in report.comparisons])
 
 
@@ -190,7 +190,7 @@ def finalists_table(report: RunReport) -> Table:
     ]
     columns = (
         *(*texts("Role"), *prose("Pipeline")),
-        *figures(numbers.mean, "F, search questions", "F, test", "R, test", "G, test"),
+        *figures(numbers.mean, "F, all search questions", "F, all test", "R, test", "G, test"),
         *counts("Test: attempted = scored + failed"),
     )
     return Table("The finalists on both kinds of questions", columns, rows)
@@ -380,12 +380,13 @@ def causes_table(report: RunReport) -> Table:
             cause.value,
             *(" + ".join(f"{found.counts.get(cause.value, 0)}" for found in each) for each in by_pipeline.values()),
             MEANINGS[cause],
+            REMEDIES.get(cause, ""),
         )
         for cause in Cause
         if any(cause.value in found.counts for found in report.questions.causes)
     ]
     heads = (f"{TITLES[name]}, {' + '.join(str(found.n) for found in each)}" for name, each in by_pipeline.items())
-    columns = (*texts("Cause"), *counts(*heads), *prose("Meaning"))
+    columns = (*texts("Cause"), *counts(*heads), *prose("Meaning", "What to try"))
     splits = " + ".join(dict.fromkeys(found.split for found in report.questions.causes))
     return Table(f"Questions ({splits}) by the first cause of failure", columns, rows)
 

@@ -58,7 +58,7 @@ def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     if report.ranking:
         parts = ", ".join(part for part in COMPOSITES if part in report.ranking[0].scores)
         asked = "calls and seconds per question" if record.settings.timed else "calls per question"
-        lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
+        lines += ["", f"all search questions: fitness with 95 % interval, {parts}, {asked}"]
         lines += [_format_pipeline(place, row) for place, row in enumerate(report.ranking[:PIPELINES_LISTED], 1)]
         lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := explain_first_place(report)) else []
     lines += [_format_pipeline(None, row, TITLES[name]) for name, row in report.baselines.items()]
@@ -99,8 +99,8 @@ def _decision_lines(report: RunReport, decision: Decision | None) -> Iterator[st
     yield from (f"  {said}" for said in describe_duplicates(report) if said != cheaper)
     if cheaper:
         yield f"cheaper: {cheaper}"
-    if report.next_step:
-        yield f"next: {report.next_step.sentence}"
+    if decision and decision.next:
+        yield f"next: {decision.next}"
 
 
 def _comparison_lines(report: RunReport) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -71,7 +72,7 @@ MARKS_EXPLAINED = (
 )
 
 EXPLAIN_ONE = (
-    "{first}`{}` names the causes of wrong answers and what to try, and `{}` follows one question through the "
+    "{}, `{}` names the causes of wrong answers and what to try, and `{}` follows one question through the "
     "pipeline; the list of all questions has their ids."
 )
 
@@ -346,7 +347,7 @@ def describe_within_margin(found: Cheapest) -> str:
 
 
 def describe_duplicates(report: RunReport) -> list[str]:
-    """Return a sentence for each role whose pipeline has another role, and one on the cheapest pipeline."""
+    """Return a sentence for each role whose pipeline has another role, on the recommended and the cheapest pipeline."""
     found = {name: other for name, other in report.same.items() if name != "cheapest"}
     itself = [name_role(name) for name, other in found.items() if other == "winner"]
     said = []
@@ -354,6 +355,16 @@ def describe_duplicates(report: RunReport) -> list[str]:
         where = "In every fold the winner" if report.folds else "The winner"
         said.append(f"{where} is {join_names(itself, 'and')}: it is not compared with itself.")
     said += [f"The {TITLES[name]} is {name_role(other)}." for name, other in found.items() if other != "winner"]
+    if report.about.record.recommended:
+        about, name = report.about, report.about.record.space.name
+        given = re.search(r"--space[ =](\S+)", about.record.command)
+        command = about.command("recommend", "--space", given[1] if given else name, "--output", "recommended.yaml")
+        said.append(
+            f"The recommended pipeline is that of the space {name}, the best of its pipelines by effects learned on "
+            f"other data sets: `{command}` names it without a search, if the models are the same."
+            + " `compare` and `test` take that of the space default."
+            * (name != "default")
+        )
     return [*said, *filter(None, [describe_cheapest(report)])]
 
 
@@ -465,11 +476,13 @@ def describe_taken(role: str, changed: int, stages: int) -> str:
 
 def explain_one(report: RunReport, question: str) -> str:
     """Name the commands that explain the answers of the pipeline to take; a search writes the file of a system."""
-    first = f"After `{report.about.export(report.take)}`, "
-    commands = [report.about.on_taken("explain", *given) for given in ((), (question,))]
+    about = report.about
+    explained = [about.on_taken("explain", *given) for given in ((), (question,))]
     if report.winner and SYSTEM in report.winner.genes:
-        first, commands = "In the folder of this report, ", [one.replace(TAKEN_FILE, "winner.yaml") for one in commands]
-    return EXPLAIN_ONE.format(*commands, first=first)
+        files = [one.replace(TAKEN_FILE, "winner.yaml") for one in explained]
+        return EXPLAIN_ONE.format("In the folder of this report", *files)
+    said = EXPLAIN_ONE.format(f"After `{about.export(report.take)}`", *explained)
+    return f"{said} `{about.on_taken('ablate', '--swaps')}` tries every other option of the space in place of each."
 
 
 def explain_scores(report: RunReport) -> str:
@@ -493,7 +506,10 @@ def _describe_missing_parts(report: RunReport) -> str:
     unlabelled = first.coverage.scored - count_questions(first, RETRIEVAL)
     found = ""
     if unlabelled and not report.about.record.settings.fitness.ranking_only:
-        found += f" Questions without evidence ({unlabelled}) have no R, and their F is G."
+        found += (
+            f" Questions without evidence ({unlabelled}) have no R, and their F is G. F of all questions, with these, "
+            "ranks the pipelines of a search; F of questions with gold, without these, is that of comparisons."
+        )
     if (refused := count_questions(first, REFUSAL)) > 0:
         those = "they" if refused == unlabelled else f"{refused} of them"
         found += f" As {those} have no answer in the documents, G is 1 if declined, else 0."

@@ -29,8 +29,8 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     page = HtmlPage((report / "index.html").read_text(encoding="utf-8"))
     assert set(in_markdown) == {one for one in page.texts("code") if one.startswith("ragsmith ")}
     commands = [shlex.split(line)[1:] for line in dict.fromkeys(in_markdown)]
-    assert {command[0] for command in commands} == {"export", "search", "explain"}
-    exports, explains = ([one for one in commands if one[0] == verb] for verb in ("export", "explain"))
+    assert {command[0] for command in commands} == {"export", "search", "explain", "ablate"}
+    exports, others = ([one for one in commands if one[0] in verbs] for verbs in (("export",), ("explain", "ablate")))
     assert ragsmith("search", "my data", *options, "--seed", 7, "--cache", "my.sqlite", "--reports", "other").code == 0
     for command in exports:  # they name the run, so that a later search of this data set changes nothing
         exported = ragsmith(*command)
@@ -38,7 +38,7 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     taken = yaml.safe_load(Path("take.yaml").read_text(encoding="utf-8"))
     assert taken["run"]["key"].startswith(exports[0][exports[0].index("--run") + 1])
     assert (taken["chunk_size"], taken["run"]["seed"]) == (150, 42)
-    for command in (*explains, ["ask", "take.yaml", "Who?"], ["evaluate", "take.yaml"]):
+    for command in (*others, ["ask", "take.yaml", "Who?"], ["evaluate", "take.yaml"]):
         ended = ragsmith(*command)
         assert ended.code == 0, ended.err
     [repeated] = [command for command in commands if command[0] == "search"]

@@ -26,7 +26,17 @@ from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.run_data import choose_run
-from ragsmith.reporting.values import GoodAnswerCounts, OptionAlone, ProposalMeans, Score, Share, SpaceOption
+from ragsmith.reporting.values import (
+    CauseCounts,
+    GoodAnswerCounts,
+    ModelUsed,
+    OptionAlone,
+    ProposalMeans,
+    Questions,
+    Score,
+    Share,
+    SpaceOption,
+)
 from ragsmith.reporting.wording import describe_comparison, explain_limits
 from ragsmith.store.store import Store
 from ragsmith.text.declining import NOT_FOUND
@@ -80,6 +90,41 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
     said = [one["verdict"] for one in first[1]["differences"]]
     assert said == ["better", "not more than 0.020 worse", "always the same"]
     json.dumps(first[1])
+
+
+@pytest.mark.parametrize(
+    ("cause", "space", "embedded", "command"),
+    [
+        ("read and not used", "quick", True, "ragsmith search toy --space quick --llm=openai:MODEL"),
+        ("not retrieved", "quick", True, "ragsmith search toy"),
+        ("not retrieved", "default", True, "--embedder=sentence-transformers:MODEL"),
+        ("not retrieved", "default", False, "ragsmith ablate take.yaml --swaps"),
+        ("lost by the reranker", "default", True, "ragsmith ablate take.yaml --swaps"),
+    ],
+)
+def test_next_is_what_may_mend_most_wrong_answers(
+    report: RunReport, cause: str, space: str, embedded: bool, command: str
+) -> None:
+    record = replace(
+        report.about.record,
+        command="ragsmith search toy --space quick",
+        space=replace(report.about.record.space, name=space),
+    )
+    means = "embedded: words" if embedded else "a model served elsewhere"
+    shown = replace(
+        report,
+        about=replace(report.about, record=record),
+        models=tuple(ModelUsed(role, "", means) for role in ("language_model", "embedder")),
+        questions=Questions(
+            causes=(CauseCounts("winner", "test", 9, {"answered well": 5, "not refused": 1, cause: 3}),)
+        ),
+    )
+    decision = decide(shown)
+    assert decision is not None
+    assert f"Of the 4 questions that the winner does not answer well, the most, 3, are '{cause}'" in decision.next
+    assert f"{command}`" in decision.next
+    for form in (report_page(shown), report_markdown(shown), "\n".join(summary_lines(shown, columns=1000))):
+        assert f"{command}" in form
 
 
 def test_what_is_known_of_a_pipeline_that_is_taken_in_place_of_the_winner_is_an_estimate() -> None:

@@ -87,7 +87,7 @@ def test_text_is_data(store: Store, report: RunReport) -> None:
     ],
 )
 def test_code_stands_in_markdown_as_it_is_and_all_else_is_data(report: RunReport, said: str, written: str) -> None:
-    text = report_markdown(replace(report, notes=(said,), next_step=NextStep("take", said)))
+    text = report_markdown(replace(report, notes=(said,), next_step=NextStep("write", said)))
     assert f"\n> {written}\n" in text
     assert f"\nNext: {written}\n" in text
 
@@ -327,7 +327,7 @@ DECIDED = (
     "verdict: ",
     "  fitness of the winner minus",
     "next: ",
-    "search questions: ",
+    "all search questions: ",
 )
 """How lines of a summary begin, in the order in which somebody needs them."""
 

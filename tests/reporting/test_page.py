@@ -360,8 +360,8 @@ LOOK = HoldoutUse(2, 10, 0)
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({}, {"export", "explain"}),
-        ({"untested": LOOK, "command": "ragsmith search 'my toy' --seed 1"}, {"export", "explain", "search"}),
+        ({}, {"export", "explain", "ablate"}),
+        ({"untested": LOOK, "command": "ragsmith search 'my toy' --seed 1"}, {"export", "explain", "ablate", "search"}),
     ],
 )
 def test_every_command_on_the_page_can_be_copied(report: RunReport, changes: Any, named: set[str]) -> None:
