@@ -108,9 +108,9 @@ class SettingChanges(TypedDict, total=False):
     test: Annotated[
         bool | None,
         Flag(
-            "Test also on questions that were looked at before, each look at half the level of the one before. "
-            "[default: only if none of them was]",
-            ("--test",),
+            "Test also on questions that were looked at before, each look at half the level of the one before; or "
+            "not at all. [default: only if none of them was; with --preset quick not at all]",
+            ("--test/--no-test",),
         ),
     ]
     folds: Annotated[int | None, Flag("Number of folds of a crossfit. [default: 5]")]

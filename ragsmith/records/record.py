@@ -107,9 +107,9 @@ class RunSettings:
     """Whether the winner is tested on ``held-out`` questions, or the search on all of them by ``crossfit``."""
     folds: int = 5
     """The number of folds of a crossfit, each with its own search."""
-    test: bool = False
-    """Whether to test on questions that were looked at before; it does not change the course of the run, and is not
-    recorded."""
+    test: bool | None = None
+    """Whether to test: None only if none of the questions was looked at before, as the presets but quick have it. It
+    does not change the course of the run, and is not recorded."""
     max_risk: float | None = None
     """The largest share of wrong answers among those given, to which the winner is calibrated; None for no limit."""
     confidence: float = 0.9
@@ -183,7 +183,7 @@ class RunSettings:
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:
-        """Return the settings of a preset; the paper's search has no races and no warm start."""
+        """Return the settings of a preset; the paper's has no races and no warm start, and quick no test."""
         if name == "paper":
             return cls(
                 genetic=PRESETS[name],
@@ -193,7 +193,7 @@ class RunSettings:
                 choose="mean",
                 simplify=False,
             )
-        return cls(genetic=PRESETS[name])
+        return cls(genetic=PRESETS[name], test=False if name == "quick" else None)
 
     @property
     def is_multiobjective(self) -> bool:
@@ -477,7 +477,7 @@ class RunRecord:
                 space.feasible_size,
                 {name: tuple(str(gene) for gene in genes) for name, genes in options},
             ),
-            replace(settings, time_limit=None, test=False, trust_judge=False),
+            replace(settings, time_limit=None, test=None, trust_judge=False),
             setup.loaded_models.ids(),
             setup.models.to_dict(),
             setup.chunk_size,

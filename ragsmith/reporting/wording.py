@@ -278,7 +278,7 @@ def describe_untested(look: HoldoutUse, command: str) -> str:
     """Describe that a search did not take this look, and what the ``command`` that takes it would cost."""
     return (
         "Not tested: the test questions "
-        + (f"were looked at {format_times(look.earlier)} before" if look.earlier else "may not be looked at")
+        + (f"were looked at {format_times(look.earlier)} before" if look.earlier else "are left for later")
         + f", so this search ends with estimates on search questions, and {command} would test at level "
         f"{look.level:.4g} ({_describe_counting(look)})."
     )

@@ -119,8 +119,8 @@ def _cheapest(context: RunContext, winner: Evaluation, eligible: Sequence[Evalua
 def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
     """Evaluate the winner and its rivals on the test questions, unless others looked at them and no test is asked for.
 
-    Nor are they evaluated beyond the limit of the store on looks. The folds of a crossfit are tested in any case: it
-    counts one use for all of them.
+    Nor are they if no test is wanted, or beyond the limit of the store on looks. The folds of a crossfit are tested in
+    any case: it counts one use for all of them.
     """
     test = context.setup.split.test
     if not test:
@@ -132,7 +132,7 @@ def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) 
     used = context.store, compared, digest_questions(context.setup.dataset, test).values()
     if not context.within:
         look, recorded = peek_look(*used)
-        limits = context.store.max_looks, None if context.settings.test else 1
+        limits = context.store.max_looks, {None: 1, True: None, False: 0}[context.settings.test]
         if not recorded and any(most is not None and look.number > most for most in limits):
             context.update(untested=look)
             return

@@ -130,3 +130,20 @@ def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Experiment, 
     assert sorted(q for group in found.split.groups.groups for q in group) == sorted(found.split.test)
     assert sorted(q for group in found.split.search_groups.groups for q in group) == sorted(found.split.search)
     assert RunRecord.from_dict(found.to_dict()) == found
+
+
+def test_a_quick_search_leaves_the_test_to_a_later_one_until_it_is_asked_for(
+    tmp_path: Path, tiny_setup: Experiment, space: Space
+) -> None:
+    quick = replace(RunSettings.preset("quick"), max_evaluations=3, warm_start=False, probes=False, racing=None)
+    one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
+    for _ in range(2):
+        spared = searched(one, tiny_setup, space, quick)
+        assert spared.untested == HoldoutUse(1, len(spared.split.test), len(spared.split.test))
+        assert (spared.test, spared.look) == ({}, None)
+    first = searched(other, tiny_setup, space)
+    assert first.look == spared.untested
+    tested = searched(one, tiny_setup, space, replace(quick, test=True))
+    assert tested.look
+    assert tested.look.number == 1 + (rivals(tested) != rivals(first))
+    assert searched(one, tiny_setup, space, quick) == tested  # a test that was taken stays
