@@ -43,13 +43,19 @@ def evaluate(
     *,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
+    split: str | None = None,
     latency: bool = False,
     prices: PriceSpec = None,
+    on_look: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> PipelineScores:
     """Score a pipeline on the questions of its data set, or of another one; or another system, on those of ``dataset``.
 
-    Another system is a file of rows, an address, ``FILE.py:function`` or a function; see the page on systems.
+    Another system is a file of rows, an address, ``FILE.py:function`` or a function; see the page on systems. The
+    ``split`` is ``search``, ``test`` or ``all``; the last two are a look at test questions (see `compare`), unless the
+    search of the pipeline has tested it. By default, all questions of another data set are scored, and those of the
+    search of the pipeline, with the test questions that it has tested on.
     With ``latency``, every question is also timed by stage of the pipeline; a report on the same cache shows the latest
     timings. With ``prices``, the cost of 1,000 questions is returned. With a folder of changed ``documents``, the
     pipeline is scored on the exported and on the changed documents (``before`` and ``after``), on the questions whose
@@ -63,15 +69,18 @@ def evaluate(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
+    if split is not None:
+        check_choice("split", split, PARTS)
     if documents is not None:
         _check_changeable(pipeline)
     loaded = resources.assessed(pipeline, dataset)
     workers = resources.workers_for(loaded.setup)
     if documents is not None:
-        if dataset is not None or latency or prices is not None or not isinstance(pipeline, str | Path):
+        others = dataset or split or latency or prices is not None
+        if others or not isinstance(pipeline, str | Path):
             raise UsageError(
-                "--documents compares the scores of a file before and after: leave out --dataset, --latency and "
-                "--prices"
+                "--documents compares the scores of a file before and after: leave out --dataset, --split, --latency "
+                "and --prices"
             )
         after = _on_documents(pipeline, loaded, documents, resources)
         with resources.store() as store:
@@ -79,7 +88,17 @@ def evaluate(
     price_table = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     with resources.store() as store:
-        return score_pipeline(loaded, store, at_home=at_home, workers=workers, latency=latency, prices=price_table)
+        return score_pipeline(
+            loaded,
+            store,
+            at_home=at_home,
+            part=split,
+            workers=workers,
+            latency=latency,
+            prices=price_table,
+            day=timestamp(now())[:10],
+            on_look=on_look,
+        )
 
 
 def _check_changeable(pipeline: SystemSpec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,13 +13,13 @@ from ragsmith.api.resources import CACHE, Resources, SpaceSpec, SystemSpec, desc
 from ragsmith.argument_types import checked
 from ragsmith.assessment.causes import Causes
 from ragsmith.assessment.causes import diagnose as find_causes
-from ragsmith.assessment.pairwise import PARTS
+from ragsmith.assessment.pairwise import PARTS, announce_look, select_questions
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.diagnosis.ablation import Ablation, compute_ablation, list_ablation_candidates
 from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, store_transfer
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
-from ragsmith.diagnosis.interventions import INTERVENTIONS_KIND, Ceiling, count_answers
+from ragsmith.diagnosis.interventions import INTERVENTIONS, INTERVENTIONS_KIND, Ceiling, select_parts
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -35,7 +36,7 @@ from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
 from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
-from ragsmith.runs.run_context import Latencies
+from ragsmith.runs.run_context import Latencies, timestamp
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import check_choice
 from ragsmith.systems.system import System
@@ -89,6 +90,8 @@ def diagnose(
     *,
     dataset: Dataset | str | Path | None = None,
     split: str = "search",
+    on_look: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> Causes:
     """Find the cause of each answer of a pipeline or another system, as `explain` does for one question.
@@ -97,7 +100,8 @@ def diagnose(
     >>> sum(len(one.questions) for one in found.causes) == found.questions
     True
 
-    Questions are those of ``split``: ``search``, ``test`` or ``all``. Nothing is tested, so that this is no look.
+    Questions are those of ``split``: ``search``, ``test`` or ``all``. The last two are a look at test questions
+    (see `compare`), unless the search of the pipeline has tested it, and its report shows the causes.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used, or there are no such questions.
@@ -106,7 +110,8 @@ def diagnose(
     check_choice("split", split, PARTS)
     loaded = resources.assessed(pipeline, dataset)
     with resources.store() as store:
-        return find_causes(loaded, store, part=split, workers=resources.workers_for(loaded.setup))
+        workers, day = resources.workers_for(loaded.setup), timestamp(now())[:10]
+        return find_causes(loaded, store, part=split, workers=workers, day=day, on_look=on_look)
 
 
 @checked
@@ -114,16 +119,20 @@ def intervene(
     pipeline: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
+    split: str = "search",
     on_plan: Callable[[int], bool] | None = None,
+    on_look: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> dict[str, tuple[Ceiling, ...]]:
     """Estimate how ``pipeline`` (``winner``) and ``naive`` RAG would score with perfect retrieval.
 
-    The estimates are the mean R, G and F on the search and test questions with gold passages: with the retrieved
-    passages, with the gold ones added, without the irrelevant ones, and with gold passages alone, which is the ceiling
-    of the generator. At most three answers per question and pipeline are generated: ``on_plan`` is called with their
-    number, and nothing is done if it returns False. The result is stored in ``cache``, and `report` shows it with the
-    run.
+    The estimates are the mean R, G and F on the questions of ``split`` with gold passages; on ``test`` or ``all``
+    of them they are a look at test questions, as `compare` of the two would be. The means are with the retrieved
+    passages, with the gold ones added, without the irrelevant ones, and with gold passages alone, which is the
+    ceiling of the generator. At most three answers per question and pipeline are generated: ``on_plan`` is called
+    with their number, and nothing is done if it returns False. The result is stored in ``cache``, and `report`
+    shows it with the run.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used, or the pipeline generates no answers.
@@ -134,15 +143,21 @@ def intervene(
         raise UsageError(
             "this pipeline was tuned for retrieval alone: there is no generator whose input could be changed"
         )
+    check_choice("split", split, PARTS)
     setup = loaded.setup
     candidates = {"winner": loaded.candidate, "naive": baseline("naive")}
-    if on_plan and not on_plan(count_answers(setup, len(candidates))):
+    parts = select_parts(setup, split)
+    if on_plan and not on_plan(len(candidates) * len(INTERVENTIONS) * sum(map(len, parts.values()))):
         return {}
     with resources.store() as store, Evaluator(setup, store, resources.workers or setup.workers) as evaluator:
+        if parts.get("test"):
+            compared = [(setup, candidate) for candidate in candidates.values()]
+            examples = select_questions(setup, loaded.fitness, split)
+            announce_look(store, loaded.fitness, compared, examples, on_look, "counted")(timestamp(now())[:10])
         ceilings = dict(
             zip(
                 candidates,
-                evaluate_interventions(evaluator, setup, list(candidates.values()), loaded.fitness),
+                evaluate_interventions(evaluator, parts, list(candidates.values()), loaded.fitness),
                 strict=True,
             )
         )
@@ -191,7 +206,9 @@ def ablate(
     latency: bool = False,
     split: str = "search",
     on_plan: Callable[[AblationPlan], bool] | None = None,
+    on_look: Callable[[str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> Ablation | None:
     """Estimate the effect of each part of ``pipeline``: by removing it, and by comparing it alone with all together.
@@ -200,12 +217,13 @@ def ablate(
     >>> [(part.option, part.instead, part.worth["fitness"].excludes_zero) for part in found.outs][-1]
     ('hybrid', 'vector', True)
 
-    With ``swaps`` each part is also replaced by each other option of ``space``, with ``pairs`` all pairs of parts are
-    evaluated, and with ``latency`` all pipelines are timed. With ``signals`` each signal of each learned ranking is
-    removed in turn; a fitted ranking is only examined on the data set that it was fitted on. The default space is the
-    one that the pipeline was found in, if it is bundled, else `default`. Questions are the search questions of the
-    pipeline's data set, or of ``dataset``; test questions are used only if ``split`` is ``test`` or ``all``. Results in
-    ``cache`` are reused, and new ones are stored there: `report` shows them with the run.
+    With ``swaps`` each part is also replaced by each other option of ``space``, with ``pairs`` all pairs of parts
+    are evaluated, and with ``latency`` all pipelines are timed. With ``signals`` each signal of each learned
+    ranking is removed in turn; a fitted ranking is only examined on the data set that it was fitted on. The default
+    space is the one that the pipeline was found in, if it is bundled, else `default`. Questions are the search
+    questions of the pipeline's data set, or of ``dataset``; test questions only if ``split`` is ``test`` or
+    ``all``, which is a look at them (see `compare`). Results in ``cache`` are reused, and new ones are stored
+    there: `report` shows them with the run.
 
     ``on_plan`` is called with the plan first; if it returns False, nothing is done and None is returned.
 
@@ -251,6 +269,9 @@ def ablate(
             plan = AblationPlan(data.name, search_space.name, split, len(others) + 1, known, len(ids), searched)
             if on_plan is not None and not on_plan(plan):
                 return None
+            if split != "search" and setup.split.test:
+                compared = [(setup, candidate) for candidate in (winner, *others)]
+                announce_look(store, fitness, compared, questions, on_look, "counted")(timestamp(now())[:10])
             first, *rest = evaluator.evaluate([winner, *others], questions)
             seconds_of = None
             if latency:
@@ -320,14 +341,17 @@ def transfer(
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
     on_plan: Callable[[int, int], bool] | None = None,
+    on_look: Callable[[str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    now: Callable[[], float] = time.time,
 ) -> list[TransferEstimate]:
     """Evaluate the winner of the latest search on each of ``datasets`` on all others, and store the results.
 
-    The winners answer the ``search`` questions of each data set, or its test questions if ``split`` is ``test``; no
-    hypothesis is tested. A winner keeps its fitted parameters, and the models and chunking that it was found with.
-    Results in ``cache`` are reused; `report` shows them on the page across data sets. ``on_plan`` is called with the
-    number of pairs and the maximum number of answers first; nothing is done if it returns False.
+    The winners answer the ``search`` questions of each data set, or its test questions if ``split`` is ``test``,
+    which is a look at them, though no hypothesis is tested. A winner keeps its fitted parameters, and the models
+    and chunking that it was found with. Results in ``cache`` are reused; `report` shows them on the page across
+    data sets. ``on_plan`` is called with the number of pairs and the maximum number of answers first; nothing is
+    done if it returns False.
 
     Raises:
         UsageError: there are fewer than two distinct data sets, or one has no search with a winner in the cache, or
@@ -353,6 +377,10 @@ def transfer(
         if on_plan is not None and not on_plan(len(pairs), _count_new_answers(store, pairs, split)):
             return []
         for source, target in pairs:
+            if split == "test":
+                fitness, tested = target.record.settings.fitness, target.setup.split.test
+                compared = [(target.setup, target.winner), (target.setup_for(source), source.winner[:N_FAMILIES])]
+                announce_look(store, fitness, compared, tested, on_look, "counted")(timestamp(now())[:10])
             estimate = _evaluate_transfer(store, source, target, split, workers, on_progress)
             if estimate is not None:
                 store_transfer(store, estimate, source.run, target.run, target.setup.dataset.digest)

@@ -1,10 +1,10 @@
 """Why the answers of a pipeline or another system are wrong: the cause of each, and how often."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.assessment.pairwise import select_questions
+from ragsmith.assessment.pairwise import announce_look, select_questions
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.display import short_repr
@@ -62,15 +62,28 @@ class Causes:
         return {"dataset": self.dataset, "part": self.part, "questions": self.questions, "causes": causes}
 
 
-def diagnose(pipeline: Pipeline, store: Store, *, part: str = "search", workers: int = 1) -> Causes:
+def diagnose(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    part: str = "search",
+    workers: int = 1,
+    day: str,
+    on_look: Callable[[str], None] | None = None,
+) -> Causes:
     """Find the cause of each answer of ``pipeline`` to a ``part`` of the questions of its data set.
+
+    On test questions, or on all, it is a look on this ``day``, unless the search of the pipeline has tested it.
 
     Raises:
         UsageError: there are no such questions.
     """
     setup, fitness = pipeline.setup, pipeline.fitness
     tracer = EvidenceTracer(answers=not fitness.ranking_only)
-    found, traces = pipeline.observe(store, select_questions(setup, fitness, part), tracer, workers=workers)
+    examples = select_questions(setup, fitness, part)
+    if part != "search" and setup.tested and "test" not in pipeline.expected:
+        announce_look(store, fitness, [(setup, pipeline.candidate)], examples, on_look, "counted")(day)
+    found, traces = pipeline.observe(store, examples, tracer, workers=workers)
     scores = found.by_question(fitness)
     by_cause: dict[Cause, list[str]] = {}
     for question in found.questions:

@@ -9,9 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragsmith.assessment.pairwise import check_unseen, describe_candidate, evaluate_on, select_questions, verdict_terms
-from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline, peek_look
-from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
+from ragsmith.assessment.pairwise import (
+    announce_look,
+    check_unseen,
+    describe_candidate,
+    evaluate_on,
+    select_questions,
+    verdict_terms,
+)
+from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_pipelines
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.display import short_repr
@@ -27,7 +33,6 @@ from ragsmith.reporting.results import count_good_answers
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts
 from ragsmith.reporting.wording import (
     describe_comparison,
-    describe_cost,
     describe_verdicts,
     explain_limits,
     sort_rivals,
@@ -111,16 +116,13 @@ def final_test(
     setup, fitness = pipeline.setup, pipeline.fitness
     asked = select_questions(setup, fitness, part)
     terms = verdict_terms(asked, fitness)
-    winner, *losers = (identify_pipeline(one.setup, one.candidate) for one in (pipeline, *rivals.values()))
-    used = store, identify_comparison(fitness, winner, losers), digest_questions(setup.dataset, asked).values()
-    if on_look and part != "search":
-        look, recorded = peek_look(*used)
-        on_look(describe_cost(look, recorded=recorded))
+    compared = [(one.setup, one.candidate) for one in (pipeline, *rivals.values())]
+    count = announce_look(store, fitness, compared, asked, on_look if part != "search" else None)
     first, *others = evaluate_on([pipeline, *rivals.values()], terms.examples, store, workers)
     admitted = Terms.from_evaluations([first, *others], terms.fitness)
     clusters = Clusters.from_examples(setup.dataset, terms.examples)
     able = part != "search" and admitted.admits(first) and common_questions([first, *others])
-    taken = count_look(*used, day) if able else None
+    taken = count(day) if able else None
     number = taken.number if taken else 1
     by_role = dict(zip(rivals, others, strict=True))
     found = compare_pipelines(first, by_role, admitted, clusters, look=number, of=terms.of)

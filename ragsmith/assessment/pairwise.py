@@ -7,6 +7,7 @@ on the fitness alone; the p of measures, and of question types, are adjusted amo
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
 from ragsmith.comparison.difference import Difference, compute_difference
@@ -199,14 +200,11 @@ def compare(
     selected = select_questions(ours.setup, ours.fitness, part)
     terms = verdict_terms(selected, ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
-    pair = identify_pipeline(ours.setup, ours.candidate), identify_pipeline(theirs.setup, theirs.candidate)
-    contents = digest_questions(ours.setup.dataset, selected).values()
-    used = store, identify_comparison(ours.fitness, pair[0], pair[1:]), contents
+    pair = [(one.setup, one.candidate) for one in (ours, theirs)]
     located = Clusters.from_examples(ours.setup.dataset, examples).groups  # without any gold no answer is tested
-    tests = part != "search" and located and len({*pair}) > 1  # nor are equal pipelines
-    if tests and on_look:
-        use, recorded = peek_look(*used)
-        on_look(describe_cost(use, recorded=recorded))
+    differ = len({identify_pipeline(*one) for one in pair}) > 1  # equal pipelines are not tested, either
+    tests = part != "search" and located and differ
+    count = announce_look(store, ours.fitness, pair, selected, on_look if tests else None)
     found = evaluate_on([ours, theirs], examples, store, workers)
     both = common_questions(found)
     if not both:
@@ -219,7 +217,7 @@ def compare(
     if (
         tests and clusters.groups and all(map(Terms.from_evaluations(found, fitness).admits, found))
     ):  # else there is no verdict
-        look = count_look(*used, day)
+        look = count(day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measure_differences(found, both, fitness, clusters)
@@ -238,6 +236,28 @@ def compare(
         (*_notes(ours, theirs, one, other, part), *filter(None, [describe_earlier_looks(look)])),
         look,
     )
+
+
+def announce_look(
+    store: Store,
+    fitness: Fitness,
+    compared: Sequence[tuple[Experiment, Candidate]],
+    examples: Sequence[Example],
+    on_look: Callable[[str], None] | None,
+    how: str = "tested",
+) -> Callable[[str], HoldoutUse]:
+    """Call ``on_look`` with what a look at ``examples`` costs, and return the function that counts it on a day.
+
+    The first of the pipelines ``compared`` is compared with each other. Scores that are shown without a test are
+    ``counted``.
+    """
+    first, *others = (identify_pipeline(*one) for one in compared)
+    contents = digest_questions(compared[0][0].dataset, examples).values()
+    used = store, identify_comparison(fitness, first, others), contents
+    if on_look:
+        look, recorded = peek_look(*used)
+        on_look(describe_cost(look, recorded=recorded, how=how))
+    return partial(count_look, *used)
 
 
 def pairwise_csv(found: PairwiseComparison) -> str:

@@ -1,11 +1,12 @@
 """Score a pipeline on labelled questions, and measure its latency."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ragsmith.assessment.pairwise import announce_look, check_unseen, select_questions
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
@@ -23,6 +24,7 @@ from ragsmith.store.store import Store
 from ragsmith.systems.system import System
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, counts, texts
+from ragsmith.types import Example
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +100,35 @@ def evaluate(
     store: Store,
     *,
     at_home: bool,
+    part: str | None = None,
     workers: int = 1,
     latency: bool = False,
     prices: Prices | None = None,
+    day: str,
+    on_look: Callable[[str], None] | None = None,
 ) -> PipelineScores:
     """Score ``pipeline`` on the questions of its data set, through the store.
 
-    ``at_home`` is whether the search ran on this data set: its two splits are then scored separately; for the
-    winner of a crossfit, all are search questions. With ``latency``, every question is also timed, with new requests to
-    paid models, and the timings are stored for reports.
+    ``at_home`` is whether the search ran on this data set: its two splits are then scored separately, without test
+    questions that it did not test on; for the winner of a crossfit, all are search questions. A ``part`` is scored
+    alone, and is a look on this ``day`` if it has such test questions. With ``latency``, every question is also
+    timed, with new requests to paid models, and the timings are stored for reports.
     """
     data = pipeline.setup.dataset
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
-    parts = {"all": data.examples}
+    parts: dict[str, Sequence[Example]] = {"all": data.examples}
     divided = pipeline.setup.split
     if pipeline.chosen_on_all:
         parts = {"search": divided.search}
     elif at_home and divided.test:
-        parts = {"search": divided.search, "test": divided.test}
+        parts = {"search": divided.search, **({"test": divided.test} if "test" in pipeline.expected else {})}
+    if part:
+        check_unseen([("the pipeline", pipeline)], part)
+        parts = {part: select_questions(pipeline.setup, pipeline.fitness, part)}
+        if part != "search" and divided.test and "test" not in pipeline.expected:
+            compared = [(pipeline.setup, pipeline.candidate)]
+            announce_look(store, pipeline.fitness, compared, parts[part], on_look, "counted")(day)
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     scored = {
         part: replace(_score_questions(evaluation, pipeline.fitness), risk=_describe_risk(evaluation, pipeline, part))

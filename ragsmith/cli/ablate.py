@@ -96,6 +96,7 @@ def ablate(
         workers=workers,
         cache=cache,
         on_plan=confirm,
+        on_look=print_stderr,
     )
     plain = asdict(ablation) if ablation else {}
     plain = {"plan": {**asdict(plans[0]), "answers": plans[0].answers}, **plain}
@@ -200,7 +201,9 @@ def transfer(
         list[str],
         typer.Argument(help="Bundled data sets by name, or folders; each needs a completed search."),
     ],
-    split: Annotated[str, typer.Option("--split", help="Questions: search or test.")] = "search",
+    split: Annotated[
+        str, typer.Option("--split", help="Questions: search or test; test counts as a use of the test set.")
+    ] = "search",
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print the number of pipelines and answers to evaluate.")
     ] = False,
@@ -217,7 +220,9 @@ def transfer(
         print_stderr(f"{pairs} pairs of a winner and another data set: at most {answers:,} answers are to be computed")
         return not plan
 
-    estimates = ragsmith.transfer(dataset, split=split, workers=workers, cache=cache, on_plan=confirm)
+    estimates = ragsmith.transfer(
+        dataset, split=split, workers=workers, cache=cache, on_plan=confirm, on_look=print_stderr
+    )
     plain["transfers"] = [asdict(estimate) for estimate in estimates]
     show_result(as_json, plain, lambda: _print_transfers(estimates, split) if estimates else None)
 

@@ -131,6 +131,14 @@ def evaluate(
             "--documents", help="A folder of changed documents: compare the scores before and after the changes."
         ),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="Questions: search, test or all; test and all count as a use of the test set. [default: those that "
+            "its search has used, or all of another data set]",
+        ),
+    ] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     workers: WorkersOption = None,
@@ -147,9 +155,11 @@ def evaluate(
         documents=documents,
         **models.arguments(),
         workers=workers,
+        split=split,
         latency=latency,
         prices=prices,
         cache=cache,
+        on_look=print_stderr,
     )
     record = asdict(scores)
     extra_names = [*(["latency", "machine"] if latency else []), *(["money"] if scores.money else [])]

@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from ragsmith.cli.options import (
     JsonOption,
     ModelFlags,
     OtherDatasetOption,
+    SplitOption,
     SystemArgument,
     WorkersOption,
     expand_groups,
@@ -68,15 +69,13 @@ def explain(
     ] = None,
     where: FilterOption = None,
     dataset: OtherDatasetOption = None,
-    split: Annotated[
-        str, typer.Option("--split", help="Without a question: the causes of these: search, test or all.")
-    ] = "search",
+    split: SplitOption = "search",
     prompt: Annotated[bool, typer.Option("--prompt", help="Also print the whole prompt of the generator.")] = False,
     interventions: Annotated[
         bool,
         typer.Option(
             "--interventions",
-            help="Instead of causes: evaluate all questions with gold passages added and irrelevant ones removed.",
+            help="Instead of causes: evaluate these questions with gold passages added and irrelevant ones removed.",
         ),
     ] = False,
     plan: Annotated[
@@ -97,19 +96,19 @@ def explain(
         raise UsageError("--filter was given without a question: give the question that it is for")
     if question is not None and interventions:
         raise UsageError("both a question and --interventions were given: leave one out")
+    shared = {"dataset": dataset, **models.arguments(), "cache": cache}
+    shown: dict[str, Any] = {"split": split, "workers": workers, "on_look": print_stderr}
     if question is None and not interventions:
-        shared = {**models.arguments(), "workers": workers, "cache": cache}
-        causes = ragsmith.diagnose(pipeline, dataset=dataset, split=split, **shared)
+        causes = ragsmith.diagnose(pipeline, **shared, **shown)
         show_result(as_json, causes.to_dict(), lambda: _print_causes(causes, pipeline, dataset))
         return
     if question is None:
-        given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
-        ceilings = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
+        ceilings = ragsmith.intervene(pipeline, **shared, **shown, on_plan=lambda answers: _confirm(answers, only=plan))
         plain = {name: [asdict(ceiling) for ceiling in means] for name, means in ceilings.items()}
         show_result(as_json, plain, lambda: _print_interventions(ceilings, pipeline))
         return
     file, text = put_in_order(pipeline, question)
-    explanation = ragsmith.explain(file, text, filter=where, dataset=dataset, **models.arguments(), cache=cache)
+    explanation = ragsmith.explain(file, text, filter=where, **shared)
     if explanation.note:
         print_stderr(explanation.note)
     show_result(as_json, asdict(explanation), lambda: _print_explanation(explanation, prompt=prompt))

@@ -136,23 +136,21 @@ def _gold_hits(
 
 
 def intervene(
-    evaluator: Evaluator, setup: Experiment, candidates: Sequence[Candidate], fitness: Fitness
+    evaluator: Evaluator, parts: Mapping[str, Sequence[str]], candidates: Sequence[Candidate], fitness: Fitness
 ) -> list[tuple[Ceiling, ...]]:
-    """Evaluate each of ``candidates`` with each change, on the search and the test questions that have gold.
+    """Evaluate each of ``candidates`` with each change, on the questions of ``parts`` of a data set.
 
     Questions that fail with any of the changes are left out.
     """
-    parts = {"search": setup.split.search, "test": setup.split.test}
-    asked = {part: [one.id for one in examples if one.evidence and one.answer] for part, examples in parts.items()}
-    questions = [question for part in asked.values() for question in part]
+    questions = [question for part in parts.values() for question in part]
     found: list[dict[str, dict[str, tuple[Measures, bool]]]] = [{} for _ in candidates]
     wanted = [(candidate, questions) for candidate in candidates]
     for place, question, value in evaluator.observe(wanted, InterventionRunner()):
         found[place][question] = value
     return [
         tuple(
-            _mean_scores(one, part, asked[part], what, fitness)
-            for part in asked
+            _mean_scores(one, part, parts[part], what, fitness)
+            for part in parts
             for what in (AS_IT_IS, *INTERVENTIONS)
             if one
         )
@@ -184,7 +182,8 @@ def _mean_scores(
     )
 
 
-def count_answers(setup: Experiment, pipelines: int) -> int:
-    """Return the largest number of additional answers of interventions: one per question and change."""
-    questions = [one for part in (setup.split.search, setup.split.test) for one in part if one.evidence and one.answer]
-    return pipelines * len(INTERVENTIONS) * len(questions)
+def select_parts(setup: Experiment, split: str) -> dict[str, list[str]]:
+    """Return the questions with gold and an answer, by the parts ``search`` and ``test`` of which ``split`` is one."""
+    parts = {"search": setup.split.search, "test": setup.split.test}
+    wanted = {part: examples for part, examples in parts.items() if split in (part, "all")}
+    return {part: [one.id for one in examples if one.evidence and one.answer] for part, examples in wanted.items()}

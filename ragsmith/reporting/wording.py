@@ -261,12 +261,12 @@ def _describe_counting(look: HoldoutUse) -> str:
     return describe_ledger() if look.remembered else CACHE_ALONE
 
 
-def describe_cost(look: HoldoutUse, *, recorded: bool) -> str:
+def describe_cost(look: HoldoutUse, *, recorded: bool, how: str = "tested") -> str:
     """Describe what a look at test questions costs, before it is taken; a ``recorded`` one costs nothing more."""
     where = _describe_counting(look)
     if recorded:
-        return f"This is look {look.number} again ({where}): tested at {look.level:.4g} as before, at no further cost."
-    return f"This is look {look.number} at these questions ({where}): tested at {look.level:.4g}, later looks at half."
+        return f"This is look {look.number} again ({where}): {how} at {look.level:.4g} as before, at no further cost."
+    return f"This is look {look.number} at these questions ({where}): {how} at {look.level:.4g}, later looks at half."
 
 
 def describe_search_cost(look: HoldoutUse) -> str:

@@ -32,6 +32,7 @@ from ragsmith.reporting.results import latency_percentiles
 from ragsmith.store.store import LatencyRow, Store
 
 EMBEDDED, RERANKED = 0.125, 0.5
+DAY = "2026-11-28"
 
 Build = Callable[..., Candidate]
 
@@ -142,7 +143,9 @@ def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Stor
 
 def test_money_is_what_was_recorded_times_the_price(tiny_folder: Path, pipeline: Build, store: Store) -> None:
     asked = Pipeline(pipeline(), setup_of(tiny_folder, language_model=Chat()))
-    found = evaluate(asked, store, at_home=False, prices=Prices({"chat": Price(input=3.0, output=5.0, requests=1.0)}))
+    found = evaluate(
+        asked, store, at_home=False, day=DAY, prices=Prices({"chat": Price(input=3.0, output=5.0, requests=1.0)})
+    )
     assert found.money is not None
     assert found.money.per_1000 == pytest.approx(1000 * ((10 * 3.0 + 2 * 5.0) / 1e6 + 1.0 / 1000))
     assert found.money.n == found.parts["all"].scored > 0
@@ -150,11 +153,11 @@ def test_money_is_what_was_recorded_times_the_price(tiny_folder: Path, pipeline:
 
 def test_money_is_not_told_where_it_is_not_known(tiny_folder: Path, pipeline: Build, store: Store) -> None:
     asked = Pipeline(pipeline(), setup_of(tiny_folder, language_model=Chat()))
-    money = evaluate(asked, store, at_home=False, prices=Prices({})).money
+    money = evaluate(asked, store, at_home=False, day=DAY, prices=Prices({})).money
     assert money is not None
     assert (money.per_1000, money.why) == (None, "needs the price of chat")
     embedded = Pipeline(pipeline(), setup_of(tiny_folder))
-    money = evaluate(embedded, store, at_home=False, prices=Prices({})).money
+    money = evaluate(embedded, store, at_home=False, day=DAY, prices=Prices({})).money
     assert money is not None
     assert (money.per_1000, money.why) == (None, "no chat model is used, so there is no cost")
-    assert evaluate(embedded, store, at_home=False).money is None
+    assert evaluate(embedded, store, at_home=False, day=DAY).money is None

@@ -200,7 +200,9 @@ def test_a_plan_changes_nothing_and_test_questions_are_asked_for_by_name(searche
     planned = ragsmith(*asked, "--split", "test", "--plan")
     assert (planned.code, planned.out) == (0, "")
     assert "2 pairs of a winner and another data set" in planned.err
-    found = json.loads(ragsmith(*asked, "--split", "test", "--json").out)["transfers"]
+    ended = ragsmith(*asked, "--split", "test", "--json")
+    assert "look 2 at these questions" in ended.err
+    found = json.loads(ended.out)["transfers"]
     assert {one["part"] for one in found} == {"test"}
     assert {one["place"] for one in found} == {None}
 
@@ -349,15 +351,47 @@ def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
 def test_interventions_ask_for_what_they_say_and_are_kept(winner: Path, ragsmith: Command, tmp_path: Path) -> None:
     only = ragsmith("explain", winner, "--interventions", "--plan", "--cache", tmp_path / "cache.sqlite")
     assert only.code == 0, only.err
-    assert "144 answers at most" in only.err
+    assert "108 answers at most" in only.err
     assert not only.out
-    told = json.loads(
-        ragsmith("explain", winner, "--interventions", "--json", "--cache", tmp_path / "cache.sqlite").out
-    )
+    asked = ("explain", winner, "--interventions", "--json", "--cache", tmp_path / "cache.sqlite")
+    searched = ragsmith(*asked)
+    assert "look" not in searched.err
+    told = json.loads(searched.out)
     assert {one["what"] for one in told["winner"]} == {"as it is", "gold put in", "noise taken out", "gold alone"}
-    assert {one["split"] for one in told["naive"]} == {"search", "test"}
     shown = ragsmith("explain", winner, "--interventions", "--cache", tmp_path / "cache.sqlite").out
     assert {line.split()[0] for line in shown.splitlines()[2:]} == {str(winner), "naive"}
+    assert {one["split"] for one in told["naive"]} == {"search"}
+    both = ragsmith(*asked, "--split", "all")
+    assert "This is look 1 at these questions" in both.err
+    assert {one["split"] for one in json.loads(both.out)["naive"]} == {"search", "test"}
+
+
+@pytest.mark.parametrize(
+    "command", [("explain",), ("explain", "--interventions"), ("evaluate",), ("ablate", "--space", "quick")]
+)
+def test_scores_of_test_questions_are_a_look_at_them_that_is_counted_once(
+    command: tuple[str, ...], winner: Path, ragsmith: Command, tmp_path: Path
+) -> None:
+    def shown(split: str) -> str:
+        name, *more = command
+        ended = ragsmith(name, winner, *more, "--split", split, "--workers", 1, "--cache", tmp_path / "cache.sqlite")
+        assert ended.code == 0, ended.err
+        said: str = ended.err
+        return said
+
+    assert "look" not in shown("search")
+    assert "This is look 1 at these questions" in (said := shown("test"))
+    assert "counted at 0.05, later looks at half." in said
+    assert "This is look 1 again" in shown("test")
+    other = ragsmith("compare", winner, "bm25", "--split", "test", "--cache", tmp_path / "cache.sqlite")
+    assert "This is look 2 at these questions" in other.err
+
+
+def test_what_a_search_has_shown_of_its_winner_is_no_further_look(taken_apart: Path, ragsmith: Command) -> None:
+    for command in (("explain",), ("evaluate",)):
+        ended = ragsmith(*command, taken_apart, "--split", "test", "--workers", 1)
+        assert (ended.code, ended.err) == (0, "")
+    assert "test" in json.loads(ragsmith("evaluate", taken_apart, "--workers", 1, "--json").out)
 
 
 def test_a_question_and_interventions_are_not_both_given(winner: Path, ragsmith: Command) -> None:

@@ -243,7 +243,7 @@ def test_a_report_shows_interventions_that_its_test_judge_scored(
     def shown(name: str) -> int:
         written = (tmp_path / "winner.yaml").read_text().replace("given:honest", f"given:{name}")
         (tmp_path / f"{name}.yaml").write_text(written)
-        ragsmith.intervene(tmp_path / f"{name}.yaml", models=models(name), **given)
+        ragsmith.intervene(tmp_path / f"{name}.yaml", models=models(name), split="all", **given)
         with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
             return len(load_report(store, "island").questions.interventions)
 
