@@ -261,6 +261,7 @@ def search(
             ),
             callbacks=Callbacks(on_start=on_start, on_step=observe, on_progress=on_progress, stop=stop),
         )
+        _check_overwrite(reports, setup.dataset, run.key)
         if mlflow is not None:
             installed_version("mlflow-skinny", "mlflow")
             from ragsmith.integrations.mlflow import MlflowRun  # noqa: PLC0415  optional
@@ -398,7 +399,6 @@ def _winner_files(setup: Experiment, winner: str | Path | None, reports: str | P
         raise WrongOption("winner", f"{winner} is a folder: name a file in it")
     if reports is not None:
         files.append(Path(reports) / folder_of(setup.dataset.name) / "winner.yaml")
-        _check_overwrite(files[-1], setup.dataset)
     with ExitStack() as stack:
         for file in files:
             make_folder(file.parent)
@@ -406,19 +406,31 @@ def _winner_files(setup: Experiment, winner: str | Path | None, reports: str | P
     return files
 
 
-def _check_overwrite(winner: Path, dataset: Dataset) -> None:
-    """Raise WrongOption if the folder has the report of another data set of the same name that still exists."""
-    if not winner.exists() or not dataset.source:
+def _check_overwrite(reports: str | Path | None, dataset: Dataset, key: str) -> None:
+    """Say with a `Notice` that the search of this ``key`` replaces the report of another one.
+
+    Raises:
+        WrongOption: it is that of another data set of the same name that still exists.
+    """
+    folder = Path(reports or "") / folder_of(dataset.name)
+    if reports is None or not dataset.source or not (folder / "winner.yaml").exists():
         return
     try:
-        exported = ExportedFile(winner)
-        source, same = exported.source(), exported.dataset_digest() == dataset.digest
+        exported = ExportedFile(folder / "winner.yaml")
+        source, same, before = exported.source(), exported.dataset_digest() == dataset.digest, exported.run_key()
     except UsageError:  # not an exported file, or its data set has no folder
         return
     exists = source in bundled_names("datasets") or Path(source).is_dir()
     if exists and source != dataset.source and not same:
         raise WrongOption(
             "reports",
-            f"has in {winner.parent} the report of another data set of the name {dataset.name!r}, {source}: name "
-            "another folder, or change the name in dataset.yaml",
+            f"has in {folder} the report of another data set of the name {dataset.name!r}, {source}: name another "
+            "folder, or change the name in dataset.yaml",
+        )
+    if before not in ("", key):
+        warnings.warn(
+            f"{folder} has the report of another search, {before[:12]}, which this one replaces: name another folder "
+            "with --reports to keep both; the other search, repeated, writes its report again from the cache",
+            Notice,
+            stacklevel=4,
         )

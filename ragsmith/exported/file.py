@@ -292,6 +292,10 @@ class ExportedFile:
         """Return the name of the search space; "" if no search found the pipeline."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))
 
+    def run_key(self) -> str:
+        """Return the key of the search that found the pipeline; "" if none did."""
+        return str(self._tree.mapping(("run",), optional=True).get("key", ""))
+
     def chosen_on_all(self, data: Dataset) -> bool:
         """Whether the pipeline is the winner of a crossfit on ``data``, even if questions were edited since."""
         is_crossfit = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT

@@ -16,6 +16,7 @@ import pytest
 from ragsmith.cli.interrupts import NOTHING_WRITTEN
 from ragsmith.datasets.dataset import load_dataset, load_documents, load_documents_option, make_dataset, write_dataset
 from ragsmith.errors import DatasetError, WrongOption
+from ragsmith.exported.file import ExportedFile
 
 Command = Callable[..., Any]
 
@@ -454,7 +455,15 @@ def test_the_report_of_another_data_set_of_the_same_name_is_not_written_over(
         "name another folder, or change the name in dataset.yaml\n"
     )
     assert {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()} == before
-    assert ragsmith("search", "--dataset", "same", *options).code == 0  # the same documents and questions
+    same = ragsmith("search", "--dataset", "same", *options)  # the same documents and questions
+    assert (same.code, same.err) == (0, "")
+    key = ExportedFile(Path("reports/island/winner.yaml")).run_key()
+    further = ragsmith("search", "--dataset", "same", *options, "--seed", "7")
+    assert further.code == 0
+    assert f"reports/island has the report of another search, {key[:12]}, which this one replaces" in further.err
+    kept = ragsmith("search", "--dataset", "same", *options, "--reports", "kept")
+    assert (kept.code, kept.err) == (0, "")
+    assert ExportedFile(Path("kept/island/winner.yaml")).run_key() == key
     assert ragsmith("search", "--dataset", "other", *options, "--reports", "apart").code == 0
     shutil.rmtree("one")
     shutil.rmtree("same")
