@@ -428,9 +428,7 @@ def _check_overwrite(reports: str | Path | None, dataset: Dataset, key: str) -> 
             "folder, or change the name in dataset.yaml",
         )
     if before not in ("", key):
-        warnings.warn(
+        warn_caller(
             f"{folder} has the report of another search, {before[:12]}, which this one replaces: name another folder "
-            "with --reports to keep both; the other search, repeated, writes its report again from the cache",
-            Notice,
-            stacklevel=4,
+            "with --reports to keep both; the other search, repeated, writes its report again from the cache"
         )
