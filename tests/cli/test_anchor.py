@@ -95,6 +95,27 @@ def test_edits_of_the_folder_reach_the_data_set_by_init_and_repair(
     assert QUOTED in texts[span.doc][span.start : span.end]
 
 
+@pytest.mark.parametrize("file", ["ferry.txt", "documents/ferry.md", "documents/ferry.txt"])
+def test_every_file_becomes_one_document_that_init_updates(ragsmith: Command, written: Path, file: str) -> None:
+    out, page = written / "mine", written / "files" / file
+    page.parent.mkdir(parents=True)
+    page.write_text(f"The ferry {QUOTED}.\n")
+    (page.parent / "a_copy_with_a_long_name.md").write_text(page.read_text())
+    (written / "named.csv").write_text(
+        f"question,answer,quote,file\nWhen?,At seven.,{QUOTED},a_copy_with_a_long_name.md\n"
+    )
+    ragsmith("dataset", "anchor", written / "named.csv", "--documents", written / "files", "-o", out)
+    assert [path.name for path in (out / "documents").rglob("*")] == [page.name]
+    page.write_text(f"Checked in May.\n\n{page.read_text()}")
+    ragsmith("dataset", "init", page.parent, "-o", out)
+    assert ragsmith("dataset", "anchor", "--repair", out).code == 0
+    data = load_dataset(out)
+    [[span]] = [example.evidence for example in data.examples]
+    texts = {document.id: document.text for document in data.documents if span.doc == document.id}
+    assert texts[span.doc] == page.read_text()
+    assert QUOTED in texts[span.doc][span.start : span.end]
+
+
 def test_unanchored_questions_are_reported_with_reason_and_candidates(anchor: Command, written: Path) -> None:
     out = written / "mine"
     anchor("list.csv", out.name)

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ragsmith.datasets.anchoring.anchor import AnchoredQuestion, AnchoringResult, EvidenceFinder, UnanchoredQuestion
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
 from ragsmith.datasets.anchoring.matches import NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, read_question_list
 from ragsmith.datasets.dataset import is_dataset, load_documents
-from ragsmith.datasets.documents import FOLDER
-from ragsmith.datasets.ingest.ingest import ingest_folder
+from ragsmith.datasets.documents import FOLDER, document_id, documents_folder
+from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
@@ -60,10 +61,18 @@ def anchor_list(
         raise UsageError(f"{output} is not an empty folder; give a new one")
     listed = read_question_list(questions, columns)
     data = load_documents(documents)
-    result = EvidenceFinder(data.documents, dict(data.merged)).anchor(listed, at_least)
-    if output is None or output == documents:
-        return _append_to_dataset(result, documents, data)
-    _write_new_dataset(result, documents, output, data)
+    merged = dict(data.merged)
+    with TemporaryDirectory() as made:
+        if output not in (None, documents) and not (is_dataset(documents) or (documents / SOURCES).exists()):
+            ingested = ingest_folder(documents_folder(documents), Path(made))  # `init` updates what it wrote itself
+            if refused := ingested.with_outcome(FileOutcome.REFUSED):
+                raise DatasetError([f"{file.source}: {file.reason}" for file in refused])
+            merged = {document_id(row.source): row.duplicate_of for row in ingested.sources if row.duplicate_of}
+            documents, data = ingested.output, load_documents(ingested.output)
+        result = EvidenceFinder(data.documents, merged).anchor(listed, at_least)
+        if output is None or output == documents:
+            return _append_to_dataset(result, documents, data)
+        _write_new_dataset(result, documents, output, data)
     return result
 
 
@@ -101,8 +110,6 @@ def _write_new_dataset(result: AnchoringResult, source: Path, output: Path, data
         if converted:
             shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
             shutil.copy2(source / SOURCES, draft / SOURCES)
-        elif not is_dataset(source):
-            ingest_folder(source, draft)  # the texts are the same: it writes their sources
         write_file(rows, draft / QUESTIONS)
         if unanchored:
             write_file(unanchored, draft / UNANCHORED)
