@@ -30,6 +30,9 @@ from ragsmith.errors import UsageError
 VERSION = 1
 """Version of the canonical form, part of every digest: increasing it invalidates all stored keys."""
 
+MAX_NUMBER = 1e60
+"""Maximum absolute value of a stored number, so that sums of fourth powers are floats."""
+
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 _SCALARS = frozenset({str, int, bool, type(None)})
 _SCALARS_AND_FLOATS = _SCALARS | {float}

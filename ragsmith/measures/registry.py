@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
 from ragsmith.cells import fingerprint_definition, is_in_cell
+from ragsmith.digest import MAX_NUMBER
 from ragsmith.errors import UsageError
 from ragsmith.measures.case import Case
 from ragsmith.models.protocols import Embedder, LanguageModel
@@ -96,7 +97,7 @@ class Measure:
         """Return the value for ``case``, or None if it is undefined; ``models`` has a model for each role in ``tools``.
 
         Raises:
-            ValueError: the value is not a finite number, or is outside ``range``.
+            ValueError: the value is no finite number or too large to be stored, or is outside ``range``.
         """
         if self.needs and not case.satisfies(self.needs):
             return None
@@ -104,8 +105,9 @@ class Measure:
         value = self.fn(case, **{name: models[role] for name, role in tools.items()}) if tools else self.fn(case)
         if value is None:
             return None
-        if not math.isfinite(value):
-            raise ValueError(f"the measure {self.name} is {value}: a measure is a finite number, or None")
+        if not abs(value) <= MAX_NUMBER:
+            limits = f"from {-MAX_NUMBER:g} to {MAX_NUMBER:g}"
+            raise ValueError(f"the measure {self.name} is {value}: a measure is a number {limits}, or None")
         least, most = self.range
         if not least - ROUNDING <= value <= most + ROUNDING:
             raise ValueError(

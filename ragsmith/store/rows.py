@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from sqlalchemy import BigInteger, Double, Table
 from sqlalchemy.dialects import sqlite
 
-from ragsmith.digest import to_canonical_json
+from ragsmith.digest import MAX_NUMBER, to_canonical_json
 from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
 
@@ -28,6 +28,7 @@ Value: TypeAlias = str | int | float | None
 
 Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
+N = TypeVar("N", int, float)
 T = TypeVar("T")
 
 
@@ -150,20 +151,20 @@ def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
 MAX_COUNT = 2**53
 """Maximum value of an integer column, up to which floats have no gaps."""
 
-MAX_NUMBER = 1e60
-"""Maximum absolute value of a number in JSON, so that sums of fourth powers are floats."""
-
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > len(f"-{MAX_NUMBER:.0f}"):  # before the conversion, which takes quadratic time
         raise ValueError(f"an integer has {len(digits)} digits")
-    return int(digits)
+    return _check_size(int(digits))
 
 
 def _parse_float(digits: str) -> float:
-    number = float(digits)
+    return _check_size(float(digits))
+
+
+def _check_size(number: N) -> N:
     if not -MAX_NUMBER <= number <= MAX_NUMBER:
-        raise ValueError(f"{digits} is too large")
+        raise ValueError(f"{number} is too large")
     return number
 
 

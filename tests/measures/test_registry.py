@@ -79,10 +79,10 @@ def test_a_name_that_is_taken_is_refused(name):
         measure(label="Taken", subject="answer", name=name)(lambda case: 1.0)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_finite_number_is_a_failure(value):
-    endless = Measure("endless", lambda case: value, "Endless", "answer")
-    with pytest.raises(ValueError, match="a measure is a finite number, or None"):
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e61, -(10**61)])
+def test_what_is_no_number_that_can_be_stored_is_a_failure(value):
+    endless = Measure("endless", lambda case: value, "Endless", "answer", range=(-math.inf, math.inf))
+    with pytest.raises(ValueError, match=r"a measure is a number from -1e\+60 to 1e\+60, or None"):
         endless(Case(), {})
 
 
