@@ -43,7 +43,7 @@ class CallStore(FailureStore, Protocol):
         """Add to the capabilities of the model of this id; with ``renewing``, replace the stored refusals."""
 
     def vector_dimensions(self, model: str) -> int | None:
-        """Return the number of dimensions of most stored vectors of a model, or None without any."""
+        """Return the number of dimensions of most vectors of a model, as first read; None if too few vectors agree."""
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Return the stored calls among ``keys``, by key."""

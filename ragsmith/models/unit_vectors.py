@@ -64,7 +64,7 @@ class UnitVectors:
         if not rows.any(axis=1).all():
             raise error("a vector is zero, though its text is not blank")
         if self.dimensions not in (None, rows.shape[1]):
-            expected = f"expected {self.dimensions}, as before or as requested"
+            expected = f"expected {self.dimensions}, as before or as requested (for another model, use another cache)"
             raise error(f"the vectors have {rows.shape[1]} numbers; {expected}")
         self.dimensions = rows.shape[1]
         vectors, changed = normalize_rows(rows)

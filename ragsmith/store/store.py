@@ -83,6 +83,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+AGREEING_VECTORS = 100
+"""Minimum number of stored vectors whose length is taken as that of a model, more than one reply has (at most 64)."""
+
 TIMEOUT_SECONDS = 30.0
 """Default time in seconds that a write waits for another process."""
 
@@ -156,6 +159,7 @@ class Store(SpendLedger):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._vector_lengths: dict[str, int] = {}
+        self._dimensions: dict[str, int | None] = {}
         self.max_looks: int | None = None
         """Maximum number of looks at the same test questions, earlier ones included; None is no limit."""
 
@@ -209,27 +213,27 @@ class Store(SpendLedger):
             calls = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
             for key, call in list(calls.items()):
                 is_vector = call.task in VECTOR_TASKS and isinstance(call.value, str)
-                if is_vector and len(call.value) + len('""') != self._vector_length(connection, call.model):
+                if is_vector and call.model not in self._vector_lengths:
+                    self._vector_lengths[call.model], _ = self._count_vectors(connection, call.model)
+                if is_vector and len(call.value) + len('""') != self._vector_lengths[call.model]:
                     self._database.damaged.setdefault(f"{MODEL_CALL.name}:{key}")
                     del calls[key]
         return calls
 
     def vector_dimensions(self, model: str) -> int | None:
-        """Return the number of dimensions of most stored vectors of a model, or None without any."""
-        with self._database.reading() as connection:
-            length = self._vector_length(connection, model)
-        return None if length is None else (length - len('""')) // 4 * 3 // 4
+        """Return the number of dimensions of most vectors of a model, as first read; None if too few vectors agree."""
+        if model not in self._dimensions:
+            with self._database.reading() as connection:
+                length, count = self._count_vectors(connection, model)
+            self._dimensions[model] = (length - len('""')) // 4 * 3 // 4 if count >= AGREEING_VECTORS else None
+        return self._dimensions[model]
 
-    def _vector_length(self, connection: Connection, model: str) -> int | None:
-        """Return the most frequent encoded length of the vectors of a model, or None without any."""
-        if model not in self._vector_lengths:
-            length = func.length(MODEL_CALL.c.value)
-            of_model = select(length).where(MODEL_CALL.c.model == model)
-            most_frequent = of_model.group_by(length).order_by(func.count().desc()).limit(1)
-            if (found := connection.execute(most_frequent).scalar()) is None:
-                return None
-            self._vector_lengths[model] = found
-        return self._vector_lengths[model]
+    def _count_vectors(self, connection: Connection, model: str) -> tuple[int, int]:
+        """Return the most frequent encoded length of the vectors of a model, and how many have it; 0 without any."""
+        length = func.length(MODEL_CALL.c.value)
+        of_model = select(length, func.count()).where(MODEL_CALL.c.model == model)
+        found = connection.execute(of_model.group_by(length).order_by(func.count().desc()).limit(1)).first()
+        return (0, 0) if found is None else (found[0], found[1])
 
     def sample_calls(self, model: str, limit: int) -> list[StoredCall]:
         """Return up to ``limit`` calls of a model in the order of their keys, which as digests are a random sample."""

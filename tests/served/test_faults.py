@@ -251,14 +251,19 @@ def test_vectors_of_another_length_than_those_stored_before_are_trouble(
 ) -> None:
     def embed(*texts: str) -> Any:
         setup = served(tiny_setup, server.url, embedder=server.url, **IMPATIENT)
-        return Gateway(store).embedder(setup.loaded_models.embedder, Meter()).embed(texts)
+        with Store.open(store.location) as opened:  # as another command does
+            return Gateway(opened).embedder(setup.loaded_models.embedder, Meter()).embed(texts)
 
-    before = embed("The ferry leaves at seven.", "The school has three rooms.")
+    server.rule = lambda request: Fault("wrong_length")
+    assert embed("The library is closed.").shape[1] == 63  # nothing is known of the model
+    server.rule = lambda request: None
+    before = embed(*(f"The ferry has {n} seats." for n in range(100)))
     server.rule = lambda request: Fault("wrong_length")
     with pytest.raises(ProviderTrouble, match="the vectors have 63 numbers; expected 64"):
         embed("The market opens on Thursdays.")
     server.rule = lambda request: None
     assert embed("The market opens on Thursdays.").shape[1] == before.shape[1] == 64
+    assert embed("The library is closed.").shape[1] == 64  # the wrong vector counts as damaged
     assert server.most_given() == 1
 
 

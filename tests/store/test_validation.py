@@ -12,7 +12,7 @@ from stored import put_call
 
 from ragsmith.store.rows import _checksum, add_checksum, upsert
 from ragsmith.store.schema import METADATA
-from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
+from ragsmith.store.store import AGREEING_VECTORS, EvaluationRow, ProposalRow, ResultRow, Store, StoredCall
 
 MEASURES = {"recall": 1.0, "map": 1.0, "ndcg": 1.0, "mrr": 1.0, "judge": 0.5, "similarity": None}
 USAGE = {"calls": 1, "texts_embedded": 0, "pairs_scored": 0, "input_tokens": 30, "output_tokens": 10}
@@ -73,6 +73,12 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
     ("proposal", ("r", 0, 0, "12", "e", {"fitness": 1}), "proposal:r/0", "candidate 0 of run r on data set law"),
     ("proposal", ("r", 0, 0, [1, 2], "e", {}), "proposal:r/0", "candidate 0 of run r on data set law"),
     ("result", ("e", "q1", "ok", {**RESULT, "usage": {"calls": 10**400}}, 1), "result:e/q1", "data set law"),
+    (
+        "result",
+        ("e", "q1", "ok", RESULT | {"measures": MEASURES | {"f1": 9 * 10**60}}, 1),
+        "result:e/q1",
+        "data set law",
+    ),
     ("fit", ("f", "d", {"numbers": []}), "fit:f", "numbers that techniques learned on data set law"),
     ("evaluation", ("e", "d", {"pipeline": {"retrieval": 3}}), "evaluation:e", "evaluation e on data set law"),
     ("dataset", ("d", "law", []), "dataset:d", "data set law"),
@@ -124,3 +130,16 @@ def test_a_row_that_is_nested_too_deeply_is_damage(path: Path) -> None:
     with Store.open(path) as store:
         assert [damage.row for damage in store.verify()] == ["fit:f"]
         assert store.fits(["f"]) == {}
+
+
+def test_the_dimensions_of_a_model_are_those_of_many_vectors_as_first_read(path: Path) -> None:
+    def put(store: Store, *numbers: int) -> None:
+        store.put_calls([StoredCall(f"v{n}", "new", "text", vector(n, 1.0, 0.0)) for n in numbers])
+
+    with Store.open(path) as store:
+        put(store, *range(AGREEING_VECTORS - 1))
+        assert store.vector_dimensions("new") is None
+        put(store, AGREEING_VECTORS)
+        assert store.vector_dimensions("new") is None
+    with Store.open(path) as store:
+        assert (store.vector_dimensions("new"), store.vector_dimensions("other")) == (3, None)
