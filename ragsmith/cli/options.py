@@ -24,7 +24,7 @@ import typer
 
 import ragsmith
 from ragsmith.api.arguments import Flag, SearchArguments, flags_of
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import MissingExtra, UsageError, warn_caller
 
 if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits
@@ -296,6 +296,22 @@ class BudgetFlags:
         return Limits(self.max_calls, self.max_tokens, self.max_cost)
 
 
+def _find_collector() -> str:
+    """Return the collector that the environment names for all programs, or "" without one for spans over HTTP."""
+    url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_disabled or "otlp" not in (os.environ.get("OTEL_TRACES_EXPORTER") or "otlp"):
+        return ""
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
+    if not url or (url.startswith(("http://", "https://")) and protocol != "grpc"):
+        return url
+    warn_caller(
+        f"no spans are sent, as OTEL_EXPORTER_OTLP_ENDPOINT is {url!r}{f' for {protocol}' if protocol else ''}: "
+        "give the URL of a collector that accepts OTLP over HTTP, such as --traces http://localhost:4318"
+    )
+    return ""
+
+
 @dataclass(frozen=True)
 class TraceFlags:
     """Where spans are sent, and whether with content."""
@@ -317,7 +333,7 @@ class TraceFlags:
 
         A collector that only the environment names, for all programs, requires no extra.
         """
-        url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") if self.traces is None else self.traces
+        url = _find_collector() if self.traces is None else self.traces
         is_requested = self.traces is not None or self.trace_content
         try:
             traces = ragsmith.Traces(url, share, self.trace_content) if url or is_requested else None

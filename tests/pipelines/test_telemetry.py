@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import ragsmith as package
 from ragsmith.cli.options import TraceFlags
-from ragsmith.errors import MissingExtra, ModelError, StageFailed, WrongOption
+from ragsmith.errors import MissingExtra, ModelError, Notice, StageFailed, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.calls import Completion
 from ragsmith.models.names import ModelNames, partition_models
@@ -255,6 +255,27 @@ def test_the_environment_names_a_collector_where_no_option_does(monkeypatch: pyt
     assert TraceFlags().arguments() == {}
     with pytest.raises(MissingExtra):
         TraceFlags("http://localhost:9").arguments()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none"), ("OTEL_TRACES_EXPORTER", "console")],
+)
+def test_the_environment_can_turn_traces_off(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4317")
+    monkeypatch.setenv(name, value)
+    assert TraceFlags().arguments() == {}
+    assert TraceFlags("http://localhost:9").arguments() == {"traces": Traces("http://localhost:9")}
+
+
+@pytest.mark.parametrize(("url", "protocol"), [("localhost:4317", ""), ("http://localhost:4317", "grpc")])
+def test_a_collector_of_the_environment_that_takes_no_http_is_noticed_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, url: str, protocol: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    with pytest.warns(Notice, match=f"no spans are sent, as OTEL_EXPORTER_OTLP_ENDPOINT is '{url}'"):
+        assert TraceFlags().arguments() == {}
 
 
 def _lacks(package: str, extra: str) -> str:
