@@ -204,12 +204,14 @@ SCALAR_TYPES = frozenset((str, bytes, int, float, bool, np.float64, np.float32, 
 
 
 def process_bytes() -> int:
-    """Return the private memory of this process in bytes, or its peak if the system reports no other value."""
-    try:
-        fields = Path("/proc/self/statm").read_bytes().split()
-        return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        pass
+    """Return the memory of this process in bytes without pages of files, or its peak if the system lacks that value.
+
+    Files on a tmpfs are memory, so that their pages count.
+    """
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_bytes()
+        if sizes := re.findall(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", status, re.MULTILINE):
+            return sum(map(int, sizes)) * KIB
     try:
         import resource  # noqa: PLC0415  some systems lack it
     except ImportError:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from itertools import chain, repeat
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -265,6 +266,15 @@ def test_containers_of_the_first_kind_have_a_limit_elsewhere(tmp_path: Path) -> 
 def test_a_process_has_some_memory() -> None:
     block = np.ones(8 * MIB)
     assert process_bytes() > block.nbytes // 8
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no tmpfs")
+def test_pages_of_a_file_in_memory_count() -> None:
+    before = process_bytes()
+    with TemporaryFile(dir="/dev/shm") as file:
+        block = np.memmap(file, np.uint8, "w+", shape=64 * MIB)
+        block[:] = 1
+        assert process_bytes() - before > block.nbytes // 2
 
 
 def test_without_a_limit_nothing_is_evicted() -> None:
