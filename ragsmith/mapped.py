@@ -14,11 +14,12 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def move_to_file(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Return a read-only array, mapped from a file without a name that ends with the last process that uses it.
+    """Return a read-only array, mapped from a temporary file of its own that ends with its last process.
 
-    Returns ``array`` itself if it is small or already mapped, or if the file cannot be written, as on a full disk.
+    Processes that are forked later share its pages; a pickled array is an ordinary copy. Returns ``array`` itself if it
+    is small, a whole mapped array or not of numbers, or if the file cannot be written, as on a full disk.
     """
-    if array.nbytes < MIN_MAPPED_BYTES or isinstance(array.base, np.memmap):
+    if array.nbytes < MIN_MAPPED_BYTES or array.dtype.kind not in "biuf" or isinstance(array.base, np.memmap):
         return array
     folder = user_cache_path("ragsmith", appauthor=False) / "mapped"
     try:

@@ -28,6 +28,11 @@ def test_a_small_array_and_one_in_a_file_stay_where_they_are() -> None:
     assert move_to_file(moved) is moved
 
 
+def test_an_array_of_objects_stays_in_memory() -> None:
+    words = np.full(MIN_MAPPED_BYTES // 8, "word", dtype=object)
+    assert move_to_file(words) is words
+
+
 def test_no_file_has_a_name(cache_folder: Path) -> None:
     moved = move_to_file(LARGE)
     assert moved.sum() == LARGE.sum()
