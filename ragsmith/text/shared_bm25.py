@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from threading import Lock
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -39,11 +40,13 @@ class SharedBM25(BM25):
 
 
 _in_use: WeakValueDictionary[tuple[tuple[str, ...], tuple[str, ...]], SharedBM25] = WeakValueDictionary()
+_building = Lock()
 
 
 def get_shared_bm25(texts: tuple[str, ...], languages: tuple[str, ...]) -> SharedBM25:
     """Return the index over ``texts``, which is the same object for all that use it at the same time."""
-    index = _in_use.get((texts, languages))
-    if index is None:
-        index = _in_use[texts, languages] = SharedBM25(texts, languages=languages)
-    return index
+    with _building:
+        index = _in_use.get((texts, languages))
+        if index is None:
+            index = _in_use[texts, languages] = SharedBM25(texts, languages=languages)
+        return index

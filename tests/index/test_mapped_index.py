@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 from vector_rows import Words
@@ -13,7 +16,7 @@ from ragsmith.index.scopes import get_scopes, score_words
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.testing import example_chunks
-from ragsmith.text.shared_bm25 import get_shared_bm25
+from ragsmith.text.shared_bm25 import SharedBM25, get_shared_bm25
 
 QUERIES = ("the keeper of the harbour light", "a bell", "unheard")
 
@@ -39,8 +42,19 @@ def test_the_words_of_the_same_texts_are_counted_once() -> None:
     index = MappedIndex(none(example_chunks()))
     lexicon = Lexicon([chunk.text for chunk in index.chunks])
     index.by_words(QUERIES, 3)
-    assert lexicon.bm25 is get_shared_bm25(index.keys, ("en",) * len(index.keys))
+    assert index._bm25 is lexicon.bm25 is get_shared_bm25(index.keys, ("en",) * len(index.keys))
     assert Lexicon(["other texts"]).bm25 is not lexicon.bm25
+
+
+def test_threads_that_index_the_same_texts_at_once_get_one_index() -> None:
+    barrier = Barrier(4)
+
+    def get(_: int) -> SharedBM25:
+        barrier.wait(60)
+        return get_shared_bm25(tuple(f"ferry {n} of {n * n} seats" for n in range(5_000)), ("en",) * 5_000)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(map(id, list(pool.map(get, range(4)))))) == 1
 
 
 def test_counts_are_those_of_terms() -> None:
