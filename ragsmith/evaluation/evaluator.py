@@ -223,26 +223,25 @@ class Evaluator:
             ModelUnavailable: its server is in trouble, which says nothing of the judge.
         """
         gateway = Gateway(self._store, self._budget, self._failures)
-        view, errors = gateway.language_model(judge, Meter(), "judge"), list[str]()
+        view = gateway.language_model(judge, Meter(), "judge")
 
-        def score(request: tuple[int, Mapping[str, Input]]) -> float | None:
+        def score(request: tuple[int, Mapping[str, Input]]) -> float | str | None:
             try:
                 with stage_errors("measures", "judge"):
                     return collect_scores(view, [request], raised=(ModelUnavailable, ProviderTrouble))[0]
             except StageFailed as failed:
                 if isinstance(failed.cause, ProviderTrouble):
                     raise ModelUnavailable(f"{failed.cause}: run the same command later") from None
-                errors.append(failure_record(failed, failed.stage)["error"])  # raises what ends a run
-                return None
+                return str(failure_record(failed, failed.stage)["error"])  # raises what ends a run
 
         try:
             with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
                 scores = list(pool.map(score, requests))
         finally:
             gateway.write_pending()
-        if errors:
+        if errors := [value for value in scores if isinstance(value, str)]:
             warn_caller(f"the judge {judge.id} failed on planted answers: {errors[0]}")
-        return scores
+        return [None if isinstance(value, str) else value for value in scores]
 
     def measure_seconds(self, candidate: Candidate, question: str) -> float | Record:
         """Return the seconds that a user waits for the answer to a question, or the failure.

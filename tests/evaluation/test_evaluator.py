@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Event
+from time import sleep
 
 import pytest
 
@@ -272,17 +274,25 @@ def test_an_evaluation_that_is_not_there_is_named(store: Store) -> None:
 
 
 class SlippingJudge:
-    """A judge of the user that raises an error on one answer."""
+    """A judge of the user that raises an error on two answers, on the later one first."""
 
     id = "slipping"
 
+    def __init__(self) -> None:
+        self._slipped = Event()
+
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         if "the third" in prompt:
+            self._slipped.set()
             raise RuntimeError("out of luck")
+        if "the second" in prompt:
+            assert self._slipped.wait(60)
+            sleep(0.1)  # the other error is recorded
+            raise RuntimeError("out of time")
         return Completion("Score: 5", Usage(1, 0, 0, 40, 7))
 
 
-def test_an_error_of_a_judge_on_one_planted_answer_leaves_its_other_verdicts(
+def test_errors_of_a_judge_on_planted_answers_leave_its_other_verdicts_and_the_first_is_named(
     tiny_setup: Experiment, store: Store
 ) -> None:
     requests = [
@@ -291,9 +301,9 @@ def test_an_error_of_a_judge_on_one_planted_answer_leaves_its_other_verdicts(
     ]
     with (
         Evaluator(tiny_setup, store, 1) as evaluator,
-        pytest.warns(Notice, match="the judge slipping failed on planted answers: .*out of luck"),
+        pytest.warns(Notice, match="the judge slipping failed on planted answers: .*out of time"),
     ):
-        assert evaluator.score_answers(SlippingJudge(), requests) == [1.0, 1.0, None, 1.0]
+        assert evaluator.score_answers(SlippingJudge(), requests) == [1.0, None, None, 1.0]
 
 
 def test_a_limit_of_memory_without_room_for_the_index_is_refused_before_it_is_built(
