@@ -1,7 +1,7 @@
 """Questions that wait for a model: actors of a Ray cluster against threads of one process, and what bounds each.
 
-One batch of pipelines is evaluated on the search questions of `law`, with an empty cache for replies; each answer
-is one request to a server with a latency. Times are from the moment at which all actors are ready.
+One batch of pipelines is evaluated on the search questions of `law`, without a cache; each answer is one request to a
+server with a latency. Times are from the moment at which all actors are ready.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare_experiment
 from ragsmith.evaluation.threads import ThreadRunner
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
-from ragsmith.store.store import Store
 from ragsmith.techniques.registry import load_techniques
 
 IN_FLIGHT = 32
@@ -59,7 +58,7 @@ def pipelines(number: int) -> list[Candidate]:
 
 
 def cpu_by_process() -> dict[str, float]:
-    """Return CPU seconds of this process, and of those that it has started, Ray's and the server's, by name."""
+    """Return CPU seconds of this process, and of those of Ray that it has started, summed by name."""
     parents: dict[int, tuple[int, float, str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -75,8 +74,8 @@ def cpu_by_process() -> dict[str, float]:
     found = {"main process": parents[os.getpid()][1]}
     for pid in mine - {os.getpid()}:
         _, seconds, name = parents[pid]
-        name = "server" if name.startswith("python") else name
-        found[name] = found.get(name, 0.0) + seconds
+        if "ray" in name or "gcs" in name:
+            found[name] = found.get(name, 0.0) + seconds
     return found
 
 
@@ -86,9 +85,8 @@ def run_served(latency: float, number: int, actors: int = 0, slots: int = IN_FLI
         names = ModelNames(language_model=ModelName("openai:tiny", base_url=url, in_flight=slots))
         setup = prepare_experiment("law", names, CHUNK_SIZE, faithfulness=False)
         jobs = [(place, question) for place in range(number) for question in setup.order]
-        cluster_or_none = Cluster("", actors) if actors else nullcontext()
-        with Store.open(Path(folder, "cache.sqlite")) as store, cluster_or_none as cluster:
-            engine = setup.engine(store)
+        engine = setup.engine()
+        with Cluster("", actors) if actors else nullcontext() as cluster:
             runner = ActorRunner(setup, engine, cluster) if cluster else ThreadRunner(setup, engine, names.workers())
             with runner:
                 runner.settle()

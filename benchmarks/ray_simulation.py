@@ -21,20 +21,21 @@ from ragsmith.models.names import ModelNames
 
 BANDWIDTH = 125e6
 """Bytes a second between two nodes, assumed: 1 Gbit/s."""
-CLUSTERS = ((1, 5), (1, 16), (2, 16), (100, 16))
+CLUSTERS = ((1, 4), (1, 16), (2, 16), (100, 16))
 """Nodes, and cores of each."""
 QUESTIONS = 100_000
 
 
 @dataclass(frozen=True)
 class Costs:
-    """CPU seconds a question of an actor and of the main process; bytes of a result and an index.
+    """CPU seconds a question of an actor, of the main process and of the mailbox; bytes of a result and an index.
 
     ``latency`` is the seconds for which a question waits, and ``in_flight`` the questions of an actor at a time.
     """
 
     actor: float
     main: float
+    mailbox: float
     result: float
     index: float
     index_seconds: float
@@ -59,20 +60,24 @@ def measure_embedded(number: int) -> Costs:
         seconds = time.perf_counter() - began
     cpu = {name: (after[name] - before.get(name, 0.0)) / len(jobs) for name in after}
     sent = sum(len(written) + sum(map(len, arrays)) for written, arrays in parts)
-    return Costs(cpu["ray::EvaluationActor"], cpu["main process"], len(pickle.dumps(ended)) / len(jobs), sent, seconds)
+    return Costs(
+        cpu["ray::EvaluationActor"], cpu["main process"], 0.0, len(pickle.dumps(ended)) / len(jobs), sent, seconds
+    )
 
 
 def served_costs(run: ServedRun, embedded: Costs, latency: float) -> Costs:
     """Return the costs of a question with a served model, from a run on a cluster."""
-    actor, main = (run.cpu[name] / run.requests for name in ("ray::EvaluationActor", "main process"))
-    return Costs(actor, main, embedded.result, embedded.index, embedded.index_seconds, latency, IN_FLIGHT)
+    actor, main, mailbox = (
+        run.cpu[name] / run.requests for name in ("ray::EvaluationActor", "main process", "ray::Mailbox")
+    )
+    return Costs(actor, main, mailbox, embedded.result, embedded.index, embedded.index_seconds, latency, 2 * IN_FLIGHT)
 
 
 def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -> tuple[float, dict[str, float]]:
     """Return the seconds that a cluster needs for ``questions``, and the share of them in which each part is busy."""
-    actors = max(1, nodes * cores - 1)  # a core for the main process
+    actors = max(1, nodes * cores - 1 - (costs.mailbox > 0))  # a core each for the main process and the mailbox
     ready = costs.index_seconds + costs.index * (nodes - 1) / BANDWIDTH
-    actor_free, main_free, ended = [0.0] * actors, 0.0, 0.0
+    actor_free, main_free, mailbox_free, ended = [0.0] * actors, 0.0, 0.0, 0.0
     slots = min(questions, actors * costs.in_flight)
     events = [(ready, slot % actors, "actor") for slot in range(slots)]
     heapq.heapify(events)
@@ -83,7 +88,8 @@ def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -
             actor_free[actor] = max(now, actor_free[actor]) + costs.actor
             heapq.heappush(events, (actor_free[actor], actor, "main"))
         elif at == "main":
-            main_free = max(now, main_free) + costs.main
+            mailbox_free = max(now, mailbox_free) + costs.mailbox
+            main_free = max(mailbox_free, main_free) + costs.main
             heapq.heappush(events, (main_free + costs.latency, actor, "reply"))
         else:
             ended = max(ended, now)
@@ -93,6 +99,7 @@ def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -
     busy = {
         "actors": questions * costs.actor / actors,
         "main process": questions * costs.main,
+        "mailbox": questions * costs.mailbox,
         "network": (costs.index * (nodes - 1) + questions * costs.result) / BANDWIDTH,
         "replies": questions * costs.latency / (actors * costs.in_flight),
     }
@@ -106,7 +113,7 @@ def print_simulation(latency: float, number: int) -> None:
     for name, costs in (("embedded models", embedded), (f"a model that takes {latency:g} s", served)):
         print(
             f"{name}: a question costs {1000 * costs.actor:.2f} ms of an actor, {1000 * costs.main:.2f} ms of the main "
-            f"process, and {costs.result:,.0f} bytes; an index "
+            f"process, {1000 * costs.mailbox:.2f} ms of the mailbox, and {costs.result:,.0f} bytes; an index "
             f"{costs.index:,.0f} bytes, packed in {1000 * costs.index_seconds:.1f} ms",
             flush=True,
         )

@@ -1,16 +1,15 @@
 """Evaluation on a Ray cluster: the driver process selects, pays and stores, and actors answer questions.
 
 The driver builds indexes and entity graphs and puts them into Ray's object store, part by part. If an actor or its
-node is lost, its jobs go to the other actors, and Ray restarts it where resources are available. Replies that cost
-something are stored by the driver (`ragsmith.gateway.remote`), which collects the requests of actors to its store, and
-those to models that it calls itself.
+node is lost, its jobs go to the other actors, and Ray restarts it where resources are available. Models that cost
+something are called by the driver (`ragsmith.gateway.remote`), which gets the requests of actors from a `Mailbox`.
 """
 
 import math
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -19,34 +18,26 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.errors import RagsmithError, StageFailed, UsageError, warn_caller
-from ragsmith.evaluation.actors import CLUSTER_LOST, EvaluationActor
+from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, EvaluationActor, StoredName, StoredReference
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.job_queues import MAX_JOBS_PER_CALL, MAX_LOSSES, JobQueues
-from ragsmith.evaluation.mailbox import COLLECT_SECONDS, Answers
-from ragsmith.evaluation.node_setup import (
-    ActorBatch,
-    StoredName,
-    StoredReference,
-    check_vectors,
-    collect_remote_models,
-    pack_collection,
-    pack_setup,
-)
+from ragsmith.evaluation.job_queues import MAX_LOSSES, JobQueues
+from ragsmith.evaluation.mailbox import POLL_SECONDS, Mailbox
+from ragsmith.evaluation.node_setup import check_vectors, collect_remote_models, pack_setup
 from ragsmith.evaluation.threads import (
     ANSWER,
-    INTERRUPT_SECONDS,
-    JOBS_PER_THREAD,
     REPORT_SECONDS,
-    STOP_SECONDS,
     ComputedWork,
     FinishedQuestion,
     Job,
     Part,
     Runner,
     close_pool,
+    to_picklable,
 )
-from ragsmith.gateway.remote import answer_remote, share_gateway
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.remote import ModelKey, answer_remote
+from ragsmith.index.parts import list_parts, pack_part
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 
@@ -56,8 +47,8 @@ WARN_SECONDS = 15.0
 """Seconds without any running actor before a warning."""
 STARTUP_SECONDS = 60.0
 """Maximum seconds to wait for actors after a start or a loss, before a measurement of time."""
-ACTOR_CALLS = 4
-"""Maximum number of concurrent calls of an actor."""
+MAX_MAILBOX_REQUESTS = 10_000
+"""Maximum number of requests in the mailbox."""
 STARTUP_FAILED = (
     f"an actor was lost {MAX_LOSSES} times during its startup on a node of the cluster, which may have too little "
     "memory for documents and models: ask for fewer actors with --workers, or use larger nodes"
@@ -75,8 +66,8 @@ Assigned = dict[Any, tuple[int, list[Job]]]
 class ActorRunner(Runner):
     """Runner on the actors of a cluster, each with its own engines, and with several concurrent jobs for remote models.
 
-    The calling process builds indexes, stores replies that cost something, and collects results. The loss of an actor
-    costs its unfinished jobs and requests in flight, and nothing else.
+    The calling process builds indexes, calls models that cost something, and collects results. The loss of an actor
+    costs the time of its unfinished jobs and nothing else.
     """
 
     def __init__(
@@ -102,7 +93,7 @@ class ActorRunner(Runner):
         self._starting: dict[Any, int] = {}
         """Indices of actors during startup, by the reference to their next message."""
         self._free: list[int] = []
-        """Indices of actors that evaluate nothing."""
+        """Indices of actors with free capacity, once for each concurrent job."""
         self._running: set[int] = set()
         """Indices of actors that have replied to a ping since their last start."""
         self._deaths: Counter[int] = Counter()
@@ -113,57 +104,55 @@ class ActorRunner(Runner):
         """Time since which no actor has been running."""
         self._has_warned = False
         self._stored: dict[StoredName, StoredReference] = {}
-        self._batches = 0
         self._stopping = threading.Event()
+        self._mailbox: Any = None
+        self._in_progress: set[str] = set()
+        """Numbers of requests in progress."""
         self._pool: ThreadPoolExecutor | None = None
         self._listener: threading.Thread | None = None
-        remote, self._models = collect_remote_models(setup, engine, cluster.actors)
+        remote, self._models = collect_remote_models(setup, engine)
         with self._translated_errors(), ExitStack() as stack:
             stack.push(self)
-            self._packed = [self._ray.put(pack_setup(setup, remote))]
+            if self._models:
+                self._start_mailbox(cluster.actors)
+            self._packed = [self._ray.put(pack_setup(setup, remote)), self._mailbox]
             actor_class = self._ray.remote(
-                num_cpus=1, max_restarts=-1, max_concurrency=ACTOR_CALLS, scheduling_strategy="SPREAD"
+                num_cpus=1, max_restarts=-1, max_concurrency=self._concurrency, scheduling_strategy="SPREAD"
             )(EvaluationActor)
-            settings = share_gateway(self._gateway, remote.values())
-            self._actors = [actor_class.remote(memory, self._concurrency, settings) for _ in range(cluster.actors)]
+            self._actors = [actor_class.remote(memory) for _ in range(cluster.actors)]
             for index in range(len(self._actors)):
                 self._ping(index)
             self._startup_deadline = self._clock() + STARTUP_SECONDS
-            if self._models:
-                self._pool = ThreadPoolExecutor(
-                    self._concurrency * cluster.actors, thread_name_prefix="ragsmith-remote"
-                )
-                answer = partial(answer_remote, self._gateway, self._models)
-                answers = Answers(answer, self._pool, self._ray.cloudpickle.dumps)
-                self._listener = threading.Thread(target=self._listen, args=(answers,), name="ragsmith-mailbox")
-                self._listener.start()
             stack.pop_all()
+
+    def _start_mailbox(self, actors: int) -> None:
+        """Start a mailbox on this node and a thread that reads it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+        here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        mailbox = self._ray.remote(
+            num_cpus=0, max_restarts=-1, max_concurrency=MAX_MAILBOX_REQUESTS, scheduling_strategy=here
+        )(Mailbox)
+        self._mailbox = mailbox.remote()
+        self._pool = ThreadPoolExecutor(self._concurrency * actors, thread_name_prefix="ragsmith-remote")
+        self._listener = threading.Thread(target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True)
+        self._listener.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
+        self._stopping.set()
         try:
             if self._pool is not None:
-                patience = INTERRUPT_SECONDS if kind and issubclass(kind, KeyboardInterrupt) else STOP_SECONDS
-                self._settle(patience)
                 close_pool(self._pool, self._gateway, kind)
             else:
                 self._gateway.write_pending()
         finally:
-            self._stopping.set()
-            if self._listener is not None:
-                self._listener.join()
-            for actor in self._actors:
+            for actor in [*self._actors, *([] if self._mailbox is None else [self._mailbox])]:
                 with suppress(*self._lost_errors):
                     self._ray.kill(actor)
-
-    def _settle(self, patience: float | None) -> None:
-        """Have the actors that evaluate nothing record their costs, and with ``patience`` stop."""
-        with suppress(*self._lost_errors):
-            ending = [self._actors[index].settle.remote(patience) for index in self._free if self._models]
-            if ending:
-                self._ray.wait(ending, num_returns=len(ending), timeout=(patience or 0) + WORK_SECONDS)
-                self._gateway.write_pending()
+            if self._listener is not None:
+                self._listener.join()
 
     @property
     def _lost_errors(self) -> tuple[type[Exception], ...]:
@@ -210,16 +199,12 @@ class ActorRunner(Runner):
         """See `Runner.run`."""
         with self._translated_errors():
             batch = self._ray.put(self._batch(candidates, part))
-            per_call = JOBS_PER_THREAD * self._concurrency if self._waits else MAX_JOBS_PER_CALL
-            queues = JobQueues(
-                jobs, self._shard, per_call=per_call, at_once=2 * self._concurrency, by_candidate=self._waits
-            )
+            queues = JobQueues(jobs, self._shard, one_by_one=self._waits)
             assigned: Assigned = {}
             try:
                 while queues.left:
                     self._assign(batch, queues, assigned)
                     yield from self._results(queues, assigned)
-                self._settle(None)
             finally:
                 self._free += [index for index, _ in assigned.values()]  # if the caller stopped early
 
@@ -269,8 +254,7 @@ class ActorRunner(Runner):
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
-            queues.lose(index, taken)
-            taken = []
+            queues.count_loss(taken)
             self._free = [other for other in self._free if other != index]
             if index not in self._starting.values():
                 self._ping(index)
@@ -316,7 +300,7 @@ class ActorRunner(Runner):
         if problem:
             raise UsageError(f"--engine: {problem}")
         del self._deaths[index]
-        self._free.append(index)
+        self._free += [index] * self._concurrency
 
     def _warn_if_no_actor(self) -> None:
         if self._running:
@@ -335,35 +319,52 @@ class ActorRunner(Runner):
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
                 collections[position] = self._store_collection(candidate)
         stored = {name: self._stored[name] for names in collections for name in names}
-        self._batches += 1
-        forgotten = self._gateway._context.failures.forgotten
-        return ActorBatch(
-            self._batches, forgotten, self._packed, pickle.dumps(candidates), tuple(collections), stored, part
-        )
+        return ActorBatch(self._packed, pickle.dumps(candidates), tuple(collections), stored, part)
 
     def _store_collection(self, candidate: Candidate) -> tuple[StoredName, ...]:
         """Store the index and entity graph of ``candidate`` in the object store, once, and return their names."""
-        values = pack_collection(self.engines.get(candidate)[0], candidate)
+        engine, _ = self.engines.get(candidate)
+        index, graph = engine.prepare(candidate)
+        values: dict[StoredName, Callable[[], Any]] = {
+            (str(id(engine)), candidate[0].identity, part): partial(pack_part, index, part)
+            for part in list_parts(index)
+        }
+        if graph is not None:
+            values[str(id(engine)), "", GRAPH] = lambda: graph
         for name, value in values.items():
             if name not in self._stored:
                 self._stored[name] = [self._ray.put(value())]
         return tuple(values)
 
-    # --- requests of actors -------------------------------------------------------------------------------------------
+    # --- requests of actors to models ---------------------------------------------------------------------------------
 
-    def _listen(self, answers: Answers) -> None:
-        """Exchange answers and requests with all actors, until the runner is closed."""
+    def _listen(self, pool: ThreadPoolExecutor) -> None:
+        """Answer requests of the mailbox in threads, until the runner is closed."""
+        while not self._stopping.is_set():
+            try:
+                taken = self._ray.get(self._mailbox.take.remote())
+            except self._lost_errors:
+                self._stopping.wait(POLL_SECONDS)  # the mailbox is being restarted, and requests are sent again
+                continue
+            for number, request in taken:
+                if number not in self._in_progress:  # else it is a repetition
+                    self._in_progress.add(number)
+                    with suppress(RuntimeError):  # the pool is closed
+                        pool.submit(self._reply, number, request)
+
+    def _reply(self, number: str, packed: bytes) -> None:
+        reply = answer_request(self._gateway, self._models, packed)
         with suppress(*self._lost_errors):
-            due = dict.fromkeys(range(len(self._actors)), False)
-            calls: dict[Any, tuple[int, dict[str, bytes]]] = {}
-            while not self._stopping.wait(COLLECT_SECONDS):
-                for index, again in due.items():
-                    sent = answers.undelivered(index)
-                    calls[self._actors[index].exchange.remote(sent, again)] = index, sent
-                due = {}
-                for reference in self._ray.wait([*calls], num_returns=len(calls), timeout=0)[0]:
-                    index, sent = calls.pop(reference)
-                    due[index] = True
-                    with suppress(*self._lost_errors):  # the actor is lost, or its requests on their way
-                        answers.delivered(index, sent, self._ray.get(reference))
-                        due[index] = False
+            self._mailbox.reply.remote(number, reply)
+        self._in_progress.discard(number)
+
+
+def answer_request(gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes) -> bytes:
+    """Return a pickled pair: whether the call of a model succeeded, and its result or the error to raise."""
+    from ray import cloudpickle  # noqa: PLC0415
+
+    try:
+        reply: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  raised and recorded in the actor
+        return pickle.dumps((False, to_picklable(error)))
+    return reply

@@ -1,48 +1,75 @@
-"""Ray actors that evaluate candidates.
+"""Ray actors that evaluate candidates, and the mailbox for their requests to models.
 
-Each call of an actor ends within a reporting interval, and Ray may restart an actor on any node. The driver process
-(`ragsmith.evaluation.actor_runner`) has the store, and collects requests to it from the `Mailbox` of each actor.
+Each call of an actor ends within a reporting interval, and Ray may restart an actor on any node. Models that cost
+something are called by the driver process (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
 """
 
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from secrets import token_hex
+from time import monotonic, sleep
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.errors import ModelUnavailable, RagsmithError, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.job_queues import JobPool
-from ragsmith.evaluation.mailbox import Mailbox, Request
-from ragsmith.evaluation.node_setup import ActorBatch, StoredName, StoredReference, install_part, unpack_setup
+from ragsmith.evaluation.mailbox import POLL_SECONDS
+from ragsmith.evaluation.node_setup import unpack_setup
 from ragsmith.evaluation.threads import (
+    REPORT_SECONDS,
     ComputedWork,
     FinishedQuestion,
     Job,
+    Part,
     evaluate_job,
     measure_work,
     to_picklable,
 )
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import RemoteGateway, RemoteRequest
+from ragsmith.index.parts import ENTRIES, IndexPart, unpack_part
+from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 
+RETRY_SECONDS = 180.0
+"""Seconds for which an actor retries a lost mailbox: Ray needs time to detect the loss of a node."""
 CLUSTER_LOST = "the Ray cluster cannot be used any more: run the same command again to go on"
+
+StoredReference = Sequence[Any]
+"""A reference to the object store, in a list so that Ray does not fetch it early."""
+StoredName = tuple[str, str, IndexPart]
+"""Name of an object in the store: its engine, its gene if any, and the part of the index, or `GRAPH`."""
+GRAPH: IndexPart = "graph", ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActorBatch:
+    """Common data of several jobs; ``candidates`` are pickled, as user files must be loaded before they are read.
+
+    ``collections`` has, for each candidate, the names in ``stored`` of the parts of its index and of its entity graph,
+    if it has one. ``packed`` has the initial state of an actor, and the mailbox, if there is one.
+    """
+
+    packed: StoredReference
+    candidates: bytes
+    collections: tuple[tuple[StoredName, ...], ...]
+    stored: Mapping[StoredName, StoredReference]
+    part: Part
 
 
 class EvaluationActor:
     """A Ray actor with its own engines, which evaluates jobs and may be restarted on any node."""
 
-    def __init__(self, memory: int | None, threads: int, settings: Mapping[str, Any]) -> None:
+    def __init__(self, memory: int | None) -> None:
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
         self._packed = b""
+        self._mailbox: Any = None
         self._memory = memory
-        self._settings = settings
-        self._mailbox = Mailbox()
-        self._jobs = JobPool(threads)
         self._installed: set[tuple[int, StoredName]] = set()
         self._lock = threading.Lock()
 
@@ -65,38 +92,39 @@ class EvaluationActor:
         import ray  # noqa: PLC0415
 
         if not self._packed:  # a restarted actor has no state
-            self._packed = ray.get(packed[0])
+            self._packed, self._mailbox = ray.get(packed[0]), packed[1]
 
     @cached_property
     def _setup(self) -> Experiment:
         return unpack_setup(self._packed)
 
     @cached_property
-    def _gateway(self) -> RemoteGateway:
-        return RemoteGateway(self._ask, Memory(self._memory), **self._settings)
-
-    @cached_property
     def _engines(self) -> Engines:
-        return Engines(self._setup, self._setup.engine(gateway=self._gateway))
+        gateway = RemoteGateway(self._ask, Memory(self._memory))
+        return Engines(self._setup, self._setup.engine(gateway=gateway))
 
-    def _ask(self, request: RemoteRequest) -> Any:
-        """Return the answer of the driver to a request, or raise its error."""
+    def _ask(self, request: RemoteRequest) -> tuple[Any, Usage]:
+        """Send a request to the driver; it is repeated if the mailbox is lost, and a repeated answer costs nothing."""
+        import ray  # noqa: PLC0415
         from ray import cloudpickle  # noqa: PLC0415
 
-        is_answer, value = pickle.loads(self._mailbox.ask((request.kind, cloudpickle.dumps(request))))
+        number, packed, reply = token_hex(16), cloudpickle.dumps(request), b""
+        until = monotonic() + RETRY_SECONDS
+        while not reply:
+            try:
+                reply = ray.get(self._mailbox.ask.remote(number, packed))
+                until = monotonic() + RETRY_SECONDS
+            except ray.exceptions.RayActorError as error:
+                if monotonic() > until:
+                    raise ModelUnavailable("the driver process of the search does not answer any more") from error
+                sleep(POLL_SECONDS)
+        is_answer, value = pickle.loads(reply)
         if is_answer:
-            return value
+            return value[0], value[1]
         raise value
 
-    def exchange(self, answers: Mapping[str, bytes], again: bool) -> list[tuple[str, Request]]:
-        """See `Mailbox.exchange`."""
-        return self._mailbox.exchange(answers, again=again)
-
     def evaluate(self, batch: ActorBatch, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], BaseException | None]:
-        """Return results of ``jobs`` within `REPORT_SECONDS`, and an error that stops the run, if any.
-
-        The jobs that have not ended are continued, and have to be among those of the next call.
-        """
+        """Return the results of ``jobs`` within `REPORT_SECONDS`, in order, and an error that stops the run, if any."""
         import ray  # noqa: PLC0415
 
         try:
@@ -107,14 +135,17 @@ class EvaluationActor:
             return [], to_picklable(error)
         except ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in the memory of this node
             return [], RagsmithError(f"{CLUSTER_LOST} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
-        return self._jobs.run(batch.number, jobs, lambda job: evaluate_job(*prepared[job[0]], job, batch.part))
-
-    def settle(self, patience: float | None) -> None:
-        """Record all costs, and release what is reserved; with ``patience``, send no more, and wait for replies."""
-        if patience is not None:
-            self._jobs.cancel()
-            self._gateway.stop(patience)
-        self._gateway.write_pending()
+        finished: list[FinishedQuestion] = []
+        until = monotonic() + REPORT_SECONDS
+        for job in jobs:
+            engine, setup, candidate = prepared[job[0]]
+            try:
+                finished.append(evaluate_job(engine, setup, candidate, job, batch.part))
+            except RagsmithError as error:
+                return finished, to_picklable(error)
+            if monotonic() >= until:
+                break
+        return finished, None
 
     def account(self) -> ComputedWork:
         """Return the work of this actor."""
@@ -125,7 +156,6 @@ class EvaluationActor:
         import ray  # noqa: PLC0415
 
         engines, candidates = self._engines, pickle.loads(batch.candidates)
-        self._gateway.forget_trouble(batch.forgotten)
         prepared = {}
         for position in positions:
             candidate = candidates[position]
@@ -133,11 +163,17 @@ class EvaluationActor:
             for name in batch.collections[position]:
                 if (id(engine), name) in self._installed:
                     continue
-                try:
-                    install_part(engine, candidate, name[2], ray.get(batch.stored[name][0]))
-                except UsageError as error:  # such as a missing folder of vectors
-                    node = ray.util.get_node_ip_address()
-                    raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error
+                built = ray.get(batch.stored[name][0])
+                part = name[2]
+                if part == GRAPH:
+                    engine.install_graph(built)
+                else:
+                    index = None if part == ENTRIES else engine.index(candidate[0])
+                    try:
+                        engine.install_index(candidate[0], unpack_part(index, part, built))
+                    except UsageError as error:  # such as a missing folder of vectors
+                        node = ray.util.get_node_ip_address()
+                        raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error
                 self._installed.add((id(engine), name))
             prepared[position] = engine, setup, candidate
         return prepared

@@ -26,7 +26,7 @@ MILLION = 1_000_000
 TOTAL_KEY = "total"
 """The key in a ledger of the spending under a total budget; keys of runs are digests."""
 BLOCK_CALLS = 16
-"""Maximum number of calls that a process reserves together, unless it is told another."""
+"""Maximum number of calls that are reserved together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +293,8 @@ class Budget:
         limits: Limits | None = None,
         prices: Prices | None = None,
         accepted: Spent | None = None,
-        block: int = BLOCK_CALLS,
     ) -> None:
         """Start or resume; ``accepted`` is the spending stated by the user for a damaged ledger.
-
-        Up to ``block`` calls are reserved together.
 
         Raises:
             SpendingDamaged: as `load_spent`.
@@ -307,7 +304,6 @@ class Budget:
         self._ledger = ledger
         self._key = key
         self._changed = threading.Condition()
-        self._block = block
         self._reserved_calls = 0
         self._in_flight = 0
         self._unwritten = NOTHING_SPENT
@@ -328,7 +324,7 @@ class Budget:
         """
         request = _CURRENT.get()
         with self._changed:
-            if self.limits_cost and request is not None and request.reserved != request.failed_cost:
+            if self._limits_cost and request is not None and request.reserved != request.failed_cost:
                 amount = request.failed_cost + -request.reserved
                 if not self._write(amount, self.limits):
                     raise self._exhausted_error(amount)
@@ -369,7 +365,7 @@ class Budget:
             return Spent(0, sum(tokens), price.cost(billed.calls, *tokens))
 
         reserved = charge(maximum)
-        if self.limits_cost:
+        if self._limits_cost:
             self._reserve(reserved)
         usages: list[Usage] = []
         request = _Request(False if announced else None, charge)
@@ -387,7 +383,7 @@ class Budget:
             self._settle(sum(costs, request.failed_cost), reserved + request.reserved)
 
     @property
-    def limits_cost(self) -> bool:
+    def _limits_cost(self) -> bool:
         """Whether tokens or money are limited, and so reserved."""
         return any(
             budget and (budget.limits.tokens is not None or budget.limits.cost is not None)
@@ -436,7 +432,7 @@ class Budget:
     def _reserve_block(self) -> int:
         """Reserve a block of calls, or a single one near the limit; return their number."""
         limit = self.limits.calls
-        block_size = self._block if limit is None else max(1, min(self._block, (limit - self._spent.calls) // 32))
+        block_size = BLOCK_CALLS if limit is None else max(1, min(BLOCK_CALLS, (limit - self._spent.calls) // 32))
         for size in dict.fromkeys((block_size, 1)):
             if self._write(Spent(calls=size), self.limits):
                 return size
@@ -453,7 +449,7 @@ class Budget:
     def _settle(self, cost: Spent, reserved: Spent) -> None:
         """Record a finished request, to be written with the reply, or at once if it cost more than reserved."""
         with self._changed:
-            if not self.limits_cost:
+            if not self._limits_cost:
                 self._unwritten += cost
                 return
             self._in_flight -= 1

@@ -23,8 +23,6 @@ PAUSE_SECONDS = 0.05
 PAUSE_FACTOR = 10
 """Minimum ratio of a pause to the time of a read, so that waiting processes do not slow down working ones."""
 
-BATCH_SECONDS = 0.004
-"""Seconds for which claims or replies of several threads are collected, unless the store has ``batch_seconds``."""
 WRITE_BATCH_SIZE = 64
 """Maximum number of claims or replies in one transaction."""
 READ_BATCH_SIZE = 1000
@@ -80,7 +78,6 @@ class BatchedStore:
         self.broken: StoreError | None = None
         self._token = token_hex(16)
         self._monitor = LeaseMonitor()
-        self.is_gone = self._monitor.is_gone
         self._claimed: set[str] = set()
         self._claim_lock = threading.Lock()
         self._heartbeats = 0
@@ -88,18 +85,14 @@ class BatchedStore:
         self._is_renewing = False
         self._read_seconds = 0.0
         self._began = time.monotonic()
-        self._window = window = getattr(store, "batch_seconds", BATCH_SECONDS)
-        self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=WRITE_BATCH_SIZE, window=window)
+        self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=WRITE_BATCH_SIZE)
         self._reads: Batcher[str, StoredCall | None] = Batcher(self._read, size=READ_BATCH_SIZE, window=PAUSE_SECONDS)
-        self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=WRITE_BATCH_SIZE, window=window)
+        self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=WRITE_BATCH_SIZE)
         _OPEN_STORES.add(self)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """See `CallStore.get_calls`; the reads of several threads from another process are collected."""
-        if self._window == BATCH_SECONDS:
-            return self._store.get_calls(keys)
-        wanted = list(keys)
-        return {key: call for key, call in zip(wanted, self._reads(wanted), strict=True) if call is not None}
+        """See `CallStore.get_calls`."""
+        return self._store.get_calls(keys)
 
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """See `CallStore.put_calls`."""
@@ -205,7 +198,7 @@ class BatchedStore:
         with self._claim_lock:
             due = time.monotonic() - self._last_heartbeat >= HEARTBEAT_SECONDS
             lease = self._next_lease() if due else None
-        free, stored = self._store.claim_many(keys, self._token, lease=lease, is_gone=self.is_gone)
+        free, stored = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._monitor.is_gone)
         with self._claim_lock:
             self._claimed |= free
             if self._claimed and not self._is_renewing:

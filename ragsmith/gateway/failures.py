@@ -157,8 +157,6 @@ class Failures:
         self._failed_requests: dict[tuple[RequestTarget, str | None], dict[Hashable, bool]] = {}
         self._pending: dict[RequestTarget | None, set[int]] = {}
         self._n_begun = 0
-        self.forgotten = 0
-        """Number of calls of `forget_trouble`."""
         self._lock = threading.Lock()
 
     def find_failed(self, keys: Iterable[str]) -> dict[str, FailedCall]:
@@ -173,7 +171,6 @@ class Failures:
 
     def forget_trouble(self) -> None:
         """Let requests be sent again that failed in this process by `ProviderTrouble`."""
-        self.forgotten += 1
         self._new = {key: failed for key, failed in self._new.items() if failed.kind != ProviderTrouble.kind}
 
     def record_failures(self, failed: Sequence[FailedCall]) -> None:

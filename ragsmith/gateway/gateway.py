@@ -239,7 +239,7 @@ class Gateway:
             self._context.store.settle()
 
     def write_pending(self) -> None:
-        """Write unwritten replies and costs, and release all claims, when no requests are in flight.
+        """Write unwritten replies, and release all claims, when no requests are in flight.
 
         Raises:
             StoreError: as `BatchedStore.write_pending`.
@@ -247,7 +247,6 @@ class Gateway:
         if self._context.store is not None:
             self._context.store.write_pending()
             self._context.store.release_all()
-            self._context.store.settle()
 
     def before_request(self) -> None:
         """Reserve in the budget a request to what is no model.

@@ -256,34 +256,6 @@ def test_a_lost_node_and_a_killed_leader_change_nothing_and_no_call_is_paid_for_
 
 @with_ray
 @pytest.mark.processes
-def test_actors_that_send_requests_themselves_end_as_one_process_when_one_is_killed_and_within_a_budget(
-    nodes: Nodes, spawn: Spawn, served: Callable[..., list[object]], server: FaultServer, tmp_path: Path
-) -> None:
-    ended(spawn(*served("alone"), OPENAI_API_KEY=""))
-    expected, needed = left(tmp_path, "alone"), times_asked(server)
-    engine = ("--engine", f"ray:{nodes.address}", "--workers", 2, "--in-flight", 16)
-    environment = {"OPENAI_API_KEY": "", **LOOPBACK_ALONE}
-
-    server.log.clear()
-    process = spawn(*served("direct", *engine, "--max-calls", 60), **environment)
-    _, err = process.communicate(timeout=240)
-    assert (process.returncode, "raise it" in err) == (130, True), err
-    paid = times_asked(server)
-    assert len(paid) == paid.total() <= 60
-
-    process = spawn(*served("direct", *engine), **environment)
-    until(lambda: len(server.log) > len(needed) / 2, process)
-    actors = [pid for pid in started_by(nodes.pid) if named(pid).startswith("ray::EvaluationActor")]
-    os.kill(actors[0], signal.SIGKILL)
-    assert len(server.log) < len(needed)
-    ended(process)
-    assert left(tmp_path, "direct") == expected
-    assert times_asked(server).keys() == needed.keys()
-    assert times_asked(server).total() <= len(needed) + 16  # what was on its way when the actor was killed
-
-
-@with_ray
-@pytest.mark.processes
 def test_a_budget_holds_over_the_cluster(
     nodes: Nodes, spawn: Spawn, served: Callable[..., list[object]], server: FaultServer
 ) -> None:

@@ -8,16 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fault_server import FaultServer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.node_setup import NodeSetup, check_vectors, collect_remote_models, pack_setup, unpack_setup
-from ragsmith.gateway.remote import RemoteModel
+from ragsmith.evaluation.node_setup import NodeSetup, check_vectors, pack_setup, unpack_setup
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.vector_stores import resolve_address
 
 
@@ -82,33 +79,6 @@ def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
     monkeypatch.chdir("elsewhere")
     assert node.loaded_models.vector_store_address == f"approximate:{tmp_path / 'vectors'}"
     assert node.model_ids == replace(tiny_setup, models=models).model_ids
-
-
-@pytest.mark.parametrize("key", ["", "sk-of-a-test"])
-def test_a_node_sends_requests_itself_if_it_has_the_key_and_reaches_the_server(
-    tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    def loaded(there: str) -> object:
-        """The language model on a node with this key, and with two processes for three requests at a time."""
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        setup = Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size)
-        remote, _ = collect_remote_models(setup, setup.engine(), 2)
-        monkeypatch.setenv("OPENAI_API_KEY", there)
-        monkeypatch.delenv("OPENAI_BASE_URL")
-        return NodeSetup(setup.dataset, models, setup.chunk_size, remote=remote).loaded_models.language_model
-
-    models = ModelNames(language_model=ModelName("openai:tiny", in_flight=3))
-    with FaultServer() as server:
-        model = loaded(key)
-        assert isinstance(model, OpenAIChat)
-        assert (model.provider.slots, model.provider.name) == (1, server.url)
-        assert isinstance(loaded("" if key else "sk-another"), RemoteModel)
-        few = ModelName("openai:tiny", in_flight=1)
-        models = ModelNames(language_model=few)
-        assert isinstance(loaded(key), RemoteModel)  # one request cannot be divided
-    models = ModelNames(language_model=ModelName("openai:tiny", in_flight=3))
-    assert isinstance(loaded(key), RemoteModel)  # no server
 
 
 @given(st.text(min_size=1))

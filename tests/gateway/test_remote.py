@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
-
 import pytest
-from fault_kinds import Fault
 from fault_server import FaultServer
 from judges import Flatterer, Judge
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.interventions import Repetition
-from ragsmith.errors import BudgetExhausted, RefusedContent
+from ragsmith.evaluation.actor_runner import collect_remote_models
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.node_setup import NodeSetup, collect_remote_models
+from ragsmith.evaluation.node_setup import NodeSetup
 from ragsmith.evaluation.threads import evaluate_job
-from ragsmith.gateway.budget import Budget, Limits
-from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answer_remote, share_gateway
-from ragsmith.models.loading import load_models
+from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answer_remote
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter
-from ragsmith.store.store import Store
 
 SAY = Task("say", "Say {word}.", parse_text, lambda model, **_: "", max_tokens=64)
 
@@ -92,43 +82,3 @@ def test_a_node_that_answers_again_gets_other_samples_of_the_writer_and_the_same
         samples[on_node] = given["language_model"].samples
     assert again[True] == again[False]
     assert samples[True] == samples[False] == [0, 1_000] * 8
-
-
-def test_processes_that_send_requests_themselves_share_replies_failures_and_the_limit_on_calls(
-    monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
-    with FaultServer(latency=0.05) as server:
-        names = ModelNames(language_model=ModelName("openai:tiny", base_url=server.url, in_flight=4))
-        model = load_models(names, []).language_model
-        main = Gateway(store, Budget(store, "run", Limits(calls=6)), Failures(store))
-        remote = RemoteModel(model.id, ("language_model", names.for_role("language_model")), slots=2)
-        others = [RemoteGateway(partial(answer_remote, main, {}), **share_gateway(main, [remote])) for _ in range(2)]
-
-        def ask(gateway: Gateway, word: str) -> str:
-            return gateway.language_model(model, Meter()).run(SAY, word=word)
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(ask, others * 4, ["this"] * 4 + ["that"] * 4))
-        assert len(server.log) == 2
-
-        server.script = [Fault("status", status=400)]
-        for gateway in (*others, main):  # a request that was refused is not sent again
-            with pytest.raises(RefusedContent):
-                ask(gateway, "a secret")
-        assert len(server.log) == 3
-
-        for number, gateway in enumerate(others * 4):
-            with suppress(BudgetExhausted):
-                ask(gateway, str(number))
-        assert len(server.log) <= 6
-        with pytest.raises(BudgetExhausted):
-            ask(others[0], "more")
-        for gateway in others:
-            gateway.write_pending()
-        assert store.spending("run").spent.calls == len(server.log)
-
-
-def test_without_a_divided_model_nothing_is_shared(store: Store) -> None:
-    remote = RemoteModel("a model", ("language_model", ModelName("openai:tiny")))
-    assert share_gateway(Gateway(store), [remote]) == {}
