@@ -97,7 +97,7 @@ class Experiment:
         """Return the experiment with the questions that have this fitness: for rankings, those with evidence."""
         if not fitness.needs_evidence or all(example.evidence for example in self.dataset.examples):
             return self
-        return replace(self, requires_evidence=True)
+        return self._changed(requires_evidence=True)
 
     def with_searched_settings(self, settings: tuple[tuple[Gene, ...], ...]) -> Experiment:
         """Return the experiment of a search over ``settings``, with the first option of each as the default.
@@ -106,16 +106,17 @@ class Experiment:
             UsageError: an overlap is not smaller than every chunk size.
         """
         if settings == self.searched or self.system:
-            return replace(self, searched=settings)
+            return self._changed(searched=settings)
         first = self._with_settings([genes[0] for genes in settings])
-        found = replace(first, searched=settings)
+        found = first._changed(searched=settings)
         sizes, overlaps = (set(values) for values in zip(*found.chunkings, strict=True))
         if max(overlaps) >= min(sizes):
             raise UsageError(
                 f"chunks of {min(sizes)} characters cannot overlap by {max(overlaps)}, as the space has it: list less "
                 "as its chunk_overlap, or give longer chunks"
             )
-        return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.chunkings) > 1 else found
+        gap = max(self.gap, max(sizes) + max(overlaps))
+        return found._changed(gap=gap) if len(found.chunkings) > 1 else found
 
     def for_candidate(self, candidate: Candidate) -> Experiment:
         """Return the experiment with the settings of a candidate; this one if they are the same."""
@@ -128,7 +129,7 @@ class Experiment:
             searched = {gene: gene for genes in self.searched for gene in genes}
             variant = self._with_settings([searched.get(gene, gene) for gene in settings])
             same = (variant.chunking_key, variant.models) == (self.chunking_key, self.models)
-            self._variants[settings] = self if same else replace(variant, searched=(), scored_by=self)
+            self._variants[settings] = self if same else variant._changed(searched=(), scored_by=self)
         return self._variants[settings]
 
     def _with_settings(self, settings: Sequence[Gene]) -> Experiment:
@@ -136,7 +137,15 @@ class Experiment:
         chosen = [gene.technique for gene in settings]
         values: dict[str, Any] = {one.family: one.value for one in chosen if isinstance(one, HyperparameterGene)}
         names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
-        return replace(self, models=self.models.override(names) if names else self.models, **values)
+        return self._changed(models=self.models.override(names) if names else self.models, **values)
+
+    @not_fingerprinted
+    def _changed(self, **values: Any) -> Experiment:
+        """Return the experiment with other values of fields, and with the same chunks if they are cut alike."""
+        found = replace(self, **values)
+        if "corpus" in vars(self) and found.chunking_key == self.chunking_key:
+            vars(found)["corpus"] = self.corpus
+        return found
 
     @cached_property
     def _variants(self) -> dict[tuple[Gene, ...], Experiment]:

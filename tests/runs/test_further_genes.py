@@ -125,6 +125,20 @@ def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, t
         )
 
 
+def test_experiments_that_cut_alike_share_their_chunks(searched: Searched) -> None:
+    setup, space = replace(searched.setup), searched.space
+    corpus = setup.corpus
+    assert setup.with_searched_settings(space.settings).corpus is corpus
+    first, other, *_ = space.settings[0]
+    alike, longer = (
+        setup.for_candidate((*baseline("bm25"), size, space.settings[1][0], embedder))
+        for size, embedder in ((first, space.settings[2][1]), (other, space.settings[2][0]))
+    )
+    assert alike is not setup
+    assert alike.corpus is corpus
+    assert len(longer.corpus.chunks) < len(corpus.chunks)
+
+
 def test_settings_multiply_the_space(searched: Searched) -> None:
     space = searched.space
     assert space.names[N_FAMILIES:] == ("chunk_size", "chunk_overlap", "embedder")

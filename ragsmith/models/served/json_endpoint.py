@@ -202,7 +202,7 @@ class OpenAIModel(EndpointModel):
         return client
 
     def post_to(self, path: str) -> Post:
-        """Return a function that sends a body to ``path``; the client's typed methods would take 0.6 ms to copy it."""
+        """Return a function that sends a body to ``path``; the client's typed methods would copy it first."""
         from httpx2 import Response  # noqa: PLC0415
         from openai import Omit  # noqa: PLC0415
 
