@@ -166,6 +166,6 @@ def _compare_pair(trial: OptionPair, one: Evaluation, other: Evaluation) -> Pair
     if not both:
         return PairFinding(trial.family, *trial.names, 0, None, None)
     stage = OBSERVED_STAGES.get(trial.family, trial.family)
-    outputs = sum(a["stages"][stage] != b["stages"][stage] for a, b in both)
+    outputs = sum(a["stages"].get(stage) != b["stages"].get(stage) for a, b in both)
     results = sum((a["retrieved"], a["answer"]) != (b["retrieved"], b["answer"]) for a, b in both)
     return PairFinding(trial.family, *trial.names, len(both), outputs / len(both), results / len(both))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.runs.audit import audit, option_pairs, sample_questions
+from ragsmith.store.rows import _checksum
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
@@ -83,6 +87,23 @@ def test_options_that_never_differ_are_named(audited: Audit, pairs: dict[frozens
     said = audit_markdown([audited])
     assert "| passage_filter | top_k(k=60) | top_k(k=61) | " in said
     assert "| none | hyde |" not in said
+
+
+def test_a_stored_result_that_lacks_a_stage_is_compared_in_the_others(tiny_setup: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "some.yaml").write_text(SPACE.replace("[none, hyde, iterative]", "[none]"))
+    space, cache = load_space(tmp_path / "some.yaml"), tmp_path / "cache.sqlite"
+    for _ in range(2):
+        with Store.open(cache) as store:
+            found = audit(tiny_setup, space, store, sample_questions(tiny_setup, 2))
+        with closing(sqlite3.connect(cache)) as connection:
+            for *keys, state, value, attempts, _ in connection.execute("SELECT * FROM result").fetchall():
+                forged = json.loads(value)
+                forged["stages"].pop("passage_filter", None)
+                row = [*keys, state, json.dumps(forged, sort_keys=True, separators=(",", ":")), attempts]
+                connection.execute("REPLACE INTO result VALUES (?, ?, ?, ?, ?, ?)", [*row, _checksum("result", row)])
+            connection.commit()
+    assert {pair.output for pair in found.pairs if pair.family == "passage_filter"} == {0}
+    assert all(pair.compared == 2 for pair in found.pairs)
 
 
 def test_two_options_are_compared_where_both_can_stand(tmp_path: Path) -> None:
