@@ -143,7 +143,8 @@ def gate(
     ``changed`` is the pipeline on changed documents, with the questions whose evidence they contain: it is then scored
     there, and all else is on the documents before.
 
-    If ``store`` limits looks, pipelines may be chosen by gates: one on test questions is then a look on this ``day``.
+    If ``store`` limits looks, pipelines may be chosen by gates: one on test questions is then a look on this ``day``,
+    another one for other ``changed`` documents, unless the pipelines and their documents are the same.
 
     Raises:
         NotComparable: the questions, the documents or the scoring are not the same, or the evidence of a question is
@@ -175,8 +176,11 @@ def gate(
                 f"{other} has scores of {len(then):,} of {len(terms.examples):,} questions: name a base that answered "
                 "nearly all of them"
             )
-    if store.max_looks is not None and part != "search":
-        look = identify_comparison(fitness, identify_pipeline(setup, current.candidate), [earlier])
+    first, documents = identify_pipeline(setup, current.candidate), (changed or current).setup.dataset.digest
+    if documents != setup.dataset.digest:
+        first = digest(first, documents)
+    if store.max_looks is not None and part != "search" and first != earlier:
+        look = identify_comparison(fitness, first, [earlier])
         count_look(store, look, digest_questions(setup.dataset, selected).values(), day)
     scored = rounded_scores(found, terms.fitness)
     now = _current_scores(scored, before)

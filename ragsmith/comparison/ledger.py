@@ -144,9 +144,11 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
 def identify_pipeline(setup: Experiment, candidate: Candidate) -> str:
     """Return the digest of everything that a pipeline answers with, besides the data set.
 
-    Of the code of techniques a user's own counts, so that a new version of this package is not another pipeline.
+    Of the code of techniques only a user's own counts. The ids of embedded models, and the identity of a searched
+    system, contain a digest of the code of this package that makes their results.
     """
-    variant, genes = setup.for_candidate(candidate), candidate[:N_FAMILIES]
+    searched = setup.system and candidate[N_FAMILIES:]  # a system has no genes
+    variant, genes = setup.for_candidate(candidate), () if searched else candidate[:N_FAMILIES]
     own = sorted({gene.technique.code for gene in genes if not gene.technique.fn.__module__.startswith("ragsmith.")})
     return digest("pipeline", configuration(genes), variant.chunking_key, variant.model_ids, own)
 
@@ -154,9 +156,11 @@ def identify_pipeline(setup: Experiment, candidate: Candidate) -> str:
 def identify_comparison(fitness: Fitness, first: str, others: Iterable[str]) -> str:
     """Return the digest of what is compared: the pairs of the ``first`` pipeline and each other, as one family.
 
-    It is the look of `count_look` wherever the comparison is made, by whatever names, and in any order.
+    It is the look of `count_look` wherever the comparison is made, by whatever names, and in any order. A pipeline is
+    not compared with itself.
     """
-    return digest("comparison", fitness.identity, sorted({tuple(sorted((first, other))) for other in others}) or first)
+    pairs = {tuple(sorted((first, other))) for other in others if other != first}
+    return digest("comparison", fitness.identity, sorted(pairs) or first)
 
 
 def number_look(

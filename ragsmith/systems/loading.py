@@ -56,7 +56,8 @@ def load_system(
         ModelUnavailable: the system is down.
     """
     data = setup.dataset
-    answers = _load_answers(source, data, folder, workers)
+    searched = _read_searched(source) if is_system_file(source) else None
+    answers = _load_answers(searched or source, data, folder, workers)
     locator = ContextLocator(setup.corpus, dict(data.merged))
     located = {question: locator.locate(question, given) for question, given in sorted(answers.items())}
     if locator.not_found:
@@ -66,12 +67,25 @@ def load_system(
             f"{len(locator.not_found):,} of {total:,} contexts are at no single place of the documents and count as "
             f"irrelevant: {listed}{'; ...' if len(locator.not_found) > MAX_NAMED else ''}",
         )
-    return System(setup, located, fitness)
+    return System(setup, located, fitness, searched.record_identity if searched else "")
+
+
+def _read_searched(source: str | Path) -> BuiltSystem:
+    """Return the system of the file that a search wrote; a `Notice` says that its program has changed since."""
+    with redirect_stdout(sys.stderr):  # what other people's code prints is no result
+        place, version, parameters = ExportedFile(Path(source)).system()
+    system = BuiltSystem.at(place, parameters)
+    if system.version != version:
+        warn_caller(f"{system.program} has changed since the search that wrote {source}: it is asked as it is now")
+    return system
 
 
 def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dict[str, GivenAnswer]:
     from ragsmith.systems.asking import Endpoint, collect_answers, file_name  # noqa: PLC0415  an HTTP client is slow
 
+    if isinstance(source, BuiltSystem):
+        with redirect_stdout(sys.stderr):
+            return _collect(source, source.name, folder / file_name(source.name, data, source.identity), data, workers)
     name = str(source)
     if not isinstance(source, str | Path):
         _check_function(source, name)
@@ -84,14 +98,7 @@ def _load_answers(source: Any, data: Dataset, folder: Path, workers: int) -> dic
         return match_rows(rows, data)
     if name.endswith(".py"):
         raise UsageError(f"{name} is a program: name a function in it that answers a question, {name}:FUNCTION")
-    with redirect_stdout(sys.stderr):  # what other people's code prints is no result
-        if is_system_file(source):
-            place, version, parameters = ExportedFile(Path(source)).system()
-            system = BuiltSystem.at(place, parameters)
-            if system.version != version:
-                said = f"{system.program} has changed since the search that wrote {name}: it is asked as it is now"
-                warn_caller(said)
-            return _collect(system, system.name, folder / file_name(system.name, data, system.identity), data, workers)
+    with redirect_stdout(sys.stderr):
         if URL.match(name):
             with closing(Endpoint(name)) as endpoint:
                 return _collect(endpoint, name, folder / file_name(name, data, ""), data, workers)

@@ -66,6 +66,11 @@ class BuiltSystem:
         """The digest of the program, its place, as it may read what is beside it, and the parameters."""
         return digest("system", self.version, str(self.program.resolve()), dict(self.parameters))
 
+    @property
+    def record_identity(self) -> str:
+        """The digest of the system and of the code that makes records of what it returns."""
+        return digest(self.identity, [fingerprint(*one) for one in CODE])
+
     def __call__(self, question: str) -> object:
         """Return what the system returns; it is built at the first question, once."""
         if isinstance(self.built, BaseException):
@@ -103,10 +108,9 @@ class ParameterSearch:
     def experiment(self, setup: Experiment, settings: tuple[Gene, ...]) -> Experiment:
         """See `SearchedSystem.experiment`."""
         system = BuiltSystem.at(self.place, system_parameters(settings))
-        identity = digest(system.identity, [fingerprint(*one) for one in CODE])
         found: dict[str, LocatedAnswer] = {}
         asking = Asking(system, setup, self, found)
-        return AskedExperiment.of(setup, found, identity, asking=asking)
+        return AskedExperiment.of(setup, found, system.record_identity, asking=asking)
 
     def locate(self, setup: Experiment, question: str, given: GivenAnswer) -> LocatedAnswer:
         """Return an answer with its contexts located; a `Notice` names the first that is not in the documents."""

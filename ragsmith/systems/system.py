@@ -244,10 +244,19 @@ class System(Pipeline):
 
     setup: SystemExperiment
 
-    def __init__(self, base: Experiment, answers: Mapping[str, LocatedAnswer], fitness: Fitness | None = None) -> None:
-        """Create a system with ``answers`` to questions of ``base``, whose models score them."""
+    def __init__(
+        self,
+        base: Experiment,
+        answers: Mapping[str, LocatedAnswer],
+        fitness: Fitness | None = None,
+        identity: str = "",
+    ) -> None:
+        """Create a system with ``answers`` to questions of ``base``, whose models score them.
+
+        Without an ``identity``, it is identified by its answers.
+        """
         rows = [[id_, one.given.answer, one.given.contexts, one.given.error] for id_, one in answers.items()]
-        super().__init__((), SystemExperiment.of(base, answers, digest(sorted(rows))), fitness=fitness)
+        super().__init__((), SystemExperiment.of(base, answers, identity or digest(sorted(rows))), fitness=fitness)
         self.base = base
 
     @property

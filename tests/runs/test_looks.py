@@ -12,9 +12,14 @@ from ragsmith.assessment.final_test import final_test
 from ragsmith.assessment.gate import gate
 from ragsmith.assessment.pairwise import compare
 from ragsmith.comparison.questions import HoldoutUse
+from ragsmith.datasets.anchoring.other_documents import put_on_documents
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.pipelines.genes import N_FAMILIES
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import WINNER_SOURCES, RunRecord, RunSettings
 from ragsmith.runs.run import Run
@@ -110,6 +115,43 @@ def test_a_comparison_is_the_same_look_by_a_search_a_test_a_comparison_and_a_gat
         store.max_looks = 2  # a gate is counted where looks are limited
         gate(("mine", winner), ("naive", naive), store, day=day)
         assert final_test(("naive", naive), {"mine": winner}, store, day=day).look == pair
+
+
+def test_naive_rag_as_the_winner_is_not_compared_with_itself(
+    tmp_path: Path, tiny_setup: Experiment, space: Space
+) -> None:
+    """A search lists the baseline beside the winner that it is, and a comparison of two does not."""
+    day, naive = "2026-11-28", Pipeline(baseline("naive"), tiny_setup)
+    alone = replace(space, options=tuple((gene,) for gene in naive.candidate[:N_FAMILIES]))
+    record = searched(tmp_path / "cache.sqlite", tiny_setup, alone)
+    assert record.test["winner"] == record.test["naive"]
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        rivals = {"bm25": Pipeline(baseline("bm25"), tiny_setup)}
+        assert final_test(("mine", naive), rivals, store, day=day).look == record.look
+
+
+def test_a_gate_is_a_look_for_each_change_of_documents_and_none_between_equal_pipelines(
+    tmp_path: Path, tiny_setup: Experiment
+) -> None:
+    day, data = "2026-11-28", tiny_setup.dataset
+    naive, bm25 = (Pipeline(baseline(name), tiny_setup) for name in ("naive", "bm25"))
+
+    def edited(words: str) -> Pipeline:
+        documents = [replace(one, text=f"{one.text}{words}") for one in data.documents]
+        on_them = put_on_documents(data, make_dataset({"name": data.name}, documents, []))
+        return Pipeline(naive.candidate, replace(tiny_setup, dataset=on_them))
+
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        store.max_looks = 0
+        for changed in (None, edited("")):
+            assert gate(("now", naive), ("base", naive), store, changed=changed, day=day).passed
+        store.max_looks = 3
+        for base in (naive, bm25):
+            gate(("now", naive), ("base", base), store, changed=edited("\nOne.\n"), day=day)
+        for _ in range(2):
+            gate(("now", naive), ("base", naive), store, changed=edited("\nTwo.\n"), day=day)
+        with pytest.raises(BudgetExhausted, match="this would be look 4"):
+            gate(("now", naive), ("base", bm25), store, day=day)
 
 
 def test_without_a_ledger_the_cache_alone_counts(

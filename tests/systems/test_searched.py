@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -353,3 +355,19 @@ def test_several_workers_find_the_same(home: Path) -> None:
         package.search("island", space="mine.yaml", seed=1, workers=n, cache=f"{n}.sqlite") for n in (1, 3)
     )
     assert [(row.label, row.scores) for row in alone.ranking] == [(row.label, row.scores) for row in several.ranking]
+
+
+@pytest.mark.filterwarnings("ignore::ragsmith.errors.Notice")
+def test_a_search_and_a_comparison_of_the_system_that_it_found_are_the_same_look(home: Path, ragsmith: Command) -> None:
+    write_space(home, parameters={"k": [2, 3], "size": [200, 300]})
+    assert ragsmith(*SEARCH).code == 0
+    [(look, before)] = looks(home)
+    package.compare_all("reports/island/winner.yaml", "naive", "bm25", "recommended", dataset="island", split="test")
+    assert looks(home) == [(look, before)]
+    package.compare("reports/island/winner.yaml", "naive", dataset="island", split="test")
+    assert len(looks(home)) == 2
+
+
+def looks(home: Path) -> list[tuple[str, int]]:
+    with closing(sqlite3.connect(home / "cache.sqlite")) as connection:
+        return connection.execute("SELECT look, number FROM look").fetchall()
