@@ -144,8 +144,8 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
 def identify_pipeline(setup: Experiment, candidate: Candidate) -> str:
     """Return the digest of everything that a pipeline answers with, besides the data set.
 
-    Of the code of techniques only a user's own counts. The ids of embedded models, and the identity of a searched
-    system, contain a digest of the code of this package that makes their results.
+    Of techniques, only the code of a user's own counts. The ids of models that run in this process, the overlap of
+    chunks and the identity of a searched system contain digests of the code of this package that they depend on.
     """
     searched = setup.system and candidate[N_FAMILIES:]  # a system has no genes
     variant, genes = setup.for_candidate(candidate), () if searched else candidate[:N_FAMILIES]
