@@ -8,8 +8,7 @@ from textwrap import wrap
 from ragsmith.text import numbers
 
 COLUMNS = 80
-"""Maximum number of characters of a line, except on a wider terminal."""
-
+"""Maximum number of characters of a line where standard output is no terminal."""
 
 GAP = "  "
 """Separator of two columns of a table."""
