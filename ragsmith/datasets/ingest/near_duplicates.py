@@ -33,10 +33,8 @@ consecutive texts are compared."""
 _SEED = 5
 _PRIME = np.uint64((1 << 31) - 1)
 _WORD = re.compile(r"\w+")
-_NUMBER = re.compile(
-    r"\d+(?:[^\w\s]\d+)*|\b(?:january|february|march|april|june|july|august|september|october|november|december|may)\b"
-)
-"""A number, a date, or the name of a month, in lower case."""
+_NUMBER = re.compile(r"\d+|january|february|march|april|may|june|july|august|september|october|november|december")
+"""A word that is a number or the English name of a month, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,14 @@ def find_near_duplicates(texts: Mapping[str, str]) -> tuple[NearDuplicatePair, .
 
 
 def find_versions(texts: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of texts whose words are the same except for numbers and dates, such as old price lists."""
-    read = {name: " ".join(_WORD.findall(text.lower())) for name, text in sorted(texts.items())}
-    groups = group_values((" ".join(_WORD.findall(_NUMBER.sub("0", texts[name].lower()))), name) for name in read)
-    return tuple(tuple(group) for group in groups.values() if len({read[name] for name in group}) > 1)
+    """Return the groups of texts whose words are the same except for numbers and dates, such as old price lists.
+
+    Texts with fewer than `SHINGLE_WORDS` distinct other words, such as tables of numbers, are in no group.
+    """
+    read = {name: _WORD.findall(text.lower()) for name, text in sorted(texts.items())}
+    kept = {name: tuple(word for word in words if not _NUMBER.fullmatch(word)) for name, words in read.items()}
+    groups = group_values((words, name) for name, words in kept.items() if len(set(words)) >= SHINGLE_WORDS)
+    return tuple(tuple(group) for group in groups.values() if any(read[name] != read[group[0]] for name in group))
 
 
 def _hash_shingles(text: str) -> NDArray[np.uint64]:

@@ -161,14 +161,19 @@ def test_case_and_punctuation_do_not_count_and_short_texts_are_compared_whole() 
 
 def test_versions_are_documents_that_differ_in_numbers_and_dates_alone() -> None:
     texts = {
-        "2023": "Prices of May 2023: the ferry costs 1,200.50, the lift 7.",
+        "dated": "Prices of 2024-05-03: the ferry costs 9, the lift 12.",
+        "2023": "Prices of 3 May 2023: the ferry costs 1,200.50, the lift 7.",
         "2024": "Prices of July 2024: the ferry costs 9, the lift 12.",
         "other": "Prices of July 2024: the ferry costs 9, the tram 12.",
         "copy": "PRICES of July 2024, the ferry costs 9; the lift 12",
         "a": "The gate may be shut.",
         "b": "The gate may be, shut",
+        "x86": "The build for x86 runs on all our machines.",
+        "x64": "The build for x64 runs on all our machines.",
+        "table": "year: 2020; lamps: 4\n" * 9,
+        "later": "year: 2021; lamps: 6\n" * 9,
     }
-    assert find_versions(texts) == (("2023", "2024", "copy"),)
+    assert find_versions(texts) == (("2023", "2024", "copy", "dated"),)
 
 
 @pytest.mark.parametrize(
