@@ -26,9 +26,13 @@ set is left out of a report).
 """
 
 import inspect
+import sys
 import warnings
 from collections.abc import Sequence
+from itertools import chain, dropwhile
+from threading import main_thread
 from traceback import walk_stack
+from types import FrameType
 from typing import ClassVar
 
 
@@ -156,15 +160,25 @@ class DamagedRows(UserWarning):
     """Damaged rows of the cache were skipped."""
 
 
-_BETWEEN = ("ragsmith.", "contextlib", "functools")
-"""Beginnings of the names of modules that may be between a call and a warning."""
+_BETWEEN = ("ragsmith", "contextlib", "functools", "concurrent", "threading")
+"""Packages whose code may be between a call and a warning."""
+
+
+def _package(place: tuple[FrameType, int]) -> str:
+    return str(place[0].f_globals.get("__name__", "")).partition(".")[0]
 
 
 def warn_caller(message: str, category: type[Warning] = Notice) -> None:
-    """Issue a warning at the line outside of this package whose call led here, however deep that is."""
-    callers = enumerate(walk_stack(inspect.currentframe()), 1)
-    outside = (n for n, (frame, _) in callers if not frame.f_globals.get("__name__", "").startswith(_BETWEEN))
-    warnings.warn(message, category, stacklevel=next(outside, 1))
+    """Issue a warning at the line outside of this package whose call led here, however deep that is.
+
+    A thread of a pool has no such line, and takes that of the call in the main thread.
+    """
+    main = walk_stack(sys._current_frames().get(main_thread().ident or 0))
+    called = dropwhile(lambda place: _package(place) != "ragsmith", main)
+    places = chain(walk_stack(inspect.currentframe()), called)
+    frame, line = next((place for place in places if _package(place) not in _BETWEEN), (sys._getframe(), 0))
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, line, registry=registry)
 
 
 class LeftOut(UserWarning):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import ragsmith as library
-from ragsmith.errors import DamagedRows, Notice
+from ragsmith.errors import DamagedRows, Notice, warn_caller
 
 
 def ask_a_program(folder: Path) -> None:
@@ -64,3 +66,29 @@ def test_a_notice_names_the_line_of_the_caller(
     with pytest.warns((Notice, DamagedRows)) as noticed:
         call(tiny_folder)
     assert {warning.filename for warning in noticed} == {__file__}
+
+
+class LongQueries:
+    """An embedder whose vectors of queries have length 2."""
+
+    id, dimensions, slow = "long queries", 2, True
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[1, 0]] * len(texts), dtype=np.float32)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return 2 * self.embed(texts)
+
+
+def test_a_notice_from_a_thread_names_the_line_of_the_call(tiny_folder: Path, tmp_path: Path) -> None:
+    models, cache = {"embedder": LongQueries()}, tmp_path / "cache.sqlite"
+    with pytest.warns(Notice, match="long queries gives vectors that do not have length 1") as noticed:
+        library.compare("naive", "bm25", dataset=tiny_folder, models=models, workers=2, cache=cache)
+    assert {warning.filename for warning in noticed} == {__file__}
+
+
+def test_only_whole_names_of_packages_are_between_a_call_and_its_notice() -> None:
+    mine = {"__name__": "functools_of_mine", "warn_caller": warn_caller}
+    with pytest.warns(Notice) as noticed:
+        exec(compile("warn_caller('x')", "mine.py", "exec"), mine)
+    assert [(warning.filename, warning.lineno) for warning in noticed] == [("mine.py", 1)]

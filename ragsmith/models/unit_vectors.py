@@ -1,6 +1,5 @@
 """Unit vectors: validation and normalisation for external embedders, and fixed point for exact dot products."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.errors import Notice
+from ragsmith.errors import warn_caller
 from ragsmith.models.protocols import Vectors
 
 PROBE = "a"
@@ -31,7 +30,7 @@ def normalize_rows(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
 @cache
 def warn_normalized(name: str) -> None:
     """Warn, once per process, that vectors of the embedder called ``name`` were normalised."""
-    warnings.warn(f"{name} gives vectors that do not have length 1: they were scaled to it", Notice, stacklevel=2)
+    warn_caller(f"{name} gives vectors that do not have length 1: they were scaled to it")
 
 
 class UnitVectors:
