@@ -292,6 +292,9 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
         then = f'ask it  ragsmith ask {winner} "your question"{where}'
         if result.setup.system:
             then = f"compare it  ragsmith compare {winner} recommended bm25{where}"
+        elif (report := result.run_report).take != "winner":
+            asked = report.about.use("ask", report.about.taken_file, "your question")
+            then = f"ask the one to take, once exported  {asked}{where}"
         print_lines(f"winner  {winner}", then)
 
 

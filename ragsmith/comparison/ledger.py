@@ -144,7 +144,7 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
 def identify_pipeline(setup: Experiment, candidate: Candidate) -> str:
     """Return the digest of everything that a pipeline answers with, besides the data set.
 
-    Of techniques, only the code of a user's own counts. The ids of models that run in this process, the overlap of
+    Only the code of a user's own techniques counts. The ids of models that run in this process, the overlap of
     chunks and the identity of a searched system contain digests of the code of this package that they depend on.
     """
     searched = setup.system and candidate[N_FAMILIES:]  # a system has no genes

@@ -133,6 +133,7 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     named: dict[str, str | None] = {
         "random": record.test.get("random"),
         **dict.fromkeys(("naive", "bm25")),
+        **{role: record.test[role] for role in ("single", "cheapest") if role in record.test},
         **record.baselines,
         "recommended": record.recommended,
         "best": record.declining.key if record.declining and record.declining.key else record.winner,

@@ -144,7 +144,7 @@ QUESTIONS_LISTED = 100
 EXAMPLE_TITLES: Mapping[str, str] = {
     "gained": "Gained most against naive RAG",
     "lost": "Lost most against naive RAG",
-    "wrong": "Lowest of the other scores",
+    "wrong": "Lowest scores among the other questions",
 }
 
 TERMS: Mapping[str, str] = {

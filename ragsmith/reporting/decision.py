@@ -244,7 +244,7 @@ def name_improvement(report: RunReport) -> str:
     elif cause is Cause.NOT_RETRIEVED and "embedder" in embedded:
         said = f"A model in place of the embedded embedder: {about.repeat('--embedder=sentence-transformers:MODEL')}"
     else:
-        said = f"Other options, each in turn, once it is exported: `{about.on_taken('ablate', '--swaps')}`"
+        said = f"Other options, each in turn, once it is exported: `{about.use('ablate', about.taken_file, '--swaps')}`"
     said = (
         f"Of the {counts.total():,} questions that {name_role(report.take)} does not answer well, the most, {most:,}, "
         f"are {cause.value!r} ({MEANINGS[cause]}). {said}."

@@ -307,7 +307,7 @@ class _QuestionReader:
         self._keys = {name: key for name in DIAGNOSED_PIPELINES if (key := stored.get(name))}
         self._taken = taken if taken in self._keys and taken != "naive" else "winner"
         winner = run.on_search(record.winner) if record.winner else None
-        self._ablated = {part.key for part in run.ablation.outs} if run.ablation else set()  # answered after the race
+        self._completed = {part.key for part in run.ablation.outs} if run.ablation else set()  # by the ablation
         self._neighbours = find_neighbours(winner, run.all_on_search(run.keys)) if winner else []
         wanted = {*(near.evaluation.key for near in self._neighbours), *self._keys.values()}
         self._why = {
@@ -388,7 +388,7 @@ class _QuestionReader:
         for question in evaluation.questions:
             if question in evaluation.failures:
                 found[question] = Cause.FAILED.value
-            elif question in evaluation.records or (question in why and evaluation.key in self._ablated):
+            elif question in evaluation.records or (question in why and evaluation.key in self._completed):
                 found[question] = why[question].cause.value if question in why else ""
         return found
 
@@ -401,6 +401,7 @@ class _QuestionReader:
             for question, cause in self._causes(evaluation).items():
                 if question in evaluation.failures:
                     found[question] = QuestionOutcome({}, cause)
+                if question not in evaluation.records:
                     continue
                 values = {score: next(column) for score, column in columns.items()}
                 scores = {score: value for score, value in values.items() if value is not None}

@@ -111,12 +111,13 @@ def pipeline(report: RunReport) -> Iterator[Block]:
     """Yield the diagram of the pipeline to take and its fitted numbers; of another system, its parameters."""
     if report.winner and SYSTEM in report.winner.genes:
         yield f"The winner is another system, which its own program builds: {report.winner.label}."
-    if found := pipeline_diagram(report, report.take):
+    beside = "winner" if report.take == "naive" else report.take  # naive RAG is beside each
+    if found := pipeline_diagram(report, beside):
         yield wording.describe_taken(report.take, len(found.changed), len(found.stages))
         yield found
-        if (row := report.roles[report.take]).fitted:
+        if (row := report.roles[beside]).fitted:
             yield Collapsed("Numbers that were fitted", (run_tables.fitted_table(row),))
-    if report.take != "winner" and (found := pipeline_diagram(report)):
+    if beside != "winner" and (found := pipeline_diagram(report)):
         yield Collapsed("The stages of the winner of the search", (found.table,))
     if declining := report.about.record.declining:
         yield f"Risk: {declining}."
@@ -172,8 +173,7 @@ def questions(report: RunReport) -> Iterator[Block]:
     if found.interventions:
         yield run_tables.interventions_table(report)
     if found.asked and report.winner:
-        wrong = [one for one in found.asked if one.taken and one.taken.cause not in ("", "answered well")]
-        yield wording.explain_one(report, (wrong or found.asked)[0].question)
+        yield wording.explain_one(report)
     yield from list_examples(report)
     if listed := question_list(report):
         yield wording.QUESTIONS_EXPLAINED

@@ -23,10 +23,7 @@ from ragsmith.measures.judge_check import JudgeAccuracy
 from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
 
-TAKEN_FILE = "take.yaml"
-"""The file of the pipeline to take, as the commands of a report write and read it."""
-
-RUN_CHARACTERS = 12
+RUN_CHARACTERS = 8
 """Number of characters of the key of a run that identify it in a command."""
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -61,20 +58,38 @@ class RunHeader:
         place = ("--cache", self.cache) if self.cache else ()
         return shlex.join(["ragsmith", *verb.split(), "--dataset", self.given, *options, *place])
 
-    def export(self, pick: str, output: str = TAKEN_FILE) -> str:
+    def export(self, pick: str, output: str | None = None) -> str:
         """Return what exports the pipeline of this run with the role ``pick``, also after other runs.
 
-        It is a command line, or a call for the session that the run needs; ``output`` is the file, "" for its default.
+        It is a command line, or a call for the session that the run needs; ``output`` is the file, `taken_file` if it
+        is None, and "" for the default one.
         """
-        named = {"pick": "" if pick == "winner" else pick, "run": self.run[:RUN_CHARACTERS], "output": output}
-        if not self.record.in_memory:
-            return self.command("export", *(part for k, v in named.items() if v for part in (f"--{k}", v)))
+        file = self.taken_file if output is None else output
+        named = {"pick": "" if pick == "winner" else pick, "run": self.run[:RUN_CHARACTERS], "output": file}
         named["cache"] = self.cache
-        return f"ragsmith.export({', '.join([repr(self.given), *(f'{k}={v!r}' for k, v in named.items() if v)])})"
+        if self.record.in_memory:
+            return f"ragsmith.export({', '.join([repr(self.given), *(f'{k}={v!r}' for k, v in named.items() if v)])})"
+        flags = zip(("--pick", "--run", "-o", "--cache"), named.values(), strict=True)
+        return shlex.join(["ragsmith", "export", self.given, *(part for k, v in flags if v for part in (k, v))])
 
-    def on_taken(self, verb: str, *arguments: str) -> str:
-        """Return a command line on the file that `export` writes, for the same folder."""
-        return shlex.join(["ragsmith", verb, TAKEN_FILE, *arguments, *(("--cache", self.cache) if self.cache else ())])
+    def use(self, verb: str, file: str, *arguments: str) -> str:
+        """Return what runs ``verb`` on the ``file`` of a pipeline, in the same folder: a command line or a call."""
+        if not self.record.in_memory:
+            return shlex.join(["ragsmith", verb, file, *arguments, *(("--cache", self.cache) if self.cache else ())])
+        named = [f"{one[2:]}=True" if one.startswith("--") else repr(one) for one in (file, *arguments)]
+        called = "diagnose" if verb == "explain" and not arguments else verb
+        return f"ragsmith.{called}({', '.join([*named, *([f'cache={self.cache!r}'] if self.cache else [])])})"
+
+    @property
+    def taken_file(self) -> str:
+        """The file of the pipeline to take, as the commands of a report write and read it."""
+        return f"take-{self.folder}.yaml"
+
+    @property
+    def winner_file(self) -> str:
+        """The file of the winner that the search writes, from the folder in which it was started."""
+        given = [part for one in shlex.split(self.record.command) for part in one.split("=", 1)]
+        return f"{given[given.index('--reports') + 1] if '--reports' in given else 'reports'}/{self.folder}/winner.yaml"
 
     def repeat(self, *options: str) -> str:
         """Return the command that repeats the search with ``options`` in a sentence; words if none started it."""

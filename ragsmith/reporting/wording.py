@@ -13,6 +13,7 @@ from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
 from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
+from ragsmith.diagnosis.causes import Cause
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.statistics import Verdict
@@ -20,7 +21,7 @@ from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
 from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.record import CROSSFIT, AblationStep, RunRecord, RunSettings
-from ragsmith.reporting.values import TAKEN_FILE, TITLES, Cheapest, PipelineRow, RunReport
+from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
 from ragsmith.text.table import round_values
 
@@ -205,7 +206,7 @@ def explain_limits(comparisons: Sequence[Comparison]) -> str:
 
     The result is "" with at least `MIN_TOLD_GROUPS` groups, and no interval that excludes 0 where nothing is shown.
     """
-    unshown = (one.difference for one in comparisons if one.verdict not in (Verdict.BETTER, Verdict.WORSE))
+    unshown = (one.difference for one in comparisons if one.verdict in (Verdict.NO_DIFFERENCE, Verdict.NOT_WORSE))
     excludes = any(its and (its.low > 0 or its.high < 0) for its in unshown)
     return " ".join(filter(None, (INTERVAL_AND_P * excludes, _explain_few_groups(comparisons))))
 
@@ -468,21 +469,28 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
 
 
 def describe_taken(role: str, changed: int, stages: int) -> str:
-    """Describe how many stages of the pipeline to take differ from naive RAG."""
+    """Describe how many stages of the pipeline to take, or of the winner if that is naive RAG, are other than there."""
+    if role == "naive":
+        return f"Naive RAG, which is to be taken, above the winner, of which {changed} of {stages} stages differ."
     if not changed:
         return f"The pipeline to take, {name_role(role)}, has the options of naive RAG in all {stages} stages."
     return f"The {stages} stages of {name_role(role)}, {changed} other than in naive RAG, whose options are above them."
 
 
-def explain_one(report: RunReport, question: str) -> str:
-    """Name the commands that explain the answers of the pipeline to take; a search writes the file of a system."""
+def explain_one(report: RunReport) -> str:
+    """Name what explains the wrong answers of the pipeline to take, or of a system, whose file the search writes."""
     about = report.about
-    explained = [about.on_taken("explain", *given) for given in ((), (question,))]
-    if report.winner and SYSTEM in report.winner.genes:
-        files = [one.replace(TAKEN_FILE, "winner.yaml") for one in explained]
-        return EXPLAIN_ONE.format("In the folder of this report", *files)
-    said = EXPLAIN_ONE.format(f"After `{about.export(report.take)}`", *explained)
-    return f"{said} `{about.on_taken('ablate', '--swaps')}` tries every other option of the space in place of each."
+    of_system = report.winner is not None and SYSTEM in report.winner.genes
+    first, file = f"After `{about.export(report.take)}`", about.taken_file
+    if of_system:
+        first, file = "In the folder in which the search was started", about.winner_file
+    role = "winner" if of_system else report.take
+    known = (one for one in report.answered if one.pipeline == role and one.cause)
+    wrong = (one.question for one in known if not Cause(one.cause).good)
+    question = next(wrong, report.questions.asked[0].question)
+    said = EXPLAIN_ONE.format(first, about.use("explain", file), about.use("explain", file, question))
+    swaps = f" `{about.use('ablate', file, '--swaps')}` tries every other option of the space in place of each."
+    return said + swaps * (not of_system)
 
 
 def explain_scores(report: RunReport) -> str:

@@ -13,6 +13,8 @@ import yaml
 from facts_folder import facts_folder
 from html_page import HtmlPage
 
+import ragsmith as package
+
 
 def test_the_commands_of_a_report_work_where_the_search_was_typed(
     ragsmith: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -23,7 +25,9 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     options = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--no-warm-start", "--workers", 1, "--quiet")
     assert ragsmith("search", "my data", *options).code == 0
     search = ("search", "my data", *options, "--chunk-size", 150, "--cache", "my.sqlite")
-    assert ragsmith(*search).code == 0
+    searched = ragsmith(*search)
+    assert searched.code == 0
+    assert 'ask it  ragsmith ask reports/facts/winner.yaml "your question"' in searched.out
     report = tmp_path / "reports" / "facts"
     in_markdown = re.findall(r"`(ragsmith [^`]+)`", (report / "report.md").read_text(encoding="utf-8"))
     page = HtmlPage((report / "index.html").read_text(encoding="utf-8"))
@@ -35,10 +39,10 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     for command in exports:  # they name the run, so that a later search of this data set changes nothing
         exported = ragsmith(*command)
         assert (exported.code, exported.err) == (0, "")
-    taken = yaml.safe_load(Path("take.yaml").read_text(encoding="utf-8"))
+    taken = yaml.safe_load(Path("take-facts.yaml").read_text(encoding="utf-8"))
     assert taken["run"]["key"].startswith(exports[0][exports[0].index("--run") + 1])
     assert (taken["chunk_size"], taken["run"]["seed"]) == (150, 42)
-    for command in (*others, ["ask", "take.yaml", "Who?"], ["evaluate", "take.yaml"]):
+    for command in (*others, ["ask", "take-facts.yaml", "Who?"], ["evaluate", "take-facts.yaml"]):
         ended = ragsmith(*command)
         assert ended.code == 0, ended.err
     [repeated] = [command for command in commands if command[0] == "search"]
@@ -46,3 +50,26 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     tested = ragsmith(*repeated)
     assert tested.code == 0
     assert "Not tested" not in tested.out
+    assert "take: naive RAG" in tested.out
+    asked = "ask the one to take, once exported  ragsmith ask take-facts.yaml 'your question' --cache my.sqlite"
+    assert asked in tested.out.splitlines(), "winner.yaml is another pipeline"
+
+
+def test_the_calls_of_a_report_work_in_the_session_that_its_search_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fitness that is a lambda is in no file, so that no command line knows it."""
+    monkeypatch.chdir(tmp_path)
+    few: dict[str, Any] = {"space": "quick", "max_evaluations": 2, "probes": False, "warm_start": False, "workers": 1}
+    package.search(facts_folder(tmp_path / "facts"), **few, fitness=lambda one: one["retrieval"], reports="reports")
+    report = (tmp_path / "reports" / "facts" / "report.md").read_text(encoding="utf-8")
+    assert "`ragsmith " not in report
+    calls = list(dict.fromkeys(re.findall(r"`(ragsmith\.[^`]+)`", report)))
+    assert [call.split("(")[0] for call in calls] == [
+        f"ragsmith.{f}" for f in ("export", "diagnose", "explain", "ablate")
+    ]
+    exported, causes, explained, ablated = (eval(call, {"ragsmith": package}) for call in calls)
+    assert exported.path == Path("take-facts.yaml")
+    assert causes.questions == exported.questions
+    assert explained.id in calls[2]
+    assert ablated.label == exported.label

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from toy import SEARCH, put_toy, result
 
 from ragsmith.datasets.splits import Leaks
+from ragsmith.diagnosis.ablation import AblatedOption, Ablation
+from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.diagnosed import QuestionDiagnosis
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
@@ -22,12 +25,12 @@ from ragsmith.reporting import RunReport, load_report, run_tables, summary_lines
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.report_files import ranking_csv
-from ragsmith.reporting.results import best_so_far
-from ragsmith.reporting.run_data import choose_run
+from ragsmith.reporting.results import best_so_far, question_results
+from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.sections import SECTION_WRITERS
 from ragsmith.reporting.values import SpaceOption
 from ragsmith.reporting.wording import summarize_verdicts
-from ragsmith.store.store import EvaluationRow, ResultRow, Store
+from ragsmith.store.store import DiagnosisRow, EvaluationRow, ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
@@ -176,6 +179,22 @@ def test_failures_and_answers_are_kept_one_by_one(report: RunReport) -> None:
     assert len(report.answered) == 4 * 18
     (found,) = [one for one in report.answered if (one.question, one.pipeline) == ("t7", "bm25")]
     assert (found.split, found.type, found.measures["fitness"]) == ("test", "odd", pytest.approx(0.51))
+
+
+def test_a_question_with_a_diagnosis_and_no_result_has_no_outcome_and_moves_no_score(store: Store) -> None:
+    put_toy(store)
+    removed = AblatedOption("out", "retrieval", "hybrid", "vector", "toy: naive")
+    Ablation("toy: hybrid", "hybrid", "toy", "search", 10, (removed,)).save(store, "digest of toy")
+    store.put_diagnoses([DiagnosisRow("toy: naive", "s0", QuestionDiagnosis(Cause.FOUND, 1, 1).to_dict())])
+    run = RunData(store, choose_run(store, "toy"), {})
+    searched, tested = run.on_search("toy: naive"), run.on_test("toy: naive")
+    assert searched
+    assert tested
+    scored = {question: row for question, row in searched.records.items() if question != "s0"}
+    known = {("toy: naive", run.search): replace(searched, records=scored), ("toy: naive", run.test): tested}
+    asked = question_results(RunData(store, run.about, known), "winner").asked
+    assert [one.question for one in asked if one.naive is None] == ["s0"]
+    assert {one.naive.scores["fitness"] for one in asked if one.naive} == {0.5}
 
 
 def test_pipelines_that_dropped_out_and_may_be_better_are_named_beside_the_winner(store: Store, tmp_path: Path) -> None:

@@ -76,11 +76,11 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
     assert decision is not None
     assert (decision.take, decision.command) == (
         "bm25",
-        "ragsmith export --dataset toy --pick bm25 --run run --output take.yaml",
+        "ragsmith export toy --pick bm25 --run run -o take-toy.yaml",
     )
     assert [one.role for one in decision.contenders] == ["bm25", "winner", "naive"]
     for form in (report_page(advised), report_markdown(advised), "\n".join(summary_lines(advised, columns=1000))):
-        assert form.index("ragsmith export --dataset toy --pick bm25 --run run --output take.yaml") < form.index(
+        assert form.index("ragsmith export toy --pick bm25 --run run -o take-toy.yaml") < form.index(
             "Better than naive RAG"
         )
     first = next(iter(report_json(advised).items()))
@@ -98,8 +98,8 @@ def test_every_form_of_a_report_says_first_what_to_take_and_how_to_get_it(report
         ("read and not used", "quick", True, "ragsmith search toy --space quick --llm=openai:MODEL"),
         ("not retrieved", "quick", True, "ragsmith search toy"),
         ("not retrieved", "default", True, "--embedder=sentence-transformers:MODEL"),
-        ("not retrieved", "default", False, "ragsmith ablate take.yaml --swaps"),
-        ("lost by the reranker", "default", True, "ragsmith ablate take.yaml --swaps"),
+        ("not retrieved", "default", False, "ragsmith ablate take-toy.yaml --swaps"),
+        ("lost by the reranker", "default", True, "ragsmith ablate take-toy.yaml --swaps"),
     ],
 )
 def test_next_is_what_may_mend_most_wrong_answers(
@@ -162,13 +162,20 @@ def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_wa
     decision = decide(replace(report, about=about, baselines={**report.baselines, "bm25": report.ranking[0]}))
     assert decision is not None
     assert [one.role for one in decision.contenders] == ["winner", "naive"]
-    assert decision.command == "ragsmith export --dataset 'my folder' --run run --output take.yaml --cache x.sqlite"
+    assert decision.command == "ragsmith export 'my folder' --run run -o take-toy.yaml --cache x.sqlite"
 
 
 @pytest.mark.parametrize(("pick", "key"), [("best", "toy: hybrid"), ("naive", "toy: naive"), ("bm25", "toy: bm25")])
 def test_the_pipelines_that_may_be_taken_can_be_picked_by_their_roles(store: Store, pick: str, key: str) -> None:
     put_toy(store)
     assert pick_pipeline(store, "run", choose_run(store, "toy").record, pick).key == key
+
+
+@pytest.mark.parametrize("role", ["single", "cheapest", "random"])
+def test_the_pipeline_that_was_tested_is_picked_and_not_one_that_simplification_tried(store: Store, role: str) -> None:
+    put_toy(store)
+    record = replace(choose_run(store, "toy").record, test={role: "toy: naive"})
+    assert pick_pipeline(store, "run", record, role).key == "toy: naive"
 
 
 def test_a_role_that_was_not_tested_cannot_be_picked(store: Store) -> None:
@@ -217,7 +224,8 @@ def test_where_an_interval_excludes_0_and_nothing_is_shown_it_is_said_what_decid
     found = Difference(84, 0.1, 0.05, 0.15, 0.03, 80, 20, 20, 0.02)
     one = Comparison("naive", "naive RAG", "", found, 0.12, Verdict.NO_DIFFERENCE, family=4)
     assert explain_limits([one]).startswith("Where an interval excludes 0 and no difference is shown, p decides: ")
-    assert explain_limits([replace(one, verdict=Verdict.BETTER)]) == ""
+    for verdict in (Verdict.BETTER, Verdict.TOO_FEW, None):
+        assert explain_limits([replace(one, verdict=verdict)]) == ""
     assert explain_limits([replace(one, difference=replace(found, low=-0.01))]) == ""
 
 

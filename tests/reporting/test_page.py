@@ -113,7 +113,27 @@ def test_the_page_is_about_the_pipeline_to_take_and_keeps_the_winner_in_a_table(
     assert "The stages of the winner of the search" in page.texts("summary")
     assert {"Cause, BM25", "F, BM25"} <= set(page.texts("th"))
     assert any(said.startswith("BM25") for said in page.texts("h4"))
-    assert "ragsmith explain take.yaml q1" in html
+    assert "ragsmith explain take-toy.yaml q1" in html
+
+
+def test_where_naive_rag_is_to_be_taken_the_winner_is_shown_beside_it_once(report: RunReport) -> None:
+    """The question to explain is one that naive RAG answers wrong; found is not wrong."""
+    causes = {"naive": ("found", "not retrieved"), "winner": ("not retrieved", "found")}
+    rows = (row for row in report.answered if row.split == "search" and row.question in ("s0", "s1"))
+    advised = replace(
+        with_questions(report, asked(1)),
+        next_step=NextStep("keep", "Use naive RAG: it is as good.", "naive"),
+        answered=tuple(
+            replace(row, cause=causes[row.pipeline][int(row.question[1])]) for row in rows if row.pipeline in causes
+        ),
+    )
+    text = report_markdown(advised)
+    assert text.count("The stages of ") == 1
+    assert "The stages of the winner and of naive RAG" in text
+    assert "Naive RAG, which is to be taken, above the winner, of which 1 of 9 stages differ." in text
+    assert "ragsmith export toy --pick naive --run run -o take-toy.yaml" in text
+    assert "ragsmith explain take-toy.yaml s1" in text
+    assert "ragsmith explain take-toy.yaml s0" in report_markdown(replace(advised, next_step=None))
 
 
 def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_options_are_shown(report: RunReport) -> None:
@@ -154,7 +174,7 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport
         "<b>Take the winner:</b>",
         f"<code>{report.winner.label}</code>",
         ", 2.0 model calls a question.",
-        "ragsmith export --dataset toy --run run --output take.yaml<",
+        "ragsmith export toy --run run -o take-toy.yaml<",
         "<b>Next:</b>",
         ">Of 8 test questions with an answer it answers 8 well (naive RAG 8).<",
         f">{summarize_verdicts(report)}<",
@@ -213,7 +233,7 @@ def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_fo
     before, listed = shown.split('<div class="questions"')
     assert before.rstrip().endswith("<details><summary>All 130 questions</summary>")
     assert listed.count('<code class="id">q') == QUESTIONS_LISTED
-    assert "ragsmith explain take.yaml q0" in shown
+    assert "ragsmith explain take-toy.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
     assert report_markdown(many).count("| What is ") == QUESTIONS_LISTED
@@ -373,7 +393,7 @@ def test_every_command_on_the_page_can_be_copied(report: RunReport, changes: Any
         assert {line.split()[1] for line in commands} == named
         for line in commands:
             _, *arguments = shlex.split(line)
-            assert "my toy" in arguments or "take.yaml" in arguments, line
+            assert "my toy" in arguments or "take-toy.yaml" in arguments, line
             parse_command(arguments)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -125,6 +127,22 @@ def test_the_winner_is_a_file_that_scores_what_the_search_scored_and_asks_nothin
     assert not [line for line in new if line in before]
     compared = ragsmith("compare", "reports/island/winner.yaml", "bm25")
     assert compared.code == 0, compared.err
+
+
+@pytest.mark.parametrize("folder", ["reports", "other"])
+def test_the_commands_of_its_report_work_where_the_search_was_started_and_ask_nothing_again(
+    home: Path, ragsmith: Command, folder: str
+) -> None:
+    assert ragsmith(*SEARCH[:-1], folder, "--cache", "my.sqlite").code == 0
+    report = (home / folder / "island" / "report.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line)[1:] for line in re.findall(r"`(ragsmith explain [^`]+)`", report)]
+    assert [command[1] for command in commands] == [f"{folder}/island/winner.yaml"] * 2
+    before = asked(home)
+    for command in commands:
+        ended = ragsmith(*command)
+        assert ended.code == 0, ended.err
+    assert asked(home) == before
+    assert not list((home / folder).rglob("*.sqlite"))
 
 
 @pytest.mark.filterwarnings("ignore::ragsmith.errors.Notice")
