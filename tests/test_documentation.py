@@ -75,7 +75,7 @@ def test_the_rooms_are_listed_in_the_order_of_their_contract() -> None:
 def test_a_transcript_is_the_beginning_and_the_end_of_what_is_printed() -> None:
     printed = f"law: 2 pipelines\n\nwinner: {'x' * 200}\ncheaper: y\n    z\nnext: n\n\nranking\n\nmore\n\n3 answers\n"
     shown = transcript(printed)
-    assert shown.splitlines()[1:] == [f"winner: {'x' * 89}...", "next: n", "...", "3 answers"]
+    assert shown.splitlines()[1:] == [f"winner: {'x' * 89}...", "...", "3 answers"]
     assert f"```\n{shown}\n```" in replace_example(README, shown, "transcript")
 
 
