@@ -67,7 +67,11 @@ class CacheArguments(ModelArguments, total=False):
     collector of OpenTelemetry to which spans are sent.
     """
 
-    cache: Annotated[Store | str | Path, Flag("Cache of results: a file, or any SQLAlchemy URL.", kind=str)]
+    cache: Annotated[
+        Store | str | Path,
+        "the path of a file, a SQLAlchemy URL, or an instance of Store",
+        Flag("Cache of results: a file, or any SQLAlchemy URL.", kind=str),
+    ]
     traces: Traces | None
 
 
