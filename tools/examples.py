@@ -47,7 +47,7 @@ def ran(folder: Path, *arguments: str) -> str:
 
 
 def transcript(printed: str) -> str:
-    """The first two paragraphs of what a search prints, without its small print and what to do next, and what it took."""
+    """The first two paragraphs of what a search prints, without small print and what to do next, and what it took."""
     without_small_print = re.sub(
         r"^(  \(p, adjusted|cheaper:|next:).*?(?=^$)", "", printed.strip(), flags=re.DOTALL | re.MULTILINE
     )

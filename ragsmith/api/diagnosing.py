@@ -23,7 +23,7 @@ from ragsmith.diagnosis.interventions import INTERVENTIONS, INTERVENTIONS_KIND, 
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluation import load_evaluation
+from ragsmith.evaluation.evaluation import load_evaluation, read_candidate
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment, sort_examples
 from ragsmith.evaluation.fitting import add_general_weights, drop_general_weights
@@ -32,7 +32,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline, require_question
 from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import load_run_experiment
-from ragsmith.pipelines.genes import N_FAMILIES, Candidate, read_configuration
+from ragsmith.pipelines.genes import N_FAMILIES, Candidate
 from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -318,7 +318,7 @@ class _SearchedDataset:
         described = store.evaluation(record.winner or "")
         if described is None:
             raise UsageError(f"the cache no longer has the winner on {setup.dataset.name!r}: repeat the search")
-        candidate = drop_general_weights(read_configuration(described.configuration["pipeline"]))
+        candidate = drop_general_weights(read_candidate(described))
         return cls(setup.dataset.name, key, record, setup.for_fitness(record.settings.fitness), candidate)
 
     def setup_for(self, other: _SearchedDataset) -> Experiment:

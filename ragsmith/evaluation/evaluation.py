@@ -17,6 +17,7 @@ from ragsmith.gateway.memo import EvictionPolicy, MemoEntry
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, Candidate, read_configuration
 
 if TYPE_CHECKING:
+    from ragsmith.store.rows import EvaluationRow
     from ragsmith.store.store import ResultRow, Store
 
 
@@ -140,8 +141,16 @@ def load_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluat
     described = store.evaluation(key)
     if described is None:
         raise StoreError(f"the cache has no evaluation {key}: run the search again")
-    candidate = read_configuration(described.configuration["pipeline"])
-    return build_evaluation(key, candidate, tuple(questions), store.results(key))
+    return build_evaluation(key, read_candidate(described), tuple(questions), store.results(key))
+
+
+def read_candidate(row: EvaluationRow) -> Candidate:
+    """Return the candidate of a stored evaluation.
+
+    Raises:
+        SpaceError: the row has an unknown technique or parameter.
+    """
+    return read_configuration(row.configuration["pipeline"], f"the cache (row evaluation:{row.key})")
 
 
 def build_evaluation(

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsmith.evaluation.evaluation import Evaluation, build_evaluation
-from ragsmith.pipelines.genes import label, read_configuration
+from ragsmith.evaluation.evaluation import Evaluation, build_evaluation, read_candidate
+from ragsmith.pipelines.genes import label
 from ragsmith.records.record import WINNER_SOURCES, RunRecord
 from ragsmith.store.store import ProposalRow, Store
 
@@ -36,7 +36,7 @@ class StoredRun:
         found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         described = {row.key: row for row in self._store.evaluations(self._dataset) if row.key in keys} if keys else {}
         for key, rows in self.by_question(described, self._store.results_many).items():
-            candidate = read_configuration(described[key].configuration["pipeline"])
+            candidate = read_candidate(described[key])
             answered = {question: row for question, row in rows.items() if self._was_evaluated(key, question)}
             for part in {self.searched, self.tested}:
                 found[key, part] = build_evaluation(key, candidate, part, answered)
@@ -135,7 +135,7 @@ def out_of_fold_evaluations(store: Store, record: RunRecord) -> dict[str, Evalua
             question: rows.get(fold.entrants[role], {}).get(question) for fold in able for question in fold.test
         }
         known = {question: row for question, row in answered.items() if row is not None}
-        candidate = read_configuration(described.configuration["pipeline"])
+        candidate = read_candidate(described)
         found[role] = build_evaluation(key, candidate, record.tested, known)
     return found
 
@@ -144,6 +144,4 @@ def fold_winners(store: Store, record: RunRecord) -> tuple[str, ...]:
     """Return the labels of the winners of the folds of a crossfit; "" for a fold without one."""
     keys = [fold.entrants.get("winner", "") for fold in record.folds]
     described = [store.evaluation(key) if key else None for key in keys]
-    return tuple(
-        label(read_configuration(one.configuration["pipeline"])) or "naive RAG" if one else "" for one in described
-    )
+    return tuple(label(read_candidate(one)) or "naive RAG" if one else "" for one in described)

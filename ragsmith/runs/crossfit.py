@@ -24,8 +24,8 @@ from ragsmith.datasets.splits import Split, search_only_split
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, UsageError, WrongOption
+from ragsmith.evaluation.evaluation import read_candidate
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import WINNER_SOURCES, Fold, RunRecord, RunSettings, RunStatistics, load_record
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
@@ -193,7 +193,7 @@ class Crossfit:
         for fold in record.folds:
             rows = {role: self._store.evaluation(key) for role, key in fold.entrants.items()}
             found = {
-                role: identify_pipeline(setup, read_configuration(row.configuration["pipeline"]))
+                role: identify_pipeline(setup, read_candidate(row))
                 for role, row in rows.items()
                 if row and role not in WINNER_SOURCES
             }

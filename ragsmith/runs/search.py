@@ -7,8 +7,9 @@ from typing import Any
 
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.evaluation import read_candidate
 from ragsmith.evaluation.racing import RaceResult, Races
-from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import compute_evaluation_costs
 from ragsmith.records.record import load_record
@@ -95,7 +96,7 @@ def _find_recommended(context: RunContext) -> Candidate | None:
         return None
     earlier = load_record(context.store, context.key)
     if earlier and earlier.recommended and (stored := context.store.evaluation(earlier.recommended)):
-        candidate = read_configuration(stored.configuration["pipeline"])  # a new recommendation takes seconds
+        candidate = read_candidate(stored)  # a new recommendation takes seconds
         return tuple(replace(gene, fit=None) for gene in candidate)  # the options of a space are not fitted
     space = load_space("default") if context.space.system else context.space
     return recommend_candidate(context.setup, space, context.settings.fitness)
