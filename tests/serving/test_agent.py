@@ -33,6 +33,7 @@ from ragsmith.store.store import Store
 TOKEN = "correct-horse-battery-staple"
 MAX_CHARACTERS = 2000
 PRICES = Prices({"openai:tiny": Price(input=1000, output=1000, requests=1)})
+REPLACES = pytest.mark.filterwarnings("default:.* has the report of another search")  # an agent has one folder
 SMALL = {"population": 4, "generations": 1, "elitism": 1, "max_evaluations": 4, "probes": False}
 Spawn = Callable[..., "subprocess.Popen[str]"]
 Call = Callable[..., Coroutine[Any, Any, dict[str, Any]]]
@@ -209,6 +210,7 @@ def test_a_search_that_was_stopped_or_cancelled_is_resumed_by_the_same_call_and_
         assert len({request.digest for request in server.log}) == len(server.log)
 
 
+@REPLACES
 @pytest.mark.parametrize("limits", [Limits(calls=60), Limits(cost=3.0), Limits(tokens=3000)])
 def test_searches_at_once_and_restarts_never_exceed_what_the_person_allows(
     tmp_path: Path, island: dict[str, str], tiny_space: Path, limits: Limits
@@ -288,6 +290,7 @@ def test_no_model_without_a_price_is_asked_under_a_limit_on_cost(
         assert server.log == []
 
 
+@REPLACES
 def test_test_questions_are_looked_at_no_more_often_than_the_person_allows(
     tmp_path: Path, island: dict[str, str], tiny_space: Path
 ) -> None:
