@@ -46,9 +46,8 @@ class Lexicon:
 
     def idf(self, term: str) -> float:
         """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive; the maximum for a term that no text contains."""
-        number = self.bm25.numbers.get(term)
-        frequency = 0 if number is None else int(self.bm25.frequencies[number])
-        return math.log1p((len(self) - frequency + 0.5) / (frequency + 0.5))
+        idf = self._idf.get(term)
+        return _idf(len(self), 0) if idf is None else idf
 
     def count(self, term: str) -> int:
         """Return how often ``term`` occurs in the corpus."""
@@ -73,6 +72,11 @@ class Lexicon:
         return dict(zip(self.bm25.numbers, chosen, strict=True))
 
     @cached_property
+    def _idf(self) -> dict[str, float]:
+        frequencies = self.bm25.frequencies.tolist()
+        return {term: _idf(len(self), frequencies[number]) for term, number in self.bm25.numbers.items()}
+
+    @cached_property
     def _counts(self) -> NDArray[np.int64]:
         return np.bincount(self.bm25.tokens, minlength=len(self.bm25.numbers))
 
@@ -80,6 +84,10 @@ class Lexicon:
         """Return the terms of one of the texts."""
         text, language = self._texts[position], self._languages[position]
         return terms(text) if language == ENGLISH else terms(text, language)
+
+
+def _idf(texts: int, frequency: int) -> float:
+    return math.log1p((texts - frequency + 0.5) / (frequency + 0.5))
 
 
 def is_wordlike(surface: str) -> bool:
