@@ -23,6 +23,9 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 KIB = 1024
 MIB = 1024 * KIB
 
+MAX_DOCUMENT_BYTES = 128 * MIB
+"""Maximum size of a file that is read as a document, in bytes."""
+
 MAX_QUOTED_CHARACTERS = 60
 """Maximum number of characters of a value that is quoted in a message."""
 

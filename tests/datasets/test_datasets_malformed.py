@@ -82,7 +82,7 @@ MALFORMED: list[tuple[Break, str]] = [
         link("documents/c.pdf", "/etc/passwd"),
         "documents/c.pdf: is a symbolic link, which is not followed; put the file itself here",
     ),
-    (large("documents/c.pdf", 64), "documents/c.pdf: is larger than the limit of 64 MiB; split it"),
+    (large("documents/c.pdf", 128), "documents/c.pdf: is larger than the limit of 128 MiB; split it"),
     (file("documents/c.csv", b"a,b\n1,\x00\n"), "documents/c.csv:2: control character U+0000; remove it"),
     (
         file("documents/c.py", b"x = 1\n# \xe9\n"),
@@ -106,7 +106,7 @@ MALFORMED: list[tuple[Break, str]] = [
         "documents/c.md: is a symbolic link, which is not followed; put the file itself here",
     ),
     (lambda f: os.mkfifo(f / "documents/c.md"), "documents/c.md: is not a regular file"),
-    (large("documents/c.md", 16), "documents/c.md: is larger than the limit of 16 MiB; split it"),
+    (large("documents/c.md", 128), "documents/c.md: is larger than the limit of 128 MiB; split it"),
     (
         link("questions.jsonl", "/dev/zero"),
         "questions.jsonl: is a symbolic link, which is not followed; put the file itself here",

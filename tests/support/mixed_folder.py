@@ -172,13 +172,14 @@ def written(folder: Path) -> Mixed:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     with (folder / "broken/big.log").open("wb") as log:
-        log.write(b"2024-05-14 12:00:00 pump 1 runs at 40 per cent of its power\n" * (30 * 1024 * 1024 // 60))
+        log.write(b"2024-05-14 12:00:00 pump 1 runs at 40 per cent of its power\n")
+        log.truncate((128 << 20) + 1)
     (folder / "odd/outside.md").symlink_to("/etc/hostname")
     (folder / ".git").mkdir()
     (folder / ".git/config").write_text("[core]\n")
     refused = {name: reason for name, (_, reason) in broken.items()}
     refused |= {
-        "broken/big.log": "is larger than the limit of 16 MiB",
+        "broken/big.log": "is larger than the limit of 128 MiB",
         "odd/outside.md": "is a symbolic link out of the folder",
     }
     kinds = frozenset(

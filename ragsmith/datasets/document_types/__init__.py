@@ -10,12 +10,9 @@ from pathlib import Path, PurePath
 from ragsmith.datasets.document_types.pdf import read_pdf
 from ragsmith.datasets.document_types.tables import cell_separator, read_columns, render_table
 from ragsmith.datasets.fields import RawFields, read_front_matter
-from ragsmith.text.files import MIB, read_text
+from ragsmith.text.files import MAX_DOCUMENT_BYTES, read_text
 from ragsmith.text.markdown import find_title
 from ragsmith.types import Modality
-
-MAX_BYTES = 16 * MIB
-"""Maximum size of a text file, in bytes."""
 
 SOURCE_SUFFIXES = (
     *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".kts", ".scala", ".groovy"),
@@ -55,12 +52,12 @@ class DocumentType:
 
 
 def _read_prose(path: Path) -> LoadedText:
-    text = read_text(path, limit=MAX_BYTES)
+    text = read_text(path, limit=MAX_DOCUMENT_BYTES)
     return LoadedText(text, find_title(text), fields=read_front_matter(text))
 
 
 def _read_table(path: Path) -> LoadedText:
-    text = read_text(path, limit=MAX_BYTES)
+    text = read_text(path, limit=MAX_DOCUMENT_BYTES)
     if text.strip():
         return LoadedText(render_table(text, cell_separator(path)), fields=read_columns(text, cell_separator(path)))
     return LoadedText(text)
@@ -69,7 +66,10 @@ def _read_table(path: Path) -> LoadedText:
 DOCUMENT_TYPES = (
     DocumentType("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
     DocumentType(
-        "source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: LoadedText(read_text(path, limit=MAX_BYTES))
+        "source code",
+        SOURCE_SUFFIXES,
+        Modality.CODE,
+        lambda path: LoadedText(read_text(path, limit=MAX_DOCUMENT_BYTES)),
     ),
     DocumentType("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
     DocumentType("PDF", (".pdf",), Modality.PROSE, lambda path: LoadedText(*read_pdf(path))),

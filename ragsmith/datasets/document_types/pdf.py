@@ -10,7 +10,7 @@ from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_bytes
+from ragsmith.text.files import FORBIDDEN, MAX_DOCUMENT_BYTES, MIB, TextError, read_bytes
 
 WRAPPED_SHARE = 0.7
 """Minimum length of a wrapped line, as a share of the width of the page."""
@@ -87,9 +87,6 @@ def _join_lines(text: str, line: str) -> str:
     return f"{text[:-1]}{line}" if line[0].islower() or text.endswith("\u00ad") else f"{text}{line}"
 
 
-MAX_BYTES = 64 * MIB
-"""Maximum size of a file, in bytes."""
-
 MAX_PAGES = 5_000
 """Maximum number of pages of a file."""
 
@@ -114,7 +111,7 @@ _PARSER_ERRORS = (
 
 def read_pdf(path: Path) -> tuple[str, str | None, tuple[int, ...]]:
     """Read the PDF file at ``path``; see `parse_pdf`."""
-    return parse_pdf(read_bytes(path, limit=MAX_BYTES))
+    return parse_pdf(read_bytes(path, limit=MAX_DOCUMENT_BYTES))
 
 
 def parse_pdf(data: bytes) -> tuple[str, str | None, tuple[int, ...]]:

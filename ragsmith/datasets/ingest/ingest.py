@@ -12,8 +12,7 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from ragsmith.datasets.document_types import MAX_BYTES, find_document_type
-from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY_BYTES
+from ragsmith.datasets.document_types import find_document_type
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
 from ragsmith.datasets.ingest.naming import (
     choose_file_name,
@@ -40,7 +39,7 @@ from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError, WrongOption
 from ragsmith.grouping import group_values
-from ragsmith.text.files import TextError, format_size, read_bytes
+from ragsmith.text.files import MAX_DOCUMENT_BYTES, TextError, format_size, read_bytes
 from ragsmith.text.folded import fold
 from ragsmith.types import Document, Modality
 
@@ -281,14 +280,12 @@ def _read_parts(entry: FolderEntry, before: _ExistingDataset, source: str) -> li
     """Return the parts of a file; reuse the documents of an unchanged file. Raises ``TextError``."""
     if entry.problem:
         raise TextError(entry.problem)
-    data = read_bytes(entry.path, limit=MAX_BINARY_BYTES)
+    data = read_bytes(entry.path, limit=MAX_DOCUMENT_BYTES)
     if not data.strip():
         raise TextError("is empty")
     digest = _digest(data)
     reader = choose_reader(data, entry.name)
     converter = reader.converter
-    if not reader.binary and len(data) > MAX_BYTES:
-        raise TextError(f"is larger than the limit of {format_size(MAX_BYTES)} for text; split it, or remove old parts")
     known = before.rows.get(source, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
@@ -297,9 +294,9 @@ def _read_parts(entry: FolderEntry, before: _ExistingDataset, source: str) -> li
     parts = [part for part in reader.read(data, entry.name) if part.text.strip()]
     if not parts:
         raise TextError("has no text")
-    if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
+    if large := next((part for part in parts if len(part.text.encode()) > MAX_DOCUMENT_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
-        raise TextError(f"as text, {what} is larger than the limit of {format_size(MAX_BYTES)}; split it")
+        raise TextError(f"as text, {what} is larger than the limit of {format_size(MAX_DOCUMENT_BYTES)}; split it")
     return [_make_part(part, source, digest, reader.name, converter) for part in parts]
 
 
