@@ -33,7 +33,7 @@ class ComparisonFacts:
     question. ``unfound`` is the share of the loss of the winner, against the best possible score, on questions for
     which nothing relevant was found.
     If a machine ``drafted`` test questions, the recommended pipeline is advised; ``recommended`` is its name in the
-    comparison, or ``winner``.
+    comparison, or ``winner``, and "" if it is unknown.
     """
 
     comparisons: Sequence[Comparison]
@@ -53,18 +53,20 @@ class ComparisonFacts:
 class NextStep:
     """Advice: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder.
 
-    ``take`` is the role of the pipeline to take, such as ``winner`` or ``bm25``.
+    ``take`` is the role of the pipeline to take, such as ``winner`` or ``bm25``, and ``reason`` says why.
     """
 
     kind: str
     sentence: str
     take: str = "winner"
+    reason: str = ""
 
 
 def recommend(facts: ComparisonFacts) -> NextStep | None:
     """Return the next step; None if nothing was compared.
 
     Without a test, more questions are advised; with too few groups, other documents; on spent questions, fresh ones.
+    Until then the recommended pipeline is to be taken, as it is learned from more questions, of other data sets.
     Drafted questions are no evidence for the best pipeline: the recommended one is advised unless it is shown to be
     behind. Then a rival that is shown to be better, or a winner better than all, is advised. A simpler pipeline is
     advised if the winner is not shown to be better, unless a few more questions would show it.
@@ -72,7 +74,9 @@ def recommend(facts: ComparisonFacts) -> NextStep | None:
     if not facts.clusters.questions:
         missing = max(1, MIN_TEST_QUESTIONS - facts.questions)
         return NextStep(
-            "write", f"Write {_format_more(missing, 'question')}: with {MIN_TEST_QUESTIONS}, some are held out."
+            "write",
+            f"Write {_format_more(missing, 'question')}: with {MIN_TEST_QUESTIONS}, some are held out.",
+            *_take_learned(facts, "no question is held out to show that the winner is better"),
         )
     compared = [one for one in facts.comparisons if one.difference is not None]
     if not compared:
@@ -93,14 +97,24 @@ def _advise_without_power(facts: ComparisonFacts, compared: Sequence[Comparison]
             "groups",
             f"Ask about other {places}: questions in {_format_more(MIN_GROUPS - groups, 'group')} are the least with "
             "which anything can be shown.",
+            *_take_learned(facts, "so few questions cannot show that the winner is better"),
         )
     if facts.look and not can_be_significant(groups, len(facts.comparisons), facts.look.number):
         return NextStep(
             "fresh",
             f"Take fresh test questions: these were looked at {format_times(facts.look.earlier)} before, and nothing "
             "could be shown on them any more.",
+            *_take_learned(facts, "these questions cannot show any more that the winner is better"),
         )
     return None
+
+
+def _take_learned(facts: ComparisonFacts, lacks: str) -> tuple[str, str]:
+    """Return the role of the recommended pipeline, and why it is taken where the test shows nothing."""
+    if facts.recommended not in ("", "winner"):
+        return facts.recommended, f"{lacks}, and this one did best on other data sets"
+    also = ", and did best on other data sets too" if facts.recommended else ""
+    return "winner", f"it scores best on the search questions{also}, but {lacks}"
 
 
 def _advise_recommended(facts: ComparisonFacts, compared: Sequence[Comparison]) -> NextStep | None:
@@ -145,6 +159,7 @@ def _advise_inconclusive(facts: ComparisonFacts, compared: Sequence[Comparison])
             "questions",
             f"Write {_format_more(rival.more_questions, 'question')}{_describe_type(facts)}, in {places} of documents "
             f"or sections: they would show what was seen over {rival.against}, if it is true.",
+            reason=f"it is {rival.difference.mean_difference:.3f} ahead of {rival.against}, which is not shown yet",
         )
     limit = _advise_embedder(facts)
     saved = facts.calls.get("winner", 0.0) - facts.calls.get(rival.name, 0.0)
@@ -154,7 +169,7 @@ def _advise_inconclusive(facts: ComparisonFacts, compared: Sequence[Comparison])
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
     loses = f"the winner {same or f'is not shown to be better, at most by {rival.excluded[1]:.3f} (95 %)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
-        return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.", rival.name)
+        return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.", rival.name, loses)
     if rival.name in ("bm25", "naive"):
         kind, verb = "keep", "Use"
     else:

@@ -242,6 +242,8 @@ def _finalist_rows(run: RunData, tested: Mapping[str, Evaluation]) -> Iterator[F
 def _keys_by_role(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:
     """Return the keys of the pipelines with question-level results, by role."""
     stored = {**record.baselines, **record.test}
+    if record.recommended and record.recommended not in (record.winner, *stored.values()):
+        stored["recommended"] = record.recommended
     if record.winner:
         stored["winner"] = record.winner
     if best_drawn and "random" not in stored:

@@ -204,9 +204,19 @@ def decide(report: RunReport) -> Decision | None:
         explain_levels(report),
         " ".join(filter(None, (explain_limits(report.comparisons), describe_noise(report)))),
         report.taken_leads,
-        step.sentence.rpartition(": ")[2] if step and is_reason else "",
+        _reason(report),
         " ".join(filter(None, (step.sentence if step and not is_reason else "", name_improvement(report)))),
     )
+
+
+def _reason(report: RunReport) -> str:
+    """Return why the pipeline of the report is to be taken; "" if that is unknown."""
+    step = report.next_step
+    if step is None:
+        return "" if SYSTEM in report.roles[report.take].genes else "it scores best on the search questions."
+    if step.take != report.take:
+        return ""
+    return f"{step.reason}." if step.reason else step.sentence.rpartition(": ")[2]
 
 
 SMALL_SPACE, LARGE_SPACE = "quick", "default"

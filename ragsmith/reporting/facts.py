@@ -475,7 +475,11 @@ def recommend_next_step(
             embedded=describe_model("embedder", embedder).startswith("embedded"),
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
             drafted=not set(record.tested).isdisjoint(run.about.data.drafted),
-            recommended=same.get("recommended", "recommended"),
+            recommended=""
+            if record.recommended is None
+            else "winner"
+            if record.recommended == record.winner
+            else same.get("recommended", "recommended"),
         )
     )
     return step and replace(step, sentence=step.sentence + name_command(step.kind, run.about))

@@ -611,6 +611,9 @@ class RunReport:
     def roles(self) -> dict[str, PipelineRow]:
         """The pipelines by role, with their costs on the search questions if they are known."""
         found = {one.name: one.search or one.test for one in self.finalists}
+        untested = next((row for row in self.ranking if row.key == self.about.record.recommended), None)
+        if untested:
+            found.setdefault("recommended", untested)
         return {**found, **self.baselines, **({"winner": self.winner} if self.winner else {})}
 
     @property

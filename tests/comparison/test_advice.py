@@ -56,6 +56,27 @@ def test_questions_that_were_looked_at_too_often_ask_for_fresh_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    "facts",
+    [
+        ComparisonFacts((), Clusters(), questions=12),
+        replace(FACTS, comparisons=[compared("bm25", Verdict.TOO_FEW, replace(SEEN, groups=6, telling=6))]),
+        replace(FACTS, look=HoldoutUse(7, 20, 0)),
+    ],
+    ids=["no test", "few groups", "spent questions"],
+)
+def test_where_nothing_can_be_shown_what_did_best_on_other_data_sets_is_taken(facts: ComparisonFacts) -> None:
+    found = recommend(facts)
+    assert found is not None
+    assert found.take == "recommended"
+    assert found.reason.endswith("the winner is better, and this one did best on other data sets")
+    for known, also in (("winner", ", and did best on other data sets too"), ("", "")):
+        other = recommend(replace(facts, recommended=known))
+        assert other is not None
+        assert other.take == "winner"
+        assert other.reason.startswith(f"it scores best on the search questions{also}, but ")
+
+
+@pytest.mark.parametrize(
     ("verdicts", "kind", "words"),
     [
         ((Verdict.BETTER, Verdict.WORSE), "take", "Take BM25: the winner is shown to be worse."),
@@ -83,6 +104,9 @@ def test_a_few_more_questions_are_asked_for_and_of_the_type_that_adds_most_to_th
     assert sentence.startswith(
         "Write 30 more questions, most of type table, in 15 more groups of documents or sections"
     )
+    found = recommend(replace(FACTS, comparisons=open_))
+    assert found is not None
+    assert (found.take, "ahead of" in found.reason) == ("winner", True)
     many = [compared("bm25", Verdict.NO_DIFFERENCE, more=90)]
     assert said(replace(FACTS, comparisons=many))[0] == "keep"
     behind = [compared("bm25", Verdict.NO_DIFFERENCE, replace(SEEN, mean_difference=-0.03), more=30)]

@@ -185,6 +185,22 @@ def test_a_role_that_was_not_tested_cannot_be_picked(store: Store) -> None:
         pick_pipeline(store, "run", record, "bm25")
 
 
+def test_a_recommended_pipeline_that_was_not_tested_can_be_taken_and_it_is_said_why(report: RunReport) -> None:
+    other = report.ranking[1]
+    about = replace(report.about, record=replace(report.about.record, recommended=other.key))
+    step = NextStep("write", "Write 8 more questions.", "recommended", "no question is held out")
+    decision = decide(replace(report, about=about, next_step=step))
+    assert decision is not None
+    assert (decision.take, decision.taken.name, decision.reason) == (
+        "recommended",
+        other.label,
+        "no question is held out.",
+    )
+    unknown = decide(replace(report, next_step=step))
+    assert unknown is not None
+    assert (unknown.take, unknown.reason) == ("winner", "")
+
+
 def test_without_a_winner_nothing_is_decided(report: RunReport) -> None:
     assert decide(replace(report, ranking=())) is None
 
