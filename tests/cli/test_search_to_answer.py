@@ -59,7 +59,7 @@ def test_a_search_says_what_it_found_and_where_it_is(
     report, winner = tmp_path / "reports" / "island" / "index.html", tmp_path / "reports" / "island" / "winner.yaml"
     assert report.exists()
     assert winner.exists()
-    assert "ragsmith ask reports/island/winner.yaml" in shown.out
+    assert "ragsmith ask take-island.yaml" in shown.out
     text = winner.read_text()
     again = ragsmith(*search_arguments("--workers", 1))
     assert re.search(r"^0 answers computed, \d+ from the cache, 0 model calls, ", again.out, re.MULTILINE)
