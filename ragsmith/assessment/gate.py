@@ -31,6 +31,7 @@ from ragsmith.comparison.difference import Difference, Power, compute_difference
 from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
+from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
 from ragsmith.digest import digest
 from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, UsageError, WrongOption
@@ -96,7 +97,7 @@ class GateResult:
     answer, or if nothing is generated. ``smallest`` is the loss that the gate detects with power 0.8; None if there is
     none. ``lost`` are the questions with the largest losses, ``failures`` those that fail now, which have the lowest
     score. Questions are those of the ``part``. Scores are ``of`` the ``fitness``, or of ``retrieval`` alone if a
-    machine drafted any of them.
+    machine drafted any of them. ``possible_answers`` are the unanswerable ones that changed documents may answer.
     """
 
     passed: bool
@@ -118,6 +119,7 @@ class GateResult:
     of: str = "fitness"
     declining: DecliningChange | None = None
     part: str = "test"
+    possible_answers: tuple[PossibleAnswer, ...] = ()
 
     __repr__ = short_repr
 
@@ -223,6 +225,11 @@ def gate(
         of=terms.of,
         declining=declining,
         part=part,
+        possible_answers=tuple(
+            find_new_answers(asked, [each.text for each in data.documents], changed.setup.dataset.documents)
+            if changed
+            else ()
+        ),
     )
     passed = not result.worse and not (declining and declining.lost)
     return replace(result, passed=passed, reason=_describe_result(result, terms.drafted, passed=passed))

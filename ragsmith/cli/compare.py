@@ -253,3 +253,4 @@ def _print_gate_result(result: GateResult) -> None:
             "lost most: " + ", ".join(f"{change.name} {numbers.signed(change.change)}" for change in result.lost)
         )
     print_wrapped(*(f"{question} failed now, {why}" for question, why in result.failures.items()))
+    print_wrapped(*(f"take care: {each}" for each in result.possible_answers))

@@ -366,6 +366,17 @@ def test_moved_and_changed_evidence_is_repaired_and_missing_evidence_is_listed(r
     assert len(load_dataset(edited).examples) == 23  # every span stands where it says
 
 
+def test_a_repair_names_an_unanswerable_question_that_a_document_answers_now(ragsmith: Command, edited: Path) -> None:
+    row = {"id": "nobody", "question": "Where are ferry tickets sold?", "type": "fact", "answerable": False}
+    with (edited / "questions.jsonl").open("a") as questions:
+        questions.write(json.dumps(row) + "\n")
+    told = json.loads(ragsmith("dataset", "anchor", "--repair", edited, "--json").out)
+    assert told["possible_answers"] == [{"id": "nobody", "doc": "ferry", "sentence": "Tickets are sold on board."}]
+    assert 'take care: nobody is labelled as unanswerable, but ferry may answer it, "Tickets are sold on board.": ' in (
+        ragsmith("dataset", "anchor", "--repair", edited).out
+    )
+
+
 def test_lines_without_errors_are_unchanged(ragsmith: Command, edited: Path) -> None:
     questions = edited / "questions.jsonl"
     spaced = questions.read_text().replace('"id": "market-1"', '"id":   "market-1"')

@@ -606,6 +606,26 @@ def test_typos_and_moved_paragraphs_leave_the_gate_open(home: Path, ragsmith: Co
     assert f"{TEST_QUESTIONS} questions" in unfolded(shown.out)
 
 
+def test_an_unanswerable_question_that_changed_documents_may_answer_is_a_note_of_the_gate(
+    home: Path, ragsmith: Command, changed: Path
+) -> None:
+    row = {"id": "u0", "question": "Who painted the doors of Birch?", "answerable": False, "split": "test"}
+    with (home / "facts" / "questions.jsonl").open("a") as questions:
+        questions.write(json.dumps({**row, "type": "mill"}) + "\n")
+    for name in ("now.yaml", "base.yaml"):
+        write(home / name)
+    gated = ("gate", "now.yaml", "--dataset", "facts", "--against", "base.yaml", "--documents", "changed")
+    assert "unanswerable" not in ragsmith(*gated, "--workers", 1).out
+    with (changed / "cedar.md").open("a") as document:
+        document.write("\nAda Vane painted the doors of Birch in blue.\n")
+    shown = ragsmith(*gated, "--workers", 1)
+    assert (shown.code, shown.err) == (0, "")
+    assert (
+        'take care: u0 is labelled as unanswerable, but cedar may answer it, "Ada Vane painted the doors of Birch in '
+        'blue.": if it does, '
+    ) in unfolded(shown.out)
+
+
 def test_documents_without_the_evidence_of_a_question_close_the_gate(
     home: Path, ragsmith: Command, changed: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,7 +146,12 @@ def _repair(folder: Path, as_json: bool) -> None:
         for failure in repaired.unrepaired
     ]
     counts = {"output": str(folder), "found": hows, "questions_changed": repaired.changed_questions}
-    plain = {**counts, "reworded": [reworded.to_dict() for reworded in repaired.reworded], "left": left}
+    plain = {
+        **counts,
+        "reworded": [reworded.to_dict() for reworded in repaired.reworded],
+        "left": left,
+        "possible_answers": [asdict(each) for each in repaired.possible_answers],
+    }
     show_result(as_json, plain, lambda: _print_repaired(repaired, folder, hows))
     if repaired.unrepaired:
         raise typer.Exit(1)
@@ -182,6 +188,7 @@ def _print_repaired(repaired: RepairResult, folder: Path, hows: dict[str, int]) 
         "this command"
         if repaired.unrepaired
         else None,
+        *(f"take care: {each}" for each in repaired.possible_answers),
     )
 
 

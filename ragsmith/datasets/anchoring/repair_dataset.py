@@ -18,10 +18,12 @@ from ragsmith.datasets.anchoring.repair import (
 )
 from ragsmith.datasets.documents import read_documents, resolve_document_path
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, entry_places, evidence_record
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
+from ragsmith.datasets.possible_answers import PossibleAnswer, find_possible_answers
 from ragsmith.datasets.questions import FILE as QUESTIONS
-from ragsmith.datasets.questions import MAX_BYTES, evidence_entries
+from ragsmith.datasets.questions import MAX_BYTES, evidence_entries, read_questions
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
@@ -99,12 +101,16 @@ class RewordedEvidence:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """Result of a repair: counts of evidence by match type, evidence that was not repaired, and changed questions."""
+    """Result of a repair: counts of evidence by match type, evidence that was not repaired, and changed questions.
+
+    ``possible_answers`` are the unanswerable questions that the documents may answer now.
+    """
 
     match_counts: Mapping[str, int]
     unrepaired: tuple[UnrepairedEvidence, ...]
     changed_questions: int
     reworded: tuple[RewordedEvidence, ...] = ()
+    possible_answers: tuple[PossibleAnswer, ...] = ()
 
 
 def repair_dataset(folder: Path) -> RepairResult:
@@ -142,8 +148,14 @@ def repair_dataset(folder: Path) -> RepairResult:
             write_file("\n".join(lines), folder / QUESTIONS)
         if not repair.unrepaired:
             (folder / UNREPAIRED).unlink(missing_ok=True)
-    counts = count_match_types(repair.outcomes)
-    return RepairResult(counts, tuple(repair.unrepaired), len(repair.changed_lines), tuple(repair.reworded))
+    known = assign_languages([*valid.values()], manifest.metadata.get("language"), manifest.languages)[0]
+    return RepairResult(
+        count_match_types(repair.outcomes),
+        tuple(repair.unrepaired),
+        len(repair.changed_lines),
+        tuple(repair.reworded),
+        tuple(find_possible_answers(read_questions(folder, documents)[0], known)),
+    )
 
 
 def count_reworded(folder: Path) -> int:

@@ -35,6 +35,8 @@ from ragsmith.datasets.ingest.writing import (
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
+from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
+from ragsmith.datasets.questions import read_questions
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError, WrongOption
@@ -104,7 +106,8 @@ class IngestResult:
 
     ``versions`` are groups of documents that differ only in numbers and dates, and ``repeated`` has the documents of
     each passage that many of them have. ``repointed`` counts the questions with
-    evidence in changed documents, by document.
+    evidence in changed documents, by document; ``possible_answers`` are the unanswerable questions that a new paragraph
+    may answer.
     """
 
     folder: Path
@@ -118,6 +121,7 @@ class IngestResult:
     versions: tuple[tuple[str, ...], ...]
     repeated: Mapping[str, tuple[str, ...]]
     repointed: Mapping[str, int] = field(default_factory=dict)
+    possible_answers: tuple[PossibleAnswer, ...] = ()
 
     def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
         """Return the files with this outcome."""
@@ -199,13 +203,18 @@ def ingest_folder(
             languages = {document.id: document.language for document in documents}
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
             changes.write(SOURCES, format_sources(rows))
-            changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
     texts = {document.id: document.text for document in documents}
     near = find_near_duplicates(texts)
-    repointed = {doc: count for doc in sorted(changed) if (count := count_questions(references, doc, ""))}
+    repointed = {
+        doc: count
+        for doc in sorted(outcomes)
+        if outcomes[doc] is FileOutcome.CHANGED and (count := count_questions(references, doc, ""))
+    }
     repeated = find_repeated_passages(documents, near)
+    new = [each for each in documents if outcomes.get(each.id) in (FileOutcome.ADDED, FileOutcome.CHANGED)]
+    asked, _ = read_questions(output, {document.id: document for document in documents})
     return IngestResult(
         folder,
         output,
@@ -218,6 +227,7 @@ def ingest_folder(
         find_versions(texts),
         repeated,
         repointed,
+        tuple(find_new_answers(asked, [data.decode(errors="replace") for data in before.documents.values()], new)),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from math import fsum
 
+from ragsmith.datasets.possible_answers import N_PASSAGES, find_passage
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import DraftingCorpus
@@ -174,10 +175,8 @@ def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, accepted: Seq
     """Reject an unanswerable question if one passage has all its words."""
     if draft.answerable:
         return None
-    question_terms = frozenset(material.terms(draft.question))
-    for passage in material.best(draft.question, 5):
-        if question_terms <= frozenset(material.terms(passage.text)):
-            return f"passage {passage.id} may answer it"
+    if passage := find_passage(draft.question, material.best(draft.question, N_PASSAGES), material.terms):
+        return f"passage {passage.id} may answer it"
     return None
 
 

@@ -170,6 +170,22 @@ def test_questions_whose_evidence_lies_in_a_changed_document_are_counted(
     assert "take care: rules changed, which has evidence of 1 question: " in ended.out
 
 
+def test_an_unanswerable_question_that_a_new_paragraph_may_answer_is_named_once(
+    files: Path, made: Path, ragsmith: Callable[..., Any]
+) -> None:
+    row = {"id": "q1", "question": "Who oils the hinges of the gate?", "type": "factual", "answerable": False}
+    (made / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    (files / "oil.md").write_text("Each spring the smith oils all hinges.\n\nThe gate is red.\n")
+    update = ("dataset", "init", files, "-o", made)
+    told = (
+        'q1 is labelled as unanswerable, but oil may answer it, "Each spring the smith oils all hinges.": if it does, '
+    )
+    assert f"take care: {told}" in ragsmith(*update).out
+    assert told not in ragsmith(*update).out
+    (files / "gate.md").write_text("The gate creaks.\n")
+    assert json.loads(ragsmith(*update, "--json").out)["possible_answers"] == []
+
+
 def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> None:
     mine = "# Rules\n\nThe gate is shut at nine, sharp.\n"
     (made / "documents" / "rules.md").write_text(mine)

@@ -50,6 +50,20 @@ def test_what_passes_ends_with_0_and_writes_its_page(ragsmith: Command) -> None:
     assert Path("reports/law/check.html").is_file()
 
 
+def test_an_unanswerable_question_that_a_document_answers_is_named_with_its_sentence(
+    ragsmith: Command, law: Dataset
+) -> None:
+    answer = "The well inspector of Harrowmark is Ada Vane."
+    added = Document("notice", "Notice", f"Of the year 2025. {answer}")
+    write_dataset(make_dataset({"name": "mine"}, [*law.documents, added], law.examples), "mine")
+    ended = ragsmith("dataset", "check", "mine", "--only", "unanswerable")
+    assert ended.code == 0
+    assert "1 of 16 unanswerable questions have all their words in a passage" in ended.out
+    assert (
+        f'unanswerable warns: law-188 is labelled as unanswerable, but notice may answer it, "{answer}": ' in ended.out
+    )
+
+
 def test_what_fails_ends_with_1_and_says_what_to_do(ragsmith: Command, law: Dataset) -> None:
     written = [replace(e, split="test" if i % 2 else "search") for i, e in enumerate(law.examples)]
     write_dataset(make_dataset({"name": "mine"}, law.documents, written), "mine")
@@ -222,7 +236,7 @@ def test_without_answers_guesses_are_not_judged(law: Dataset) -> None:
 def test_without_evidence_only_questions_and_answers_are_judged(law: Dataset) -> None:
     found = library.check_dataset(remade(law, evidence=(), split=None))
     judged = {finding.gate for finding in found.findings if finding.state is not GateState.NOT_JUDGED}
-    assert judged == {"duplicates", "closed_book", "yes_no"}
+    assert judged == {"duplicates", "unanswerable", "closed_book", "yes_no"}
     assert found.passed()
 
 
