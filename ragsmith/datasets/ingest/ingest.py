@@ -204,7 +204,6 @@ def ingest_folder(
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
             changes.write(SOURCES, format_sources(rows))
             changes.apply()
-    ordered = tuple(files[source] for source in sorted(files))
     texts = {document.id: document.text for document in documents}
     near = find_near_duplicates(texts)
     repointed = {
@@ -212,22 +211,21 @@ def ingest_folder(
         for doc in sorted(outcomes)
         if outcomes[doc] is FileOutcome.CHANGED and (count := count_questions(references, doc, ""))
     }
-    repeated = find_repeated_passages(documents, near)
     new = [each for each in documents if outcomes.get(each.id) in (FileOutcome.ADDED, FileOutcome.CHANGED)]
-    asked, _ = read_questions(output, {document.id: document for document in documents})
+    earlier = [data.decode(errors="replace") for data in before.documents.values()]
     return IngestResult(
         folder,
         output,
         before.fresh,
-        ordered,
+        tuple(files[source] for source in sorted(files)),
         removed,
         documents,
         tuple(rows),
         near,
         find_versions(texts),
-        repeated,
+        find_repeated_passages(documents, near),
         repointed,
-        tuple(find_new_answers(asked, [data.decode(errors="replace") for data in before.documents.values()], new)),
+        tuple(find_new_answers(read_questions(output, {one.id: one for one in documents})[0], earlier, new)),
     )
 
 
