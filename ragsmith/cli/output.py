@@ -106,7 +106,7 @@ def _print_folded_rows(rows: list[list[str]], right: frozenset[int], column_widt
     ]
     for number, (first, *others) in enumerate(zip(*parts, strict=True)):
         print_wrapped(first)
-        for line in others:
+        for line in filter(None, others):
             print_wrapped(INDENT + line)
         if not number:
             print_line("-" * columns)

@@ -170,8 +170,9 @@ def runs(
     if as_json:
         print_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in searches])
         return
-    head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
-    print_rows([[str(run[name]) for name in head] for run in searches], head, frozenset({5, 6}))
+    head = ["key", "data set", "state", "space", "strategy", "seed", "candidates", "command"]
+    rows = [[run["key"][:12], *(str(run[name]) for name in head[1:])] for run in searches]
+    print_rows(rows, head, frozenset({5, 6}), fold=True)
     if mirror:
         _print_dashboard(place, list(studies.values()))
 
@@ -200,6 +201,7 @@ def _run_to_dict(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
         "strategy": record.settings.strategy,
         "seed": record.settings.seed,
         "candidates": candidates,
+        "command": record.command,
     }
 
 

@@ -336,8 +336,14 @@ def test_a_report_is_written_from_the_cache_alone(home: Path, ragsmith: Command,
 
 
 def test_runs_are_listed(home: Path, ragsmith: Command) -> None:
-    assert "finished" in ragsmith("runs").out
+    shown = ragsmith("runs").out
     [run] = json.loads(ragsmith("runs", "--json").out)
+    assert "finished" in shown
+    assert run["key"][:12] in shown
+    assert run["key"] not in shown
+    assert run["command"].startswith("ragsmith search ")
+    assert "".join(run["command"].split()) in "".join(shown.split())  # lines are wrapped
+    assert all(len(line) <= 80 for line in shown.splitlines() if "/" not in line)
     assert (run["data set"], run["state"], run["space"], run["strategy"]) == ("island", "finished", "tiny", "genetic")
     assert run["candidates"] >= 8
 
