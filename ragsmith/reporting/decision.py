@@ -3,10 +3,10 @@
 The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
@@ -248,9 +248,8 @@ def name_improvement(report: RunReport) -> str:
         said = f"A chat model in place of the embedded generator: {about.repeat('--llm=openai:MODEL')}"
         said += ", after `ragsmith models check --llm openai:MODEL`"
     elif about.record.space.name == SMALL_SPACE:
-        freed = re.sub(r" --(space|preset|max-evaluations)[ =]\S+", "", about.record.command)
-        larger = replace(about, record=replace(about.record, command=freed))
-        said = f"More options, those of the space {LARGE_SPACE}: {larger.repeat()}"
+        freed = ("--space", "--preset", "--max-evaluations")
+        said = f"More options, those of the space {LARGE_SPACE}: {about.repeat(without=freed)}"
     elif cause is Cause.NOT_RETRIEVED and "embedder" in embedded:
         said = f"A model in place of the embedded embedder: {about.repeat('--embedder=sentence-transformers:MODEL')}"
     else:

@@ -5,7 +5,7 @@ Scores are in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -91,12 +91,21 @@ class RunHeader:
         given = [part for one in shlex.split(self.record.command) for part in one.split("=", 1)]
         return f"{given[given.index('--reports') + 1] if '--reports' in given else 'reports'}/{self.folder}/winner.yaml"
 
-    def repeat(self, *options: str) -> str:
-        """Return the command that repeats the search with ``options`` in a sentence; words if none started it."""
+    def repeat(self, *options: str, without: Sequence[str] = ()) -> str:
+        """Return the command that repeats the search with ``options`` in a sentence; words if none started it.
+
+        The values of ``options`` replace those of the search, whose options ``without`` are left out with their values.
+        """
         if not self.record.command:
             return " ".join(["the same search", *(options and ("with", *options))])
+        dropped = {*without, *(one.partition("=")[0] for one in options if "=" in one)}
         given = shlex.split(self.record.command)
-        return f"`{shlex.join([*given, *(one for one in options if one not in given)])}`"
+        kept = [
+            one
+            for before, one in zip(["", *given], given, strict=False)  # a value may be an argument after its option
+            if before not in dropped and one.partition("=")[0] not in dropped
+        ]
+        return f"`{shlex.join([*kept, *(one for one in options if one not in kept)])}`"
 
     @property
     def folder(self) -> str:

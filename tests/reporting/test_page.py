@@ -424,5 +424,5 @@ def test_advice_on_the_embedder_repeats_the_search(report: RunReport) -> None:
     assert "the same search with --embedder=" in name_command("embedder", report.about)
     record = replace(report.about.record, command="ragsmith search toy --embedder x")
     (line,) = commands_in(name_command("embedder", replace(report.about, record=record)))
-    assert line == "ragsmith search toy --embedder x --embedder=sentence-transformers:MODEL"
+    assert line == "ragsmith search toy --embedder=sentence-transformers:MODEL"
     parse_command(shlex.split(line)[1:])
