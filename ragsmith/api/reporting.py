@@ -228,13 +228,15 @@ def export(
 ) -> ExportedPipeline:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key starts with ``run``.
 
-    ``pick`` selects another evaluated pipeline: ``knee``, the knee of the Pareto front of quality and model calls;
-    ``cheapest``, the cheapest that is not worse than the winner by 0.02 of fitness; ``single``, the best with a single
-    option besides naive RAG; ``recommended``, the recommendation of other data sets for these documents; a rank;
-    ``"calls<=2"``, the best with at most that many calls per question; or ``"latency<=0.5"``, the best with at most
-    that many seconds, if latency was an objective. The default ``output`` of the winner is ``winner.yaml``, and of
-    others a file named after ``pick``, such as ``cheapest.yaml``, ``place-3.yaml`` or ``calls-2.yaml``. The result
-    describes the pipeline; a `Notice` warns if another content of ``output`` is replaced.
+    After a search with a stated risk it is the calibrated winner, if there is one. ``pick`` selects another evaluated
+    pipeline: ``winner``, the winner as it was before, or ``calibrated``; ``knee``, the knee of the Pareto front of
+    quality and model calls; ``cheapest``, the cheapest that is not worse than the winner by 0.02 of fitness;
+    ``single``, the best with a single option besides naive RAG; ``recommended``, the recommendation of other data sets
+    for these documents; a rank; ``"calls<=2"``, the best with at most that many calls per question; or
+    ``"latency<=0.5"``, the best with at most that many seconds, if latency was an objective. The default ``output`` of
+    the winner is ``winner.yaml``, and of others a file named after ``pick``, such as ``cheapest.yaml``,
+    ``place-3.yaml`` or ``calls-2.yaml``. The result describes the pipeline; a `Notice` warns if another content of
+    ``output`` is replaced.
 
     Raises:
         UsageError: there is no such cache, search or pipeline.

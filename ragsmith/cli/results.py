@@ -116,7 +116,8 @@ def export(
         str,
         typer.Option(
             "--pick",
-            help="best, knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking, calls<=N or "
+            help="best (the calibrated winner after a search with --max-risk, else the winner), winner, calibrated, "
+            "knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking, calls<=N or "
             "latency<=SECONDS.",
         ),
     ] = "best",
@@ -129,10 +130,10 @@ def export(
         "winner": str(exported.path),
         **{name: value for name, value in asdict(exported).items() if name != "path"},
     }
-    picked = "" if pick == "best" else f", picked by {pick}"
+    others = "the calibrated winner" if exported.pick == "calibrated" else f"not the winner, picked by {pick}"
     lines = (
         f"{exported.path}: {exported.label or 'naive RAG'}",
-        f"of the search {exported.run[:12]}, {'' if exported.is_winner else 'not '}the winner{picked}",
+        f"of the search {exported.run[:12]}, {'the winner' if exported.is_winner else others}",
         f"fitness {exported.fitness:.3f} on {exported.questions} search questions, {exported.calls:.1f} calls "
         "a question",
         ask_line(exported.path),

@@ -155,8 +155,9 @@ def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
 class ExportedPipeline:
     """A pipeline of a run that was written to ``path``.
 
-    ``pick`` is the criterion by which it was picked, ``is_winner`` whether it is the winner of the run. ``fitness`` and
-    model ``calls`` are means over the search ``questions`` that it finished.
+    ``pick`` is the criterion by which it was picked, ``"calibrated"`` for the winner that was calibrated to a stated
+    risk, and ``is_winner`` whether it is the winner of the run as it was before. ``fitness`` and model ``calls`` are
+    means over the search ``questions`` that it finished.
     """
 
     path: Path
@@ -314,6 +315,7 @@ def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str 
     write_file(_pipeline_yaml(store, run_key, record, picked, setup, path.parent, pick), path, warn=True)
     fitness, calls = picked.values("fitness", record.settings.fitness), picked.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
+    kind = "calibrated" if record.declining and picked.key == record.declining.key else pick
     return ExportedPipeline(
-        path, run_key, pick, label(picked.candidate), picked.key == record.winner, *means, len(calls)
+        path, run_key, kind, label(picked.candidate), picked.key == record.winner, *means, len(calls)
     )

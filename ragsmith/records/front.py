@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # for annotations, which are not part of the fingerprint
 Item = TypeVar("Item")
 
 PICKS = (
-    "best, knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking such as 3, at most so many "
-    "calls such as 'calls<=2', or at most so many seconds such as 'latency<=0.5'"
+    "best, winner, calibrated, knee, cheapest, single, recommended, naive, bm25, random, a place in the ranking such "
+    "as 3, at most so many calls such as 'calls<=2', or at most so many seconds such as 'latency<=0.5'"
 )
 """The pipelines of a run that can be picked, for messages."""
 
@@ -130,19 +130,25 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
     Raises:
         UsageError: it names no pipeline of the run.
     """
+    calibrated = (record.declining.key if record.declining else "") or None
     named: dict[str, str | None] = {
         "random": record.test.get("random"),
         **dict.fromkeys(("naive", "bm25")),
         **{role: record.test[role] for role in ("single", "cheapest") if role in record.test},
         **record.baselines,
         "recommended": record.recommended,
-        "best": record.declining.key if record.declining and record.declining.key else record.winner,
+        "winner": record.winner,
+        "calibrated": calibrated,
+        "best": calibrated or record.winner,
     }
     if pick not in named:
         return _pick_among(_finished_evaluations(store, run_key, record), store, record, pick)
     if (key := named[pick]) is None:
-        missing = "recommended for this search before it began" if pick == "recommended" else "tested under this name"
-        raise UsageError(f"--pick {pick}: nothing was {missing}")
+        missing = {
+            "recommended": "recommended for this search before it began",
+            "calibrated": "calibrated: this search had no --max-risk that declining can keep",
+        }
+        raise UsageError(f"--pick {pick}: nothing was {missing.get(pick, 'tested under this name')}")
     found = load_evaluation(store, key, record.split.search)
     if not found.records:
         raise UsageError(f"--pick {pick}: the cache has no intact result of evaluation {key}: run the search again")

@@ -65,8 +65,9 @@ class RunHeader:
         is None, and "" for the default one.
         """
         file = self.taken_file if output is None else output
-        named = {"pick": "" if pick == "winner" else pick, "run": self.run[:RUN_CHARACTERS], "output": file}
-        named["cache"] = self.cache
+        calibrated = self.record.declining and self.record.declining.key  # it is exported by default
+        named = {"pick": "" if pick == "winner" and not calibrated else pick, "run": self.run[:RUN_CHARACTERS]}
+        named |= {"output": file, "cache": self.cache}
         if self.record.in_memory:
             return f"ragsmith.export({', '.join([repr(self.given), *(f'{k}={v!r}' for k, v in named.items() if v)])})"
         flags = zip(("--pick", "--run", "-o", "--cache"), named.values(), strict=True)
@@ -658,6 +659,6 @@ TITLES: Mapping[str, str] = {
     "single": "best single option",
     "cheapest": "cheapest within the margin",
     "random": "best random pipeline",
-    "calibrated": "winner, calibrated to the stated risk",
+    "calibrated": "calibrated winner",
 }
 """The titles of the roles of pipelines, by their names in the store."""

@@ -141,7 +141,7 @@ def test_what_is_picked_is_written_and_reproduced(
     settings = RunSettings(genetic=GeneticSettings(population=6, generations=2, elitism=2), seed=7)
     key = Run(tiny_setup, space, store, settings).go().key
     record = recorded(store, key)
-    for pick in ("best", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
+    for pick in ("best", "winner", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
         path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
         written = yaml.safe_load(path.read_text())
         assert written["run"].get("pick", "best") == pick
@@ -154,7 +154,8 @@ def test_what_is_picked_is_written_and_reproduced(
                 stored.configuration["pipeline"]
             )
     for pick, said in (
-        ("best of all", "names no pipeline: give best, knee,"),
+        ("best of all", "names no pipeline: give best, winner, calibrated, knee,"),
+        ("calibrated", "nothing was calibrated: this search had no --max-risk that declining can keep"),
         ("0", "the ranking has the places 1 to"),
         ("calls<=0", "the cheapest pipeline of this search makes 1.0 calls a question"),
     ):
