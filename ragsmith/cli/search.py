@@ -244,7 +244,7 @@ def _spent_line(calls: int, tokens: int, cost: float) -> str | None:
 
 
 def _result_json(result: Result) -> dict[str, Any]:
-    verdict, record = result.verdict, result.run_report.about.record
+    verdict, record, decided = result.verdict, result.run_report.about.record, result.decision
     return {
         "run": result.key,
         "state": result.state,
@@ -256,9 +256,9 @@ def _result_json(result: Result) -> dict[str, Any]:
         **({"no_winner": redacted(result.no_winner)} if result.no_winner else {}),
         **({"note": note} if (note := _strategy_note(result)) else {}),
         **({"not_tested": verdict.words, "estimates": list(map(asdict, verdict.estimates))} if record.untested else {}),
-        **({"risk": {"said": str(record.declining), **asdict(record.declining)}} if record.declining else {}),
+        **({"risk": {"said": decided.risk, **asdict(found)}} if decided and (found := record.declining) else {}),
         "report": [str(path) for path in result.files if not _is_winner(path)],
-        "decision": round_values(result.decision.to_dict()) if result.decision else None,
+        "decision": round_values(decided.to_dict()) if decided else None,
         "summary": result.summary.splitlines(),
     }
 

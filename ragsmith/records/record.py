@@ -349,19 +349,6 @@ class RiskCalibration:
     tested: AnswerCounts | None = None
     attainable: float | None = None
 
-    def __str__(self) -> str:
-        shares = f"{100 * self.risk:g} % of the answers wrong, with {100 * self.confidence:g} % confidence"
-        if not self.key:
-            larger = "" if self.attainable is None else f"--max-risk {self.attainable:g} or more, "
-            return (
-                f"no threshold of declining keeps at most {shares}: {self.whole.describe('search')} without one; the "
-                f"winner is left as it is, and declines no more: give {larger}better models, or search questions on "
-                "more documents"
-            )
-        counts = self.calibrated, self.tested
-        found = [one.describe(part) for one, part in zip(counts, ("search", "test"), strict=True) if one]
-        return f"at most {shares}, by declining below a score of {self.least:.3f}: {'; '.join(found)}"
-
 
 @dataclass(frozen=True, slots=True)
 class RunStatistics:

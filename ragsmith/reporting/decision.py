@@ -18,6 +18,7 @@ from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, Run
 from ragsmith.reporting.wording import (
     NAIVE,
     describe_noise,
+    describe_risk,
     explain_limits,
     join_names,
     name_role,
@@ -27,7 +28,7 @@ from ragsmith.reporting.wording import (
 )
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, figures, texts
-from ragsmith.text.terminal import aligned
+from ragsmith.text.terminal import COLUMNS, GAP, aligned, widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Decision:
     and its rivals. ``levels`` explains why scores differ between search and test questions, and ``limits`` what so few
     groups cannot show; "" if there is nothing to explain. ``leads`` are estimates, without a test, of the leads of the
     pipeline to take over the baselines, if it is not the winner. ``reason`` says why it is taken, and ``next`` what may
-    improve it most, with a command; "" if they are unknown.
+    improve it most, with a command; "" if they are unknown. ``risk`` says what the search can promise about a stated
+    risk, "" if none was stated.
     """
 
     take: str
@@ -71,6 +73,7 @@ class Decision:
     leads: tuple[Comparison, ...] = ()
     reason: str = ""
     next: str = ""
+    risk: str = ""
 
     __repr__ = short_repr
 
@@ -161,9 +164,12 @@ class Decision:
         yield from (f"answers: {self.answers}",) if self.answers else ()
         head = ["", *(column.name for column in table.columns[1:])]
         turned = [list(cells) for cells in zip(head, *table.cells, strict=True)]  # it fits narrow terminals
+        if sum(widths(turned)) + len(GAP) * (len(head) + 1) > COLUMNS:  # with the indentation
+            turned[:1] = map(list, zip_longest(*map(str.split, turned[0]), fillvalue=""))
         yield from (f"    {line}" for line in aligned(turned, set(range(1, len(turned[0])))))
         yield f"  ({table.caption[:1].lower()}{table.caption[1:]})"
         yield from (f"  {self.evidence}",) if self.evidence else ()
+        yield from (f"risk: {self.risk}",) if self.risk else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-compatible data: the pipeline to take with its counts, then the others."""
@@ -176,7 +182,10 @@ class Decision:
             "beside": others,
             "differences": list(map(_difference_dict, self.differences)),
             "leads": list(map(_difference_dict, self.leads)),
-            **{name: getattr(self, name) for name in ("verdict", "advice", "reason", "next", "levels", "limits")},
+            **{
+                name: getattr(self, name)
+                for name in ("verdict", "advice", "reason", "next", "risk", "levels", "limits")
+            },
         }
 
 
@@ -206,6 +215,7 @@ def decide(report: RunReport) -> Decision | None:
         report.taken_leads,
         _reason(report),
         " ".join(filter(None, (step.sentence if step and not is_reason else "", name_improvement(report)))),
+        describe_risk(report),
     )
 
 
@@ -258,12 +268,12 @@ def name_improvement(report: RunReport) -> str:
         f"Of the {counts.total():,} questions that {name_role(report.take)} does not answer well, the most, {most:,}, "
         f"are {cause.value!r} ({MEANINGS[cause]}). {said}."
     )
-    found = report.counted.get(report.groups_split, {}).get(report.take)
+    found = about.record.settings.max_risk is None and report.counted.get(report.groups_split, {}).get(report.take)
     if found and found.declined.of >= MIN_UNANSWERABLE and 2 * found.declined.right < found.declined.of:
         said += (
             f" Of {found.declined.of:,} {report.groups_split} questions without an answer it declines "
-            f"{found.declined.right:,}: {about.repeat('--max-risk=0.5')} calibrates it to decline, or names the least "
-            "share of wrong answers that declining can keep."
+            f"{found.declined.right:,}: {about.repeat('--max-risk=0.5')} calibrates the winner to decline, or names "
+            "the least share of wrong answers that declining can keep."
         )
     return said
 

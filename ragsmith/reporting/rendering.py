@@ -220,6 +220,7 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
         yield _escape_text(decision.answers)
         yield _pipe_table(decision.table)
         yield from (_escape_text(decision.evidence),) if decision.evidence else ()
+        yield from (_escape_prose(f"Risk: {decision.risk}"),) if decision.risk else ()
         if report.winner and report.comparisons:
             yield f"The winner of the search, {_escape_text(report.winner.label)}, against its rivals:"
     yield f"**{_escape_prose(wording.summarize_verdicts(report))}**"

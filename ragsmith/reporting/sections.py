@@ -119,8 +119,6 @@ def pipeline(report: RunReport) -> Iterator[Block]:
             yield Collapsed("Numbers that were fitted", (run_tables.fitted_table(row),))
     if beside != "winner" and (found := pipeline_diagram(report)):
         yield Collapsed("The stages of the winner of the search", (found.table,))
-    if declining := report.about.record.declining:
-        yield f"Risk: {declining}."
 
 
 @section("Quality against cost", "Cost")

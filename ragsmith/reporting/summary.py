@@ -88,8 +88,6 @@ def _decision_lines(report: RunReport, decision: Decision | None) -> Iterator[st
     """Yield the pipeline to take, how well it answers, the verdict with its comparisons, and the next step."""
     if decision:
         yield from decision.lines()
-    if declining := report.about.record.declining:
-        yield f"risk: {declining}"
     yield f"verdict: {summarize_verdicts(report)}"
     yield from _comparison_lines(report)
     yield from (f"  {describe_estimate(one)}" for one in report.estimates)

@@ -10,12 +10,13 @@ from typing import Any
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
 from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
-from ragsmith.comparison.questions import MIN_GROUPS, HoldoutUse, format_times
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
+from ragsmith.evaluation.selective import AnswerCounts, binomial_cdf
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
@@ -466,6 +467,42 @@ def describe_verdicts(comparisons: Sequence[Comparison]) -> str:
     said = group_values((spent if one.spent else texts[one.verdict], one.against) for one in sort_rivals(comparisons))
     about = "In retrieval alone, as a machine drafted test questions: " * (comparisons[0].of == RETRIEVAL)
     return about + " ".join(text.format(join_names(names, last)) for (last, text), names in said.items())
+
+
+def describe_risk(report: RunReport) -> str:
+    """Say what the search can promise about the stated risk, and how the test agrees; "" if none was stated."""
+    about, found = report.about, report.about.record.declining
+    if found is None:
+        return ""
+    sure = f"with {100 * found.confidence:g} % confidence"
+    if not found.key:
+        below = f" below {100 * found.attainable:g} %" if found.attainable else ""
+        larger = f"{about.repeat(f'--max-risk={found.attainable:g}')}, " if found.attainable else ""
+        return (
+            f"No share of wrong answers{below} can be promised {sure}, so not the stated {100 * found.risk:g} %: give "
+            f"{larger}better models, or search questions on more documents. The winner is left as it is, and declines "
+            f"no more: {found.whole.describe('search')}."
+        )
+    counts = [one.describe(part) for one, part in ((found.calibrated, "search"), (found.tested, "test")) if one]
+    return (
+        f"The calibrated winner promises at most {100 * found.risk:g} % wrong answers {sure}, by declining below a "
+        f"score of {numbers.plain(found.least)}: {'; '.join(counts)}. "
+        f"{_compare_with_promise(found.risk, found.tested)}It is in `{about.winner_file}`; "
+        f"`{about.export('calibrated', '')}` writes it again, and with winner in place of calibrated the winner as it "
+        "was."
+    )
+
+
+def _compare_with_promise(promised: float, tested: AnswerCounts | None) -> str:
+    """Say whether a share of wrong answers to test questions above the promised one is compatible with it."""
+    if tested is None or (tested.risk or 0) <= promised:
+        return ""
+    p = 1 - binomial_cdf(tested.wrong - 1, tested.answered, promised)
+    return (
+        f"More are wrong in the test than promised, which is {'hardly ' * (p <= ALPHA)}compatible with the promise: of "
+        f"{tested.answered:,} independent answers, each wrong with a probability of {100 * promised:g} %, "
+        f"{tested.wrong:,} or more are wrong with a probability of {numbers.share(p)}. "
+    )
 
 
 def describe_taken(role: str, changed: int, stages: int) -> str:

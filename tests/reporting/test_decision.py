@@ -16,9 +16,11 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
+from ragsmith.evaluation.selective import AnswerCounts
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.records.front import pick_pipeline
+from ragsmith.records.record import RiskCalibration, RunSettings
 from ragsmith.reporting import RunReport, report_json, summary_lines
 from ragsmith.reporting.decision import decide, explain_levels
 from ragsmith.reporting.facts import estimate_leads
@@ -125,6 +127,132 @@ def test_next_is_what_may_mend_most_wrong_answers(
     assert f"{command}`" in decision.next
     for form in (report_page(shown), report_markdown(shown), "\n".join(summary_lines(shown, columns=1000))):
         assert f"{command}" in form
+
+
+WHOLE = AnswerCounts(108, 107, 67)
+
+
+def at_risk(
+    report: RunReport, found: RiskCalibration, command: str = "ragsmith search toy --max-risk=0.5"
+) -> RunReport:
+    """Return the report of a search with a stated risk, whose winner declines too few questions without an answer."""
+    settings = replace(report.about.record.settings, max_risk=found.risk)
+    record = replace(report.about.record, command=command, settings=settings, declining=found)
+    counts = GoodAnswerCounts(20, 0.25, Share(1, 12), Share(0, 12), Share(0, 8))
+    return replace(
+        report,
+        about=replace(report.about, record=record),
+        questions=Questions(causes=(CauseCounts("winner", "test", 9, {"answered well": 5, "not refused": 4}),)),
+        counted={report.groups_split: {"winner": counts}},
+    )
+
+
+def test_declining_is_advised_unless_a_risk_was_stated(report: RunReport) -> None:
+    shown = at_risk(report, RiskCalibration(0.5, 0.9, WHOLE), "ragsmith search toy")
+    unstated = replace(shown.about.record, settings=RunSettings(), declining=None)
+    decision, advised = decide(shown), decide(replace(shown, about=replace(shown.about, record=unstated)))
+    assert decision is not None
+    assert advised is not None
+    assert "--max-risk" not in decision.next
+    assert advised.next.endswith(
+        "Of 8 test questions without an answer it declines 0: `ragsmith search toy --max-risk=0.5` calibrates the "
+        "winner to decline, or names the least share of wrong answers that declining can keep."
+    )
+    assert advised.risk == ""
+
+
+@pytest.mark.parametrize(
+    ("attainable", "said"),
+    [
+        (
+            0.68,
+            "No share of wrong answers below 68 % can be promised with 90 % confidence, so not the stated 50 %: give "
+            "`ragsmith search toy --max-risk=0.68`, better models, or search questions on more documents. ",
+        ),
+        (
+            None,
+            "No share of wrong answers can be promised with 90 % confidence, so not the stated 50 %: give better "
+            "models, or search questions on more documents. ",
+        ),
+    ],
+)
+def test_a_risk_that_cannot_be_promised_is_said_in_every_form_with_the_least_that_can(
+    report: RunReport, attainable: float | None, said: str
+) -> None:
+    shown = at_risk(report, RiskCalibration(0.5, 0.9, WHOLE, attainable=attainable))
+    decision = decide(shown)
+    assert decision is not None
+    assert decision.risk == (
+        f"{said}The winner is left as it is, and declines no more: 107 of 108 search questions answered, 67 of these "
+        "answers wrong (63 %)."
+    )
+    assert decision.command == "ragsmith export toy --run run -o take-toy.yaml"
+    assert report_json(shown)["decision"]["risk"] == decision.risk
+    for form in (report_page(shown), report_markdown(shown), "\n".join(summary_lines(shown, columns=1000))):
+        assert form.count(said.partition(":")[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("tested", "said"),
+    [
+        (AnswerCounts(92, 12, 8), ""),
+        (
+            AnswerCounts(92, 12, 9),
+            "More are wrong in the test than promised, which is compatible with the promise: of 12 independent "
+            "answers, each wrong with a probability of 68 %, 9 or more are wrong with a probability of 43 %. ",
+        ),
+        (
+            AnswerCounts(92, 12, 12),
+            "More are wrong in the test than promised, which is hardly compatible with the promise: of 12 independent "
+            "answers, each wrong with a probability of 68 %, 12 or more are wrong with a probability of < 1 %. ",
+        ),
+        (AnswerCounts(92, 0, 0), ""),
+    ],
+)
+def test_a_promise_is_compared_with_the_test_and_its_pipeline_can_be_exported(
+    report: RunReport, tested: AnswerCounts, said: str
+) -> None:
+    found = RiskCalibration(0.68, 0.9, WHOLE, "its key", 0.496, AnswerCounts(108, 27, 14), tested)
+    decision = decide(at_risk(report, found))
+    assert decision is not None
+    assert decision.risk == (
+        "The calibrated winner promises at most 68 % wrong answers with 90 % confidence, by declining below a score of "
+        f"0.496: 27 of 108 search questions answered, 14 of these answers wrong (52 %); {tested.describe('test')}. "
+        f"{said}It is in `reports/toy/winner.yaml`; `ragsmith export toy --pick calibrated --run run` writes it again, "
+        "and with winner in place of calibrated the winner as it was."
+    )
+    assert decision.command == "ragsmith export toy --pick winner --run run -o take-toy.yaml"
+
+
+def test_a_table_with_many_pipelines_fits_into_a_terminal(report: RunReport) -> None:
+    rows = {role: replace(row, key=role) for role, row in report.baselines.items()}
+    others = {role: replace(report.ranking[0], key=role) for role in ("recommended", "calibrated")}
+    counts = GoodAnswerCounts(92, 0.25, Share(15, 84), Share(0, 84), Share(0, 8))
+    step = NextStep("keep", "Use it.", "recommended")
+    roles = ("recommended", "calibrated", "winner", "naive", "bm25")
+    counted = {report.groups_split: dict.fromkeys(roles, counts)}
+    shown = replace(report, baselines={**rows, **others}, counted=counted, next_step=step)
+    lines = summary_lines(shown)
+    head = next(place for place, line in enumerate(lines) if "recommended" in line.split() and "BM25" in line)
+    assert lines[head].split() == ["recommended", "calibrated", "winner", "naive", "BM25"]
+    assert lines[head + 1].split() == ["pipeline", "winner", "RAG"]
+    assert lines[head + 2] == "    Answered well        15 of 84    15 of 84  15 of 84  15 of 84  15 of 84"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "expected"),
+    [
+        ("--max-risk=0.68 --seed 1", ["--max-risk=0.5"], "--seed 1 --max-risk=0.5"),
+        ("--max-risk 0.68 --seed 1", ["--max-risk=0.5"], "--seed 1 --max-risk=0.5"),
+        ("--retry-failed --seed 1", ["--retry-failed"], "--retry-failed --seed 1"),
+        ("--seed 1", ["--test"], "--seed 1 --test"),
+    ],
+)
+def test_an_option_that_a_step_sets_replaces_that_of_the_search(
+    report: RunReport, command: str, options: list[str], expected: str
+) -> None:
+    record = replace(report.about.record, command=f"ragsmith search toy {command}")
+    assert replace(report.about, record=record).repeat(*options) == f"`ragsmith search toy {expected}`"
 
 
 def test_what_is_known_of_a_pipeline_that_is_taken_in_place_of_the_winner_is_an_estimate() -> None:

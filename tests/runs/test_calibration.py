@@ -11,9 +11,11 @@ from ragsmith.api.searching import resolve_settings
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.writing import winner_yaml
+from ragsmith.exported.writing import export, winner_yaml
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RiskCalibration, RunSettings, load_record
+from ragsmith.reporting import load_report
+from ragsmith.reporting.wording import describe_risk
 from ragsmith.runs.run import Run
 from ragsmith.runs.run_context import run_key
 from ragsmith.store.store import Store
@@ -56,6 +58,14 @@ def test_a_risk_that_holds_is_in_record_file_and_test(
     assert pipeline.stated_risk["confidence"] == 0.3
     assert pipeline.stated_risk["search"]["questions"] == found.calibrated.questions
     assert pipeline.verify() == []
+    for pick, name, is_winner in (
+        ("best", "calibrated", False),
+        ("calibrated", "calibrated", False),
+        ("winner", "winner", True),
+    ):
+        ended = export(store, outcome.key, tiny_setup, tmp_path / f"its {pick}.yaml", pick)
+        assert (ended.pick, ended.is_winner) == (name, is_winner)
+        assert (Pipeline.load(ended.path).candidate == pipeline.candidate) is not is_winner
     again = Run(tiny_setup, space, store, settings).go()
     assert (again.computed, again.ended_before) == (0, True)
     assert load_record(store, again.key) == record
@@ -66,16 +76,18 @@ def test_a_risk_that_no_threshold_keeps_is_said_and_the_winner_stays(
 ) -> None:
     found = calibrated(tiny_setup, space, store, 0.01, 0.9)
     assert (found.key, found.least, found.calibrated, found.tested) == ("", None, None, None)
-    assert str(found).startswith("no threshold of declining keeps at most 1 % of the answers wrong, with 90 %")
-    assert "the winner is left as it is, and declines no more: give" in str(found)
-    assert str(found).endswith("better models, or search questions on more documents")
+    said = describe_risk(load_report(store, tiny_setup.dataset.name))
+    assert said.startswith("No share of wrong answers")
+    assert "can be promised with 90 % confidence, so not the stated 1 %: give" in said
+    assert "better models, or search questions on more documents. The winner is left as it is" in said
 
 
 def test_the_least_risk_that_is_kept_is_named_and_kept(tiny_setup: Experiment, space: Space, store: Store) -> None:
     found = calibrated(tiny_setup, space, store, 0.01, 0.3)
     assert found.attainable is not None
     assert found.attainable > 0.01
-    assert f"give --max-risk {found.attainable:g} or more, better models" in str(found)
+    said = describe_risk(load_report(store, tiny_setup.dataset.name))
+    assert f"give the same search with --max-risk={found.attainable:g}, better models" in said
     assert calibrated(tiny_setup, space, store, found.attainable, 0.3).key
     assert not calibrated(tiny_setup, space, store, round(found.attainable - 0.01, 2), 0.3).key
 
