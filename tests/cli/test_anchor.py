@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, anchor: Comman
         f"{out}: 4 of 7 questions anchored (1 exact, 1 normalised, 1 fuzzy, 1 sentence)",
         f"{out}/unanchored.jsonl: 3 not anchored (1 ambiguous, 1 not found, 1 repeated)",
         "in its lines, copy a candidate or a quotation to `evidence`, or set `answerable` to false if the documents do "
-        "not answer the question; then anchor that file",
+        f"not answer the question; then  ragsmith dataset anchor {out}/unanchored.jsonl --documents {out}",
         f"check it  ragsmith dataset validate {out}",
     ]
     assert ragsmith("dataset", "validate", out).code == 0
@@ -228,6 +229,22 @@ def test_questions_that_nothing_answers_need_no_evidence(anchor: Command, writte
     shown = anchor("list.jsonl", "my")
     assert "2 of 2 questions anchored (1 exact, 1 unanswerable)" in shown.out
     assert [example.answerable for example in load_dataset(written / "my").examples] == [True, False]
+
+
+@pytest.mark.parametrize("anchored", [f"When?,At seven in the morning.,{QUOTED}\n", ""])
+def test_a_question_marked_as_unanswerable_is_anchored_by_the_printed_command(
+    ragsmith: Command, anchor: Command, written: Path, anchored: str
+) -> None:
+    others = "" if anchored else "Who?,Zebra.,there is no zebra here at all\n"
+    (written / "list.csv").write_text(f"question,answer,quote\n{anchored}{others}Is there an office in Madrid?,,\n")
+    left = written / "mine" / "unanchored.jsonl"
+    [advice] = [line for line in anchor("list.csv", "mine").out.splitlines() if "set `answerable` to false" in line]
+    *first, last = left.read_text().splitlines()
+    quoted = [line.replace('"evidence": []', f'"evidence": ["{QUOTED}"]') for line in first]
+    left.write_text("\n".join([*quoted, last.replace('"answerable": true', '"answerable": false')]))
+    command = shlex.split(advice.partition("  ragsmith ")[2])
+    assert ragsmith(*command).code == 0
+    assert [example.answerable for example in load_dataset(Path(command[-1])).examples] == [True, False]
 
 
 def test_without_anchored_questions_only_the_list_of_reasons_is_written(anchor: Command, written: Path) -> None:

@@ -69,7 +69,10 @@ def import_dataset(
 def anchor(
     questions: Annotated[
         Path,
-        typer.Argument(help="List of questions: CSV, TSV, JSONL, JSON or XLSX; with --repair a data set's folder."),
+        typer.Argument(
+            help="List of questions: CSV, TSV, JSONL, JSON or XLSX; its column 'answerable' is false for questions "
+            "that the documents do not answer. With --repair a data set's folder."
+        ),
     ],
     documents: Annotated[
         Path | None, typer.Option("--documents", help="Folder of documents, or of a data set.")
@@ -116,22 +119,26 @@ def anchor(
         "not_anchored": anchoring.reason_counts,
     }
     plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
-    show_result(as_json, plain, lambda: _print_anchored(anchoring, folder, total, lost))
+    show_result(as_json, plain, lambda: _print_anchored(anchoring, documents, folder, total, lost))
     if not anchoring.anchored and set(anchoring.reason_counts) != {"there already"}:
         raise typer.Exit(1)
 
 
-def _print_anchored(anchoring: AnchoringResult, folder: Path, total: int, lost: Sequence[str]) -> None:
+def _print_anchored(
+    anchoring: AnchoringResult, documents: Path, folder: Path, total: int, lost: Sequence[str]
+) -> None:
     from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
     reasons = _describe_counts(anchoring.reason_counts)
     missing = f"{folder / UNANCHORED}: {len(anchoring.unanchored)} not anchored{reasons}"
+    added = [folder] if anchoring.anchored or folder == documents else [documents, "-o", f"{folder}-2"]
+    again = shlex.join(map(str, (folder / UNANCHORED, "--documents", *added)))
     print_lines(
         f"{folder}: {len(anchoring.anchored)} of {total} questions anchored{_describe_counts(anchoring.match_counts)}",
         *(f"left out: {line}" for line in lost),
         missing if anchoring.unanchored else None,
         "in its lines, copy a candidate or a quotation to `evidence`, or set `answerable` to false if the documents do "
-        "not answer the question; then anchor that file"
+        f"not answer the question; then  ragsmith dataset anchor {again}"
         if anchoring.reason_counts.keys() & {"ambiguous", "not found"}
         else None,
         f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if anchoring.anchored else None,

@@ -130,7 +130,8 @@ def _format_lines(result: AnchoringResult, data: Dataset) -> tuple[str, str]:
 def _unanchored_record(unanchored: UnanchoredQuestion, documents: Mapping[str, Document]) -> dict[str, object]:
     """Return a line of ``unanchored.jsonl``: the question, the reason, and candidates for its evidence.
 
-    A line can be anchored again after a candidate or a quotation was copied to a key ``evidence``.
+    A line can be anchored again after a candidate or a quotation was copied to ``evidence``, or ``answerable`` set to
+    false.
     """
     question, no_match = unanchored.question, unanchored.no_match
     return {
@@ -142,6 +143,8 @@ def _unanchored_record(unanchored: UnanchoredQuestion, documents: Mapping[str, D
         "status": str(no_match.status),
         "reason": no_match.reason,
         "candidates": [match.to_dict(documents) for match in no_match.candidates],
+        "evidence": [],
+        "answerable": question.answerable,
         **({"split": question.split} if question.split else {}),
     }
 

@@ -118,7 +118,7 @@ def recognise_columns(names: Collection[str], given: Mapping[str, str], path: Pa
     """Return the column names of a list by role: the ``given`` ones, else those in `COLUMN_NAMES`.
 
     Raises:
-        DatasetError: a given column is missing, or there are no questions, or neither answers nor quotations.
+        DatasetError: a given column is missing, or there are no questions, or nothing about their answers.
     """
     columns = list(dict.fromkeys(names))
     by_name = {_normalise_name(column): column for column in reversed(columns)}
@@ -135,7 +135,7 @@ def recognise_columns(names: Collection[str], given: Mapping[str, str], path: Pa
             columns_by_role[role] = free[0]
     if "question" not in columns_by_role:
         mistakes.append(f"{path.name}: no column of questions was recognised ({listed}); name it: --question-column")
-    elif "answer" not in columns_by_role and "evidence" not in columns_by_role:
+    elif columns_by_role.keys().isdisjoint(("answer", "evidence", "answerable")):
         problem = "no column of answers or quotations was recognised"
         mistakes.append(f"{path.name}: {problem} ({listed}); name one: --answer-column or --evidence-column")
     if mistakes:
