@@ -5,7 +5,7 @@ on the fitness alone; the p of measures, and of question types, are adjusted amo
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -424,11 +424,16 @@ def _compared_answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswe
     ]
 
 
-def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> tuple[str, ...]:
-    """Return the caveats of the comparison."""
-    chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
-    if part == "test" or not chosen:
-        return ()
-    others = "" if ours.chosen_on_all or theirs.chosen_on_all else ": --split test has the others, and counts as a look"
-    were, them = ("was", "it") if len(chosen) == 1 else ("were", "them")
-    return (f"{' and '.join(chosen)} {were} chosen on the search questions, which flatter {them}{others}",)
+def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> Iterator[str]:
+    """Yield the caveats of the comparison."""
+    setup, named = ours.setup, ((one, ours), (other, theirs))
+    chosen = [name for name, pipeline in named if pipeline.chosen]
+    before = [name for name, one in named if one.chosen and one.found_on not in ("", setup.dataset.digest)]
+    others = ": the split 'test' has the others, and counts as a look" if setup.split.test else ""
+    if chosen and part != "test":
+        were, them = ("was", "it") if len(chosen) == 1 else ("were", "them")
+        yield f"{' and '.join(chosen)} {were} chosen on the search questions, which flatter {them}{others}"
+    if before:
+        seen = "; it may have been chosen on some of these test questions" if part == "test" else ""
+        files = " and ".join(before)
+        yield f"documents or questions of {setup.dataset.name!r} have changed since {files} was written{seen}"

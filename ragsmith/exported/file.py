@@ -298,8 +298,12 @@ class ExportedFile:
 
     def chosen_on_all(self, data: Dataset) -> bool:
         """Whether the pipeline is the winner of a crossfit on ``data``, even if questions were edited since."""
-        is_crossfit = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
-        return bool(is_crossfit) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
+        return self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT and self.chosen_on(data)
+
+    def chosen_on(self, data: Dataset) -> bool:
+        """Whether a search chose the pipeline on ``data``, even if documents or questions were edited since."""
+        same = self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name
+        return same and bool(self.expected())
 
     def index_digest(self) -> str:
         """Return the digest of the documents, the chunking, and the pre-embedding and retrieval techniques.

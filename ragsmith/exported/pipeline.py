@@ -106,13 +106,15 @@ class Pipeline:
         model_ids: Mapping[str, str] | None = None,
         space: str = "",
         reference: Reference | None = None,
+        chosen: bool = False,
         chosen_on_all: bool = False,
         found_on: str = "",
         stated_risk: Mapping[str, Any] | None = None,
     ) -> None:
         """Create a pipeline; ``space`` is the name of its space, ``reference`` has the scores of its test questions.
 
-        ``chosen_on_all`` is whether it was chosen on all questions of its data set, so that none is left to test it.
+        ``chosen`` is whether it was chosen on the search questions of its data set, or of an earlier state of it;
+        ``chosen_on_all`` is whether on all questions, so that none is left to test it.
         ``found_on`` is the digest of the data set on which it was chosen, "" if unknown. ``stated_risk`` is the risk
         that it was calibrated to, see `ExportedFile.stated_risk`.
         """
@@ -124,6 +126,7 @@ class Pipeline:
         self.model_ids = dict(model_ids or {})
         self.space = space
         self.reference = reference
+        self.chosen = chosen or bool(expected)
         self.chosen_on_all = chosen_on_all
         self.found_on = found_on
         self.stated_risk = dict(stated_risk or {})
@@ -177,6 +180,7 @@ class Pipeline:
             model_ids=exported.model_ids(),
             space=exported.space(),
             reference=exported.reference(),
+            chosen=exported.chosen_on(data),
             chosen_on_all=chosen_on_all,
             found_on=exported.dataset_digest(),
             stated_risk=exported.stated_risk(),

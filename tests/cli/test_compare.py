@@ -107,6 +107,28 @@ def test_baselines_are_named_and_run_on_what_the_other_runs_on(home: Path, ragsm
     assert ragsmith("compare", "bm25", "naive", "--dataset", "facts", "--workers", 1).code == 0
 
 
+def test_a_winner_is_said_to_be_chosen_on_the_questions_also_after_a_document_changed(
+    home: Path, ragsmith: Command
+) -> None:
+    winner = search(ragsmith)
+    flattered = f"{winner} was chosen on the search questions, which flatter it: the split 'test' has the others"
+
+    def notes(split: str) -> list[str]:
+        shown = ragsmith("compare", winner, "recommended", "--split", split, "--workers", 1)
+        assert shown.code == 0, shown.err
+        return [line for line in unfolded(shown.out).split("! ")[1:] if "look 1" not in line]
+
+    [note] = notes("search")
+    assert note.startswith(flattered)
+    page = next((home / "facts" / "documents").iterdir())
+    page.write_text(f"{page.read_text()}\n\nA paragraph was added to this page.\n")
+    note, changed = notes("search")
+    assert note.startswith(flattered)
+    assert changed.startswith(f"documents or questions of 'facts' have changed since {winner} was written")
+    changed, *_ = notes("test")
+    assert f"since {winner} was written; it may have been chosen on some of these test questions" in changed
+
+
 def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmith: Command, forgetful: None) -> None:
     write(home / "a.yaml", below=0), write(home / "b.yaml", below=7)
     shown = ragsmith(

@@ -124,9 +124,7 @@ def anchor(
         raise typer.Exit(1)
 
 
-def _print_anchored(
-    anchoring: AnchoringResult, documents: Path, folder: Path, total: int, lost: Sequence[str]
-) -> None:
+def _print_anchored(anchoring: AnchoringResult, documents: Path, folder: Path, total: int, lost: Sequence[str]) -> None:
     from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
     reasons = _describe_counts(anchoring.reason_counts)
