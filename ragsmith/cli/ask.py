@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -78,6 +79,20 @@ def ask(
     if documents is not None or indexed:
         _note_changes(reply.changes)
     show_result(as_json, asdict(reply), lambda: _print_reply(reply))
+    if not as_json and sys.stderr.isatty():
+        _note_extraction(file, models)
+
+
+def _note_extraction(file: str, models: ModelFlags) -> None:
+    """Print that the answer is copied from the passages, if the embedded language model answered."""
+    from ragsmith.exported.file import ExportedFile
+    from ragsmith.models.names import EXTRACTIVE
+
+    if ExportedFile(Path(file)).models().override(models.by_role()).for_role("language_model").name == EXTRACTIVE:
+        print_stderr(
+            "note: the embedded language model copies sentences from the passages and generates none; name a chat "
+            "model with --llm or --models for answers in other words"
+        )
 
 
 def put_in_order(pipeline: str, question: str) -> tuple[str, str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -250,6 +253,22 @@ def test_an_answer_quotes_its_passages_with_document_and_position(
         assert title == f"The {doc}"
         expected = "".join(f"  | {line}\n" for line in text[int(start) : int(end)].splitlines())
         assert lines == expected
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_terminal_shows_that_the_embedded_model_copies_sentences(winner: Path, options: tuple[str, ...]) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "ragsmith", "ask", winner, "When does the ferry leave?", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.write(theirs, b"end")
+    said = os.read(ours, 4096).decode().removesuffix("end").split()
+    os.close(ours)
+    os.close(theirs)
+    assert done.stdout
+    copies = (
+        "note: the embedded language model copies sentences from the passages and generates none; name a chat model "
+    )
+    assert " ".join(said) == ("" if options else f"{copies}with --llm or --models for answers in other words")
 
 
 def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
