@@ -104,8 +104,8 @@ class RemovedFile:
 class IngestResult:
     """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
-    ``versions`` are groups of documents that differ only in numbers and dates, and ``repeated`` has the documents of
-    each passage that many of them have. ``repointed`` counts the questions with
+    ``versions`` are groups of documents that differ only in numbers and dates, unless their fields tell all of a group
+    apart, and ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions with
     evidence in changed documents, by document; ``possible_answers`` are the unanswerable questions that a new paragraph
     may answer.
     """
@@ -206,6 +206,7 @@ def ingest_folder(
             changes.apply()
     texts = {document.id: document.text for document in documents}
     near = find_near_duplicates(texts)
+    declared = {document.id: repr(sorted(document.fields.items())) for document in documents}
     repointed = {
         doc: count
         for doc in sorted(outcomes)
@@ -222,7 +223,7 @@ def ingest_folder(
         documents,
         tuple(rows),
         near,
-        find_versions(texts),
+        tuple(group for group in find_versions(texts) if len({declared[doc] for doc in group}) < len(group)),
         find_repeated_passages(documents, near),
         repointed,
         tuple(find_new_answers(read_questions(output, {one.id: one for one in documents})[0], earlier, new)),

@@ -139,7 +139,20 @@ def test_the_command_names_documents_that_differ_only_in_numbers(tmp_path: Path,
         (folder / f"prices_{year}.md").write_text(f"# Prices\n\nThe ferry costs {year - 2000} crowns in {year}.\n")
     lines = ragsmith("dataset", "init", folder, "-o", tmp_path / "made").out.splitlines()
     [at] = [n for n, line in enumerate(lines) if line.startswith("differ only in numbers or dates")]
+    assert lines[at].endswith('for  ragsmith ask WINNER "..." --filter year=2026  (docs/filters.md)')
     assert lines[at + 1] == "  prices_2023, prices_2024"
+
+
+@pytest.mark.parametrize(("years", "versions"), [((2023, 2024), 0), ((2023, 2023), 1)])
+def test_documents_that_a_field_tells_apart_are_no_versions(
+    tmp_path: Path, years: tuple[int, int], versions: int
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number, year in enumerate(years):
+        text = f"---\nyear: {year}\n---\n# Prices\n\nThe ferry costs {number} crowns on each of the days.\n"
+        (folder / f"prices_{number}.md").write_text(text)
+    assert len(ingest_folder(folder, tmp_path / "made").versions) == versions
 
 
 def test_the_command_counts_copies_and_names_the_first_or_all(
