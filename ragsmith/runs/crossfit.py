@@ -60,7 +60,8 @@ class Crossfit:
         """Prepare the searches; the arguments are those of `Run`.
 
         Raises:
-            UsageError: as for `Run`, or the questions cannot be divided into folds.
+            UsageError: as for `Run`, or the questions cannot be divided into folds, or were looked at before, by other
+                comparisons, and no test is asked for.
         """
         setup = setup.with_searched_settings(space.settings).for_fitness(settings.fitness)
         self._splits = splits_of(setup.dataset, settings.folds, gap=setup.gap)
@@ -79,6 +80,7 @@ class Crossfit:
         self._started = now()
         self._run = self._search(search_only_split(setup.dataset), self._callbacks)
         self.key = self._run.key
+        self._check_looks()
 
     @property
     def has_results(self) -> bool:
@@ -89,11 +91,9 @@ class Crossfit:
         """Search, then test fold by fold, to the end or to a limit, from the stored results on.
 
         Raises:
-            UsageError: the questions were looked at before, by other comparisons, and no test is asked for.
             BudgetExhausted: as for `Run`.
             RagsmithError: as for `Run`.
         """
-        self._check_looks()
         outcome = self._run.go()
         if outcome.state == "interrupted" or outcome.winner is None:
             return outcome

@@ -129,6 +129,13 @@ def test_a_winner_is_said_to_be_chosen_on_the_questions_also_after_a_document_ch
     assert f"since {winner} was written; it may have been chosen on some of these test questions" in changed
 
 
+def test_a_crossfit_that_is_refused_does_not_claim_to_replace_a_report(home: Path, ragsmith: Command) -> None:
+    search(ragsmith)
+    refused = ragsmith("search", "--dataset", "facts", "--space", "quick", "--verdict", "crossfit", "--workers", 1)
+    assert refused.code == 2
+    assert refused.err.startswith("error: a crossfit tests every question, and some were looked at once before")
+
+
 def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmith: Command, forgetful: None) -> None:
     write(home / "a.yaml", below=0), write(home / "b.yaml", below=7)
     shown = ragsmith(

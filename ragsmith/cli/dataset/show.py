@@ -229,8 +229,8 @@ def _repetition_lines(ingested: IngestResult, limit: int | None) -> Iterator[str
         ),
         (
             "differ only in numbers or dates, as an older version does: "
-            f"{_counted(len(ingested.versions), 'group')} of documents; give them a field such as `year` in front matter "
-            'for  ragsmith ask WINNER "..." --filter year=2026  (docs/filters.md)',
+            f"{_counted(len(ingested.versions), 'group')} of documents; give them a field such as `year` in front "
+            'matter for  ragsmith ask WINNER "..." --filter year=2026  (docs/filters.md)',
             [", ".join(group) for group in ingested.versions],
         ),
         (

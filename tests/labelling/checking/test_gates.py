@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
 from ragsmith.comparison.difference import Power
-from ragsmith.comparison.questions import Clusters
+from ragsmith.comparison.ledger import count_look
+from ragsmith.comparison.questions import Clusters, digest_questions
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.relevance import ChunkMap
@@ -25,6 +27,7 @@ from ragsmith.labelling.checking.gates import GATES
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import PIPELINES, DatasetView
 from ragsmith.records.record import RunSettings
+from ragsmith.store.store import open_store
 from ragsmith.types import Dataset, Document, Example, Span
 
 NAMES = [
@@ -319,6 +322,16 @@ def test_where_all_questions_have_groups_enough_a_crossfit_is_named() -> None:
     said = "`ragsmith search --verdict crossfit` tests 48 questions, in 12 groups, without new ones; "
     assert found.advice.startswith(said)
     assert sum(len(split.test) for split in crossfit(data, RunSettings().folds)) == 48
+
+
+def test_a_crossfit_is_named_with_the_option_that_it_needs_after_a_look_at_some_questions(tmp_path: Path) -> None:
+    data = in_sections([4] * 12, 3)
+    with open_store(tmp_path / "c.sqlite") as store:
+        count_look(store, "a comparison", digest_questions(data, data.examples[:3]).values(), "2026-11-28")
+    assert check(data, only=["questions"])["questions"].advice.startswith(
+        "`ragsmith search --verdict crossfit --test` tests 48 questions, in 12 groups, at a lower level, as some were "
+        "looked at before; "
+    )
 
 
 def test_questions_without_a_test_are_counted_in_groups_too() -> None:

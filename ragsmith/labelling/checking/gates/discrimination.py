@@ -6,7 +6,8 @@ from math import ceil, inf
 from typing import Annotated
 
 from ragsmith.comparison.difference import POWER, Power
-from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters
+from ragsmith.comparison.ledger import run_with_ledger
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, digest_questions
 from ragsmith.comparison.verdicts import MAX_QUESTION_FACTOR
 from ragsmith.datasets.groups import find_neighbours
 from ragsmith.datasets.splits import (
@@ -304,5 +305,10 @@ def _more_groups(view: DatasetView) -> str:
     tested = [example for fold in crossfit(view.dataset, N_FOLDS) for example in fold.test]
     if (groups := len(Clusters.from_examples(view.dataset, tested).groups)) < MIN_GROUPS:
         return advice
-    crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {count_groups(groups)}"
-    return f"{crossfitted}, without new ones; {advice}"
+    contents = digest_questions(view.dataset, tested).values()
+    looked_at, _ = run_with_ledger(lambda page: page and page.looks(contents), read_only=True)
+    more, how = (
+        (" --test", "at a lower level, as some were looked at before") if looked_at else ("", "without new ones")
+    )
+    crossfitted = f"`ragsmith search --verdict crossfit{more}` tests {len(tested)} questions, in {count_groups(groups)}"
+    return f"{crossfitted}, {how}; {advice}"
