@@ -102,7 +102,7 @@ function stageOf(station) {
     const more = make("details");
     const list = make("ol", "hits");
     for (const hit of station.hits) list.append(make("li", "", `${hit.score.toFixed(3)} ${words(hit.scale)}  ${hit.doc} [${hit.start}:${hit.end}]  ${hit.text}…`));
-    more.append(make("summary", "", `${station.hits.length} hits`), list);
+    more.append(make("summary", "", `${station.hits.length} hit${station.hits.length === 1 ? "" : "s"}`), list);
     row.append(more);
   }
   return row;
