@@ -199,7 +199,10 @@ def _print_intake(report: IngestReport, limit: int | None) -> None:
         if report.foreign
         else None,
         *_repetition_lines(ingested, limit),
-        f"suitable chunk sizes: {sizes} characters ({_why(report)})" if sizes else None,
+        f"chunk sizes that a search may compare with the default (--chunk-size): {sizes} characters ({_why(report)}); "
+        "`recommend` takes the default, with which its effects were learned"
+        if sizes
+        else None,
         f"a search of the default space evaluates about {report.pipelines} pipelines, so about "
         f"{report.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
         "for others, ragsmith plan estimates the costs once there are questions",

@@ -194,7 +194,8 @@ def test_the_command_names_every_file_that_is_no_document(
     for name in mixed.duplicates:
         assert [line for line in lines if line.startswith(f"  {name} has the same text as ")], name
     assert "60 files: 43 added, 3 duplicate, 13 refused, 1 left aside" in lines
-    assert any(line.startswith("suitable chunk sizes: ") for line in lines)
+    [sizes] = [line for line in lines if line.startswith("chunk sizes that a search may compare with the default (--")]
+    assert sizes.endswith("; `recommend` takes the default, with which its effects were learned")
     assert (
         lines[-1]
         == f"next: ragsmith recommend {tmp_path / 'made'}  or  ragsmith dataset draft {tmp_path / 'made'} --llm MODEL"
