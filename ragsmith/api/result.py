@@ -286,11 +286,13 @@ class Result:
 
     def __repr__(self) -> str:
         # a debugger must not compute the report or read the cache
+        on, found = f"on {self.setup.dataset.name}, {self.state}", self._outcome.winner
+        best = f", the best {label(found.candidate) or 'naive RAG'!r}" if found else ""
         if "run_report" not in self.__dict__:
-            return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
-        about, words = self.run_report.about, summarize_verdicts(self.run_report)
-        best = f", the best {self.run_report.winner.label!r}" if self.run_report.winner else ""
-        return f"<Result: {self.run_report.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
+            return f"<Result: search {self.key[:12]} {on}{best}>"
+        report = self.run_report
+        score = f" with fitness {numbers.plain(report.winner.scores['fitness'].mean)}" if report.winner else ""
+        return f"<Result: {report.proposed} pipelines {on}{best}{score}. {summarize_verdicts(report)}>"
 
     def _repr_html_(self) -> str:
         head = texts("", "pipeline", "fitness, 95 % interval")

@@ -163,6 +163,9 @@ class PairwiseComparison:
         caption = f"A, {self.first.name}, and B, {self.second.name}, on {self.part} questions of {self.dataset}"
         return Table(caption, (*texts(""), *columns[0], *columns[1]), rows)
 
+    def __str__(self) -> str:
+        return "\n".join((str(self.table), *self.notes))
+
     def _repr_html_(self) -> str:
         return self.table._repr_html_()
 
@@ -434,6 +437,7 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
         were, them = ("was", "it") if len(chosen) == 1 else ("were", "them")
         yield f"{' and '.join(chosen)} {were} chosen on the search questions, which flatter {them}{others}"
     if before:
-        seen = "; it may have been chosen on some of these test questions" if part == "test" else ""
-        files = " and ".join(before)
-        yield f"documents or questions of {setup.dataset.name!r} have changed since {files} was written{seen}"
+        yield (
+            f"documents or questions of {setup.dataset.name!r} have changed since {' and '.join(before)} was written"
+            + "; it may have been chosen on some of these test questions" * (part == "test")
+        )

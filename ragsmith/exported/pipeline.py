@@ -35,7 +35,7 @@ from ragsmith.models.names import ModelNames, check_objects, model_name_from, pa
 from ragsmith.models.own_prompts import PromptFiles, read_prompts
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, configuration, out_of_fold, read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, label, out_of_fold, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.stages import COLD, START, TOTAL, WARM, Clock, StageTimes, TimedEngine
 from ragsmith.pipelines.telemetry import Traces
@@ -131,6 +131,10 @@ class Pipeline:
         self.found_on = found_on
         self.stated_risk = dict(stated_risk or {})
         self._engine: Engine | None = None
+
+    def __repr__(self) -> str:
+        what = label(self.candidate) or "naive RAG" if self.candidate else "another system"
+        return f"<{type(self).__name__}: {what}, on {self.setup.dataset.name}>"
 
     @classmethod
     @checked

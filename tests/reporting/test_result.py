@@ -123,9 +123,12 @@ def test_its_cache_is_found_from_another_folder_and_showing_it_needs_none(
     monkeypatch.chdir(tmp_path / "elsewhere")
     cache = tmp_path / "cache.sqlite"
     hidden = cache.rename(tmp_path / "hidden.sqlite")
-    assert repr(result) == f"<Result: search {result.key[:12]} on island, finished>"
+    shown = repr(result)
     hidden.rename(cache)
-    assert result.ranking
+    best = result.ranking[0]
+    assert shown == f"<Result: search {result.key[:12]} on island, finished, the best {best.label!r}>"
+    assert f", the best {best.label!r} with fitness {best.scores['fitness'].mean:.3f}. " in repr(result)
+    assert repr(result.winner) == f"<Pipeline: {best.label}, on island>"
     assert result.verdict.words in repr(result)
 
 
@@ -241,10 +244,14 @@ def test_public_results_are_short_in_an_interpreter_and_tables_in_a_notebook(
         "document": found.setup.dataset.documents[0],
         "ranking": found.ranking[0],
         "recommend": ragsmith.recommend(tiny_folder),
+        "winner": found.winner,
         "reply": found.winner.ask("Who steers the ferry?"),
         "check": ragsmith.check_dataset(tiny_folder),
         "gate": ragsmith.gate(winner, cache=cache),
     }
+    compared = results["compare"]
+    assert str(compared) == "\n".join([str(compared.table), *compared.notes])
+    assert "the split 'test' has the others" in str(compared)
     for name, one in {**results, **parts}.items():
         assert len(repr(one)) < 2000, name
         assert type(one).__name__ in repr(one)

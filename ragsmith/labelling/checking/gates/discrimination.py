@@ -305,8 +305,9 @@ def _more_groups(view: DatasetView) -> str:
     tested = [example for fold in crossfit(view.dataset, N_FOLDS) for example in fold.test]
     if (groups := len(Clusters.from_examples(view.dataset, tested).groups)) < MIN_GROUPS:
         return advice
-    contents = digest_questions(view.dataset, tested).values()
-    looked_at, _ = run_with_ledger(lambda page: page and page.looks(contents), read_only=True)
+    looked_at, _ = run_with_ledger(
+        lambda page: page and page.looks(digest_questions(view.dataset, tested).values()), read_only=True
+    )
     more, how = (
         (" --test", "at a lower level, as some were looked at before") if looked_at else ("", "without new ones")
     )
