@@ -105,9 +105,9 @@ class IngestResult:
     """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
     ``versions`` are groups of documents that differ only in numbers and dates, unless their fields tell all of a group
-    apart, and ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions with
-    evidence in changed documents, by document; ``possible_answers`` are the unanswerable questions that a new paragraph
-    may answer.
+    apart, and ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions
+    with evidence in changed documents, by document; ``possible_answers`` are the unanswerable questions that a new
+    paragraph may answer.
     """
 
     folder: Path
