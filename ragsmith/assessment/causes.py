@@ -45,7 +45,8 @@ class Causes:
             (one.cause, len(one.questions), one.remedy, ", ".join(one.questions[:SHOWN_QUESTIONS]))
             for one in self.causes
         ]
-        return Table(f"{self.dataset}, {self.questions:,} {self.part} questions", columns, rows)
+        others = ", and none of the test questions" * (self.part == "search")
+        return Table(f"{self.dataset}, {self.questions:,} {self.part} questions{others}", columns, rows)
 
     def __str__(self) -> str:
         return str(self.table)

@@ -126,8 +126,9 @@ def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> Non
 def _print_causes(found: Causes, pipeline: str, dataset: str | None) -> None:
     print_line(found.table.caption)
     print_table(found.table)
-    failed = (question for one in found.causes if one.remedy for question in one.questions)
-    if question := next(failed, ""):
+    failed = [one.questions for one in found.causes if one.remedy]
+    if failed:
+        question = max(failed, key=len)[0]  # of the most frequent cause
         options = ["--dataset", dataset] if dataset else []
         print_line(f"follow one  {shlex.join(['ragsmith', 'explain', pipeline, question, *options])}")
         if pipeline.endswith((".yaml", ".yml")):

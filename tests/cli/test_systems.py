@@ -122,7 +122,7 @@ def test_a_question_and_the_causes_of_all_are_explained_by_contexts(
         "school-2",
     }
     shown = ragsmith("explain", "answers.jsonl", "--dataset", tiny_folder, "--split", "all").out.splitlines()
-    worst = next(question for one in found.values() if one["remedy"] for question in one["questions"])
+    worst = max((one["questions"] for one in found.values() if one["remedy"]), key=len)[0]  # of the most frequent cause
     assert shown[-1] == f"follow one  ragsmith explain answers.jsonl {worst} --dataset {tiny_folder}"
 
 
