@@ -72,6 +72,9 @@
         return chosen.every(function (select) { return row.cells[select.dataset.column].textContent === select.value; }) &&
           words.every(function (word) { return text.includes(word); });
       });
+      if (chosen.some(function (select) { return select.dataset.column === "3"; })) {  // a cause: lowest fitness first
+        found.sort(function (a, b) { return (parseFloat(a.cells[4].textContent) || 0) - (parseFloat(b.cells[4].textContent) || 0); });
+      }
       body.replaceChildren.apply(body, found.slice(0, shown));
       more.hidden = found.length <= shown;
       status.textContent = Math.min(shown, found.length).toLocaleString("en") + " of " + found.length.toLocaleString("en");
