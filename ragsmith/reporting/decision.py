@@ -3,23 +3,24 @@
 The page, the Markdown file, the terminal and ``--json`` show the same `Decision` first.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
+from ragsmith.diagnosis.causes import MEANINGS, Cause
 from ragsmith.display import short_repr
 from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
+    count_causes,
     describe_noise,
     describe_risk,
     explain_limits,
+    find_example,
     join_names,
     name_role,
     name_verdict,
@@ -119,8 +120,8 @@ class Decision:
         loses = ours is not None and winners is not None and winners > ours
         lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
         return (
-            f"Estimated, as only the winner was tested: {name_role(self.take)} leads {join_names(said, 'and')} "
-            f"(95 %).{lost}"
+            f"{name_role(self.take)[:1].upper()}{name_role(self.take)[1:]} leads {join_names(said, 'and')} (95 %), "
+            f"without p: only differences of the winner are in the family of tests.{lost}"
         )
 
     @property
@@ -245,18 +246,17 @@ def name_improvement(report: RunReport) -> str:
     A generator or embedder that is embedded is to be replaced by a model, a small space by a large one; otherwise the
     other options of the space are tried. "" if causes are unknown, or the advice is another embedder already.
     """
-    about, counts = report.about, Counter[Cause]()
-    for one in report.questions.causes:
-        if one.pipeline == report.take:
-            counts.update({Cause(name): n for name, n in one.counts.items() if Cause(name) in REMEDIES})
+    about, counts = report.about, count_causes(report, report.take)
     decided = report.next_step and report.next_step.kind == "embedder"
     if not counts or decided or SYSTEM in report.roles[report.take].genes:
         return ""
     [(cause, most)] = counts.most_common(1)
     embedded = {model.role for model in report.models if model.description.startswith("embedded")}
     if cause in GENERATOR_CAUSES and "language_model" in embedded:
-        said = f"A chat model in place of the embedded generator: {about.repeat('--llm=openai:MODEL')}"
-        said += ", after `ragsmith models check --llm openai:MODEL`"
+        said = (
+            "A chat model in place of the embedded generator, which needs a key or a server (`--base-url`): "
+            f"{about.repeat('--llm=openai:MODEL')}, after `ragsmith models check --llm openai:MODEL`"
+        )
     elif about.record.space.name == SMALL_SPACE:
         freed = ("--space", "--preset", "--max-evaluations")
         said = f"More options, those of the space {LARGE_SPACE}: {about.repeat(without=freed)}"
@@ -264,9 +264,13 @@ def name_improvement(report: RunReport) -> str:
         said = f"A model in place of the embedded embedder: {about.repeat('--embedder=sentence-transformers:MODEL')}"
     else:
         said = f"Other options, each in turn, once it is exported: `{about.use('ablate', about.taken_file, '--swaps')}`"
+    parts = dict.fromkeys(one.split for one in report.questions.causes if one.pipeline == report.take)
+    example = find_example(report, report.take)
+    shown = f"; `{about.use('explain', about.taken_file, example)}` follows one of them, once it is exported, and the "
+    shown += "list of all questions on the page can be filtered by cause"
     said = (
-        f"Of the {counts.total():,} questions that {name_role(report.take)} does not answer well, the most, {most:,}, "
-        f"are {cause.value!r} ({MEANINGS[cause]}). {said}."
+        f"Of the {counts.total():,} {join_names(list(parts), 'and')} questions that {name_role(report.take)} does not "
+        f"answer well, the most, {most:,}, are {cause.value!r} ({MEANINGS[cause]}){shown if example else ''}. {said}."
     )
     found = about.record.settings.max_risk is None and report.counted.get(report.groups_split, {}).get(report.take)
     if found and found.declined.of >= MIN_UNANSWERABLE and 2 * found.declined.right < found.declined.of:

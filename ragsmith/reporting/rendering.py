@@ -214,7 +214,7 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
             f"Take {_escape_text(wording.name_role(decision.take))}: **{_escape_text(decision.taken.name)}**, "
             f"{numbers.tenths(decision.taken.calls)} model calls a question."
         )
-        yield f"`{decision.command}`"
+        yield from (f"`{decision.command}`", wording.explain_use(report)) if decision.command else ()
         yield from (_escape_prose(f"Why: {decision.reason}"),) if decision.reason else ()
         yield from (_escape_prose(f"Next: {decision.next}"),) if decision.next else ()
         yield _escape_text(decision.answers)

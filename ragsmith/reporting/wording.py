@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
-from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.causes import REMEDIES, Cause
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
 from ragsmith.evaluation.selective import AnswerCounts, binomial_cdf
@@ -74,13 +75,14 @@ MARKS_EXPLAINED = (
 )
 
 EXPLAIN_ONE = (
-    "{}, `{}` names the causes of wrong answers and what to try, and `{}` follows one question through the "
-    "pipeline; the list of all questions has their ids."
+    "{}, `{}` names the causes of wrong answers to search questions and what to try, and `{}` follows one question "
+    "through the pipeline; the list of all questions has their ids."
 )
 
 QUESTIONS_EXPLAINED = (
     "Every question with the fitness of two pipelines, and the first cause of failure in the first of them, sorted by "
-    "absolute change. `questions.csv` has the scores and causes of all tested pipelines."
+    "absolute change, or by fitness, lowest first, if a cause is chosen. `questions.csv` has the scores and causes of "
+    "all tested pipelines."
 )
 
 NOTHING_TO_BEAT = ": the winner is its only rival"
@@ -522,12 +524,42 @@ def explain_one(report: RunReport) -> str:
     if of_system:
         first, file = "In the folder in which the search was started", about.winner_file
     role = "winner" if of_system else report.take
-    known = (one for one in report.answered if one.pipeline == role and one.cause)
-    wrong = (one.question for one in known if not Cause(one.cause).good)
-    question = next(wrong, report.questions.asked[0].question)
+    question = find_example(report, role) or report.questions.asked[0].question
     said = EXPLAIN_ONE.format(first, about.use("explain", file), about.use("explain", file, question))
     swaps = f" `{about.use('ablate', file, '--swaps')}` tries every other option of the space in place of each."
     return said + swaps * (not of_system)
+
+
+def explain_use(report: RunReport) -> str:
+    """Name the commands that use the exported pipeline to take."""
+    about = report.about
+    ask, verify = about.use("ask", about.taken_file, "your question"), about.use("verify", about.taken_file)
+    return f"Then `{ask}` answers a question with it, and `{verify}` checks that it scores as in this search."
+
+
+def count_causes(report: RunReport, role: str) -> Counter[Cause]:
+    """Count the causes of wrong answers of the pipeline with a role, on search and test questions."""
+    counts = Counter[Cause]()
+    for one in report.questions.causes:
+        if one.pipeline == role:
+            counts.update({Cause(name): n for name, n in one.counts.items() if Cause(name) in REMEDIES})
+    return counts
+
+
+def find_example(report: RunReport, role: str) -> str:
+    """Return the id of a question with the most frequent cause of wrong answers of the pipeline with a role.
+
+    Search questions come first, then those whose answers are in the report, then the lowest fitness; "" without any.
+    If causes were not counted, the question has any of them.
+    """
+    frequent = [cause for cause, _ in count_causes(report, role).most_common(1)] or REMEDIES
+    shown = {one.question for one in report.questions.shown}
+    ranked = (
+        (one.split, one.question not in shown, one.measures.get("fitness", 0.0), one.question)
+        for one in report.answered
+        if one.pipeline == role and one.cause in frequent
+    )
+    return min(ranked, default=("",))[-1]
 
 
 def explain_scores(report: RunReport) -> str:

@@ -33,8 +33,9 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     page = HtmlPage((report / "index.html").read_text(encoding="utf-8"))
     assert set(in_markdown) == {one for one in page.texts("code") if one.startswith("ragsmith ")}
     commands = [shlex.split(line)[1:] for line in dict.fromkeys(in_markdown)]
-    assert {command[0] for command in commands} == {"export", "search", "explain", "ablate"}
-    exports, others = ([one for one in commands if one[0] in verbs] for verbs in (("export",), ("explain", "ablate")))
+    assert {command[0] for command in commands} == {"export", "search", "ask", "verify", "explain", "ablate"}
+    exports, searches = ([one for one in commands if one[0] == verb] for verb in ("export", "search"))
+    others = [one for one in commands if one not in (*exports, *searches)]
     assert ragsmith("search", "my data", *options, "--seed", 7, "--cache", "my.sqlite", "--reports", "other").code == 0
     for command in exports:  # they name the run, so that a later search of this data set changes nothing
         exported = ragsmith(*command)
@@ -42,10 +43,10 @@ def test_the_commands_of_a_report_work_where_the_search_was_typed(
     taken = yaml.safe_load(Path("take-facts.yaml").read_text(encoding="utf-8"))
     assert taken["run"]["key"].startswith(exports[0][exports[0].index("--run") + 1])
     assert (taken["chunk_size"], taken["run"]["seed"]) == (150, 42)
-    for command in (*others, ["ask", "take-facts.yaml", "Who?"], ["evaluate", "take-facts.yaml"]):
+    for command in (*others, ["evaluate", "take-facts.yaml"]):
         ended = ragsmith(*command)
         assert ended.code == 0, ended.err
-    [repeated] = [command for command in commands if command[0] == "search"]
+    [repeated] = searches
     assert repeated == [*map(str, search), "--test"]
     tested = ragsmith(*repeated)
     assert tested.code == 0
@@ -66,10 +67,11 @@ def test_the_calls_of_a_report_work_in_the_session_that_its_search_needs(
     assert "`ragsmith " not in report
     calls = list(dict.fromkeys(re.findall(r"`(ragsmith\.[^`]+)`", report)))
     assert [call.split("(")[0] for call in calls] == [
-        f"ragsmith.{f}" for f in ("export", "diagnose", "explain", "ablate")
+        f"ragsmith.{f}" for f in ("export", "ask", "verify", "diagnose", "explain", "ablate")
     ]
-    exported, causes, explained, ablated = (eval(call, {"ragsmith": package}) for call in calls)
+    exported, answer, verified, causes, explained, ablated = (eval(call, {"ragsmith": package}) for call in calls)
     assert exported.path == Path("take-facts.yaml")
     assert causes.questions == exported.questions
-    assert explained.id in calls[2]
+    assert (bool(answer.answer), verified.differences) == (True, ())
+    assert explained.id in calls[4]
     assert ablated.label == exported.label

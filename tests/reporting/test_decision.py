@@ -33,13 +33,15 @@ from ragsmith.reporting.values import (
     GoodAnswerCounts,
     ModelUsed,
     OptionAlone,
+    PipelineAnswer,
     ProposalMeans,
+    QuestionExample,
     Questions,
     Score,
     Share,
     SpaceOption,
 )
-from ragsmith.reporting.wording import describe_comparison, explain_limits
+from ragsmith.reporting.wording import describe_comparison, explain_limits, find_example
 from ragsmith.store.store import Store
 from ragsmith.text.declining import NOT_FOUND
 
@@ -123,7 +125,7 @@ def test_next_is_what_may_mend_most_wrong_answers(
     )
     decision = decide(shown)
     assert decision is not None
-    assert f"Of the 4 questions that the winner does not answer well, the most, 3, are '{cause}'" in decision.next
+    assert f"Of the 4 test questions that the winner does not answer well, the most, 3, are '{cause}'" in decision.next
     assert f"{command}`" in decision.next
     for form in (report_page(shown), report_markdown(shown), "\n".join(summary_lines(shown, columns=1000))):
         assert f"{command}" in form
@@ -255,6 +257,25 @@ def test_an_option_that_a_step_sets_replaces_that_of_the_search(
     assert replace(report.about, record=record).repeat(*options) == f"`ragsmith search toy {expected}`"
 
 
+def test_an_example_of_the_most_frequent_cause_is_a_search_question_that_is_shown_and_else_the_worst(
+    report: RunReport,
+) -> None:
+    first = next(row for row in report.answered if row.pipeline == "winner")
+    rows = [("t0", "test", 0.0), ("s1", "search", 0.2), ("s0", "search", 0.3), ("s2", "search", 0.1)]
+    causes = dict.fromkeys(("t0", "s1", "s0"), "read and not used") | {"s2": "not retrieved"}
+    answered = tuple(
+        replace(first, question=question, split=split, measures={"fitness": fitness}, cause=causes[question])
+        for question, split, fitness in rows
+    )
+    counts = (CauseCounts("winner", "search", 4, {"read and not used": 3, "not retrieved": 1}),)
+    shown = QuestionExample("s0", "wrong", (), PipelineAnswer("", ()), PipelineAnswer("", ()))
+    found = replace(report, answered=answered, questions=Questions(causes=counts))
+    decision = decide(found)
+    assert decision is not None
+    assert "`ragsmith explain take-toy.yaml s1` follows one of them, once it is exported" in decision.next
+    assert find_example(replace(found, questions=replace(found.questions, shown=(shown,))), "winner") == "s0"
+
+
 def test_what_is_known_of_a_pipeline_that_is_taken_in_place_of_the_winner_is_an_estimate() -> None:
     questions = [f"q{at}" for at in range(18)]
     clusters = Clusters(tuple((one,) for one in questions), "document", 18)
@@ -281,7 +302,8 @@ def test_it_is_said_what_is_given_up_with_the_winner(report: RunReport, winners:
     decision = decide(replace(report, next_step=step, taken_leads=(lead,), counted=counted))
     assert decision is not None
     assert decision.evidence == (
-        f"Estimated, as only the winner was tested: BM25 leads naive RAG by +0.100 [+0.050, +0.150] (95 %).{lost}"
+        "BM25 leads naive RAG by +0.100 [+0.050, +0.150] (95 %), without p: only differences of the winner are in the "
+        f"family of tests.{lost}"
     )
 
 
