@@ -126,8 +126,7 @@ def _print_explanation(explanation: QuestionExplanation, *, prompt: bool) -> Non
 def _print_causes(found: Causes, pipeline: str, dataset: str | None) -> None:
     print_line(found.table.caption)
     print_table(found.table)
-    failed = [one.questions for one in found.causes if one.remedy]
-    if failed:
+    if failed := [one.questions for one in found.causes if one.remedy]:
         question = max(failed, key=len)[0]  # of the most frequent cause
         options = ["--dataset", dataset] if dataset else []
         print_line(f"follow one  {shlex.join(['ragsmith', 'explain', pipeline, question, *options])}")

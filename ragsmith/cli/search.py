@@ -231,7 +231,8 @@ def _print_each(searched: Searched, seconds: float) -> None:
     )
     print_lines(
         "",
-        f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls, {seconds:.1f} s",
+        f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls"
+        f"{', none to a server' * (not calls_sent)}, {seconds:.1f} s",
         _spent_line(calls_sent, tokens, cost),
         *(f"report  {page}" for page in searched.files if page.suffix == ".html"),
         *(f"winner  {winner}" for result in results for winner in filter(_is_winner, result.files)),
@@ -279,7 +280,7 @@ def _print_result(result: Result, seconds: float, base_url: str | None) -> None:
         *summary_lines(result.run_report, terminal_columns()),
         "",
         f"{result.computed:,} {noun} computed, {result.reused:,} from the cache, "
-        f"{result.calls_made:,} model calls, {seconds:.1f} s",
+        f"{result.calls_made:,} model calls{', none to a server' * (not result.spent.calls)}, {seconds:.1f} s",
         _spent_line(result.spent.calls, result.spent.tokens, result.spent.cost),
         f"report  {next(path for path in result.files if path.suffix == '.html')}",
     )

@@ -84,7 +84,7 @@ def test_where_nothing_can_be_shown_what_did_best_on_other_data_sets_is_taken(fa
         (
             (Verdict.BETTER, Verdict.NO_DIFFERENCE),
             "keep",
-            "Use BM25: the winner is not shown to be better, at most by 0.080",
+            "Use BM25: the winner is not shown to be better (its lead is 0.080 at most",
         ),
         ((Verdict.NOT_WORSE, Verdict.BETTER), "keep", "Use naive RAG"),
     ],
@@ -118,9 +118,8 @@ def test_a_single_option_that_is_not_shown_to_be_worse_is_taken_with_the_calls_t
     kind, sentence = said(replace(FACTS, comparisons=both, calls={"winner": 5.0, "single": 2.0}))
     assert (kind, sentence) == (
         "simplify",
-        "Simplify: take the best single option: the winner is not shown to be better, at most by 0.080 (95 %), "
-        "and asks 3.0 more model calls a "
-        "question.",
+        "Simplify: take the best single option: the winner is not shown to be better (its lead is 0.080 at most, "
+        "95 %), and asks 3.0 more model calls a question.",
     )
 
 
@@ -166,7 +165,7 @@ def test_only_what_asks_less_or_has_fewer_parts_is_called_simpler(
     )
     found, sentence = said(facts)
     assert (found, "implify" in sentence) == (kind, kind == "simplify")
-    assert "ake the recommended pipeline: the winner is not shown to be better, at most by 0.080" in sentence
+    assert "ake the recommended pipeline: the winner is not shown to be better (its lead is 0.080 at most" in sentence
     assert ("1.5 fewer model calls" in sentence) == (calls[1] > calls[0])
 
 
