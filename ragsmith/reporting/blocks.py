@@ -157,7 +157,8 @@ TERMS: Mapping[str, str] = {
     "search questions": "The questions that the winner was selected on, so that its scores on them are biased upwards.",
     "test questions": "Questions that were not used for selection. Only they show whether a pipeline is better.",
     "95 % interval": "A confidence interval: of 100 intervals, on new samples of questions, 95 hold the true mean.",
-    "p": "The probability of a difference this large by chance alone, adjusted for the number of comparisons.",
+    "p": "The probability of a difference this large by chance alone. Adjusted for the number of comparisons and of "
+    "earlier looks, it decides.",
     "gold": "The passages that hold the answer, as labelled in the data set.",
     "calls": "Model requests per question, including those answered from the cache.",
     "front": "The Pareto front: the pipelines for which no other is better without costing more.",
@@ -168,7 +169,7 @@ TERMS: Mapping[str, str] = {
     "Cited rightly": "The share of the passages cited by an answer that hold gold.",
     "Declined rightly": "Questions without an answer in the documents that were declined.",
     "Declined wrongly": "Questions with an answer in the documents that were declined.",
-    "recommended pipeline": "The best pipeline on other data sets, which needs no search.",
+    "recommended pipeline": "The pipeline that ragsmith recommend names: the best on other data sets, no search.",
 }
 """Terms and their definitions; those of measures come from the registry of measures."""
 

@@ -16,6 +16,7 @@ from ragsmith.records.objectives import PRICED_COUNTS
 from ragsmith.reporting.values import TITLES, GoodAnswerCounts, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     NAIVE,
+    NAMED_BY,
     count_causes,
     describe_noise,
     describe_risk,
@@ -148,6 +149,7 @@ class Decision:
         caption = "The pipeline to take beside the winner and the baselines"
         if known and (score := known[0].fitness):
             caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold"
+            caption += f"; answered well from a score of {known[0].least_good} by the judge" * judged
         caption += ", on which the winner was chosen" * (
             self.part == "search" and any(one.role == "winner" for one in self.contenders)
         )
@@ -158,7 +160,7 @@ class Decision:
         taken, table = self.taken, self.table
         seconds = "" if taken.seconds is None else f", {numbers.plain(taken.seconds)} s"
         money = "" if taken.money is None else f", {numbers.plain(taken.money)} for 1,000 questions"
-        yield f"take: {name_role(self.take)}: {taken.name}"
+        yield f"take: {name_role(self.take)}{NAMED_BY.get(self.take, '')}: {taken.name}"
         yield f"  {numbers.tenths(taken.calls)} model calls a question{seconds}{money}"
         yield from (f"  {self.command}",) if self.command else ()
         yield from (f"  why: {self.reason}",) if self.reason else ()
@@ -266,8 +268,10 @@ def name_improvement(report: RunReport) -> str:
         said = f"Other options, each in turn, once it is exported: `{about.use('ablate', about.taken_file, '--swaps')}`"
     parts = dict.fromkeys(one.split for one in report.questions.causes if one.pipeline == report.take)
     example = find_example(report, report.take)
-    shown = f"; `{about.use('explain', about.taken_file, example)}` follows one of them, once it is exported, and the "
-    shown += "list of all questions on the page can be filtered by cause"
+    shown = (
+        f"; `{about.use('explain', about.taken_file, example)}` follows one of them, once it is exported, and the list "
+        "of all questions on the page can be filtered by cause"
+    )
     said = (
         f"Of the {counts.total():,} {join_names(list(parts), 'and')} questions that {name_role(report.take)} does not "
         f"answer well, the most, {most:,}, are {cause.value!r} ({MEANINGS[cause]}){shown if example else ''}. {said}."

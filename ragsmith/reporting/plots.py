@@ -154,7 +154,7 @@ def plot_types(report: RunReport) -> DotPlot:
         if marks:
             rows.append((f"{group or '(none)'}, {n} questions", marks))
     keys = tuple((MARK_CLASSES[name], TITLES[name]) for name in shown)
-    return DotPlot(f"Fitness F by question type, on {report.groups_split} questions", tuple(rows), keys)
+    return DotPlot(f"F of the winner and the baselines by type, on {report.groups_split} questions", tuple(rows), keys)
 
 
 def plot_fronts(report: RunReport) -> list[ScatterPlot]:

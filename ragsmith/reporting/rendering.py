@@ -211,7 +211,8 @@ def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
 def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
     if decision:
         yield (
-            f"Take {_escape_text(wording.name_role(decision.take))}: **{_escape_text(decision.taken.name)}**, "
+            f"Take {_escape_text(wording.name_role(decision.take))}{wording.NAMED_BY.get(decision.take, '')}: "
+            f"**{_escape_text(decision.taken.name)}**, "
             f"{numbers.tenths(decision.taken.calls)} model calls a question."
         )
         yield from (f"`{decision.command}`", wording.explain_use(report)) if decision.command else ()
@@ -219,6 +220,7 @@ def _summary(report: RunReport, decision: Decision | None) -> Iterator[str]:
         yield from (_escape_prose(f"Next: {decision.next}"),) if decision.next else ()
         yield _escape_text(decision.answers)
         yield _pipe_table(decision.table)
+        yield _escape_text(wording.explain_counts(report))
         yield from (_escape_text(decision.evidence),) if decision.evidence else ()
         yield from (_escape_prose(f"Risk: {decision.risk}"),) if decision.risk else ()
         if report.winner and report.comparisons:

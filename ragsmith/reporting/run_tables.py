@@ -408,7 +408,10 @@ def repairs_table(report: RunReport) -> Table:
     ]
     columns = (*texts("Change", "Cause before"), *counts("Repaired", "Broken", "Questions"))
     return Table(
-        "Search questions that a change repaired or broke, of those that both pipelines answered", columns, rows
+        "Search questions that a change on the way from naive RAG to the winner repaired or broke, of those that both "
+        "pipelines answered",
+        columns,
+        rows,
     )
 
 

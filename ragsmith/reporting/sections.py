@@ -138,7 +138,7 @@ def latency(report: RunReport) -> Iterator[Block]:
         yield run_tables.latencies_table(report)
 
 
-@section("Contribution of each part", "Parts")
+@section("Contribution of each part of the winner", "Parts")
 def parts(report: RunReport) -> Iterator[Block]:
     """Yield the ablation of the winner: without each part, with other options, and interactions."""
     found = report.ablation
@@ -154,6 +154,9 @@ def parts(report: RunReport) -> Iterator[Block]:
             yield Collapsed("Other options in their place", (run_tables.swaps_table(found),))
         if found.signals:
             yield Collapsed("Signals of the learned ranking", (run_tables.signals_table(found),))
+        if report.take not in ("winner", "naive"):
+            command = report.about.use("ablate", report.about.taken_file)
+            yield f"The winner is not the pipeline to take, whose parts `{command}` measures, once it is exported."
     if report.winner and report.about.record.removals:
         yield Collapsed(
             "How the winner was simplified", (wording.explain_simplification(report), run_tables.removals_table(report))

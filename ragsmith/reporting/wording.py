@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.difference import Difference, compute_difference
 from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
 from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, HoldoutUse, format_times
@@ -38,6 +38,9 @@ PROPOSALS_EXPLAINED = (
 )
 
 NAIVE = "naive RAG"
+
+NAMED_BY: Mapping[str, str] = {"recommended": ", the one that ragsmith recommend names"}
+"""What names the pipeline of a role without a search."""
 
 PROPER_NAMES = ("naive", "bm25")
 """Roles whose titles are proper names and take no article."""
@@ -190,9 +193,8 @@ def _describe_declining(comparison: Comparison) -> str:
         f"{theirs:,} ({_equals('p', numbers.probability(found.p))}, unadjusted)"
     )
     wrong, other = found.refused
-    if wrong or other:
-        said += f"; wrongly, of {found.answerable:,} with an answer, {wrong:,} and {other:,}"
-    return f"{said}."
+    wrongly = f"; wrongly, of {found.answerable:,} with an answer, {wrong:,} and {other:,}" * bool(wrong or other)
+    return f"{said}{wrongly}."
 
 
 INTERVAL_AND_P = (
@@ -313,7 +315,24 @@ def explain_front(report: RunReport) -> str:
         f"`{report.about.export('knee', '')}` writes the one "
         "beyond which more calls gain little; in place of knee, cheapest is the one with the fewest calls that search "
         f"questions show to be less than {margin} behind the winner, 'calls<=2' the best with at most 2 calls, and a "
-        "number the one of that rank." + _describe_latency(report.about.record.settings)
+        "number the one of that rank." + _describe_latency(report.about.record.settings) + _explain_untested(report)
+    )
+
+
+def _explain_untested(report: RunReport) -> str:
+    """Explain why the pipeline of the front with the highest F at no more calls is not the one to take; else ""."""
+    taken, tested = report.roles.get(report.take), {one.test.key for one in report.finalists}
+    able = taken and tested and [one for one in report.front if one.usage["calls"] <= taken.usage["calls"]]
+    if not taken or not able or able[0].key in tested or able[0].level <= taken.level:
+        return ""
+    about, file = report.about, f"other-{report.about.folder}.yaml"
+    place = 1 + [one.key for one in report.ranking].index(able[0].key)
+    return (
+        f" {able[0].label} has a higher F ({numbers.plain(able[0].level)}) than {name_role(report.take)} "
+        f"({numbers.plain(taken.level)}) at no more calls, and is not the one to take: F on search questions is biased "
+        "upwards for what the search found, and this pipeline was not compared on test questions. After "
+        f"`{about.export(str(place), file)}`, `{about.use('compare', file, about.taken_file, '--split=test')}` does, "
+        "which is a look at them."
     )
 
 
@@ -346,7 +365,8 @@ def describe_within_margin(found: Cheapest) -> str:
     return (
         f"The cheapest within the margin, {found.label or NAIVE}, makes {found.calls:.{digits}f} calls a question, "
         f"the winner {found.winner_calls:.{digits}f}: {CHEAPER_VERDICTS[found.verdict]} "
-        f"({apart} on {found.n} test questions)."
+        f"({apart} on {found.n} test questions). No pipeline with fewer calls is shown on the search questions to be "
+        "within the margin behind the winner."
     )
 
 
@@ -530,20 +550,52 @@ def explain_one(report: RunReport) -> str:
     return said + swaps * (not of_system)
 
 
+def explain_counts(report: RunReport) -> str:
+    """Explain why F decides, where the pipeline to take does not answer more questions well than naive RAG.
+
+    The counts are compared by the sign flips of `compute_difference`. The result is "" if they differ beyond chance.
+    """
+    rows = {one.name: one.test.scores for one in report.finalists}
+    clusters, answered = report.about.record.tested_groups, [one for one in report.answered if one.split == "test"]
+    if not clusters or not {report.take, "naive"} <= rows.keys():
+        return ""
+    ours, theirs = (
+        {one.question: one.cause == Cause.WELL for one in answered if one.pipeline == role}
+        for role in (report.take, "naive")
+    )
+    both = clusters.tested([question for question in ours if question in theirs])
+    pairs = ([float(side[question]) for question in both] for side in (ours, theirs))
+    found = compute_difference(*pairs, clusters.group_numbers(both)) if both else None
+    if found is None or not found.nonzero or found.p <= ALPHA:
+        return ""
+    moved = [
+        f"{HEADLINE[part]} goes from {numbers.plain(rows['naive'][part].mean)} to "
+        f"{numbers.plain(rows[report.take][part].mean)}"
+        for part in COMPOSITES
+        if all(part in rows[role] for role in ("naive", report.take))
+    ]
+    embedded = "language_model" in {one.role for one in report.models if one.description.startswith("embedded")}
+    by = " The embedded language model, which joins sentences of the passages, writes the answers of both." * embedded
+    return (
+        f"F decides, and not the number of questions answered well, in which {name_role(report.take)} does not differ "
+        f"from naive RAG beyond chance ({_equals('p', numbers.probability(found.p))}, unadjusted). F is the "
+        f"{report.about.record.settings.fitness.formula}: on test questions {join_names(moved, 'and')}.{by}"
+    )
+
+
 def explain_use(report: RunReport) -> str:
     """Name the commands that use the exported pipeline to take."""
-    about = report.about
-    ask, verify = about.use("ask", about.taken_file, "your question"), about.use("verify", about.taken_file)
-    return f"Then `{ask}` answers a question with it, and `{verify}` checks that it scores as in this search."
+    about, file = report.about, report.about.taken_file
+    return (
+        f"Then `{about.use('ask', file, 'your question')}` answers a question with it, and "
+        f"`{about.use('verify', file)}` checks that it scores as in this search."
+    )
 
 
 def count_causes(report: RunReport, role: str) -> Counter[Cause]:
     """Count the causes of wrong answers of the pipeline with a role, on search and test questions."""
-    counts = Counter[Cause]()
-    for one in report.questions.causes:
-        if one.pipeline == role:
-            counts.update({Cause(name): n for name, n in one.counts.items() if Cause(name) in REMEDIES})
-    return counts
+    each = [one.counts for one in report.questions.causes if one.pipeline == role]
+    return Counter({cause: n for cause in REMEDIES if (n := sum(counts.get(cause, 0) for counts in each))})
 
 
 def find_example(report: RunReport, role: str) -> str:
@@ -613,10 +665,11 @@ def explain_first_place(report: RunReport) -> str:
     first, *others = report.ranking
     if all(numbers.plain(one.level) <= numbers.plain(first.level) for one in others if one.scores):
         return ""
-    if any(removal.left_out for removal in report.about.record.removals):
-        why = "options that did not pay were removed from it, which may lower its fitness slightly"
-    else:
-        why = f"it has the {describe_choice(report)}, by which it was chosen"
+    why = (
+        "options that did not pay were removed from it, which may lower its fitness slightly"
+        if any(removal.left_out for removal in report.about.record.removals)
+        else f"it has the {describe_choice(report)}, by which it was chosen"
+    )
     return f"The winner comes first although others have a higher fitness: {why}."
 
 
@@ -784,9 +837,8 @@ def format_fitted(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     text = json.dumps(round_values(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
-    if len(text) <= MAX_FITTED_LENGTH:
-        return text
-    return f"{text[:MAX_FITTED_LENGTH]}… ({len(text):,} characters; the exported pipeline has them all)"
+    more = f"… ({len(text):,} characters; the exported pipeline has them all)" * (len(text) > MAX_FITTED_LENGTH)
+    return text[:MAX_FITTED_LENGTH] + more
 
 
 def _equals(name: str, value: str) -> str:

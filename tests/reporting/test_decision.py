@@ -41,7 +41,7 @@ from ragsmith.reporting.values import (
     Share,
     SpaceOption,
 )
-from ragsmith.reporting.wording import describe_comparison, explain_limits, find_example
+from ragsmith.reporting.wording import describe_comparison, explain_counts, explain_front, explain_limits, find_example
 from ragsmith.store.store import Store
 from ragsmith.text.declining import NOT_FOUND
 
@@ -305,6 +305,45 @@ def test_it_is_said_what_is_given_up_with_the_winner(report: RunReport, winners:
         "BM25 leads naive RAG by +0.100 [+0.050, +0.150] (95 %), without p: only differences of the winner are in the "
         f"family of tests.{lost}"
     )
+
+
+def test_it_is_said_why_fitness_decides_where_as_many_questions_are_answered_well(report: RunReport) -> None:
+    """The counts of answers are compared by groups of questions, and nothing is said where they differ."""
+    questions = [f"q{at}" for at in range(10)]
+    split = replace(report.about.record.split, groups=Clusters(tuple((one,) for one in questions), "document", 10))
+    about = replace(report.about, record=replace(report.about.record, split=split))
+    first = next(row for row in report.answered if row.pipeline == "winner")
+
+    def explain(well: int) -> str:
+        causes = {"winner": ["answered well"] * well + ["not retrieved"] * (10 - well), "naive": ["not retrieved"] * 10}
+        answered = tuple(
+            replace(first, pipeline=role, question=question, split="test", cause=cause)
+            for role, each in causes.items()
+            for question, cause in zip(questions, each, strict=True)
+        )
+        return explain_counts(replace(report, about=about, answered=answered, next_step=None))
+
+    assert "in which the winner does not differ from naive RAG beyond chance (p = 1.000, unadjusted)" in explain(1)
+    assert explain(10) == ""
+
+
+def test_it_is_said_why_a_better_pipeline_on_search_questions_is_not_the_one_to_take(report: RunReport) -> None:
+    bm25 = report.baselines["bm25"]
+    better = replace(bm25, key="other", label="another", scores={"fitness": Score(bm25.level + 0.01)})
+    found = replace(
+        report,
+        next_step=NextStep("keep", "Use BM25: it is as good.", "bm25"),
+        ranking=(*report.ranking, better),
+        front=(better,),
+    )
+    said = explain_front(found)
+    assert f"another has a higher F ({bm25.level + 0.01:.3f}) than BM25 ({bm25.level:.3f}) at no more calls" in said
+    assert f"`ragsmith export toy --pick {len(report.ranking) + 1} --run run -o other-toy.yaml`" in said
+    assert "`ragsmith compare other-toy.yaml take-toy.yaml --split=test`" in said
+    assert "not the one to take" not in explain_front(replace(found, front=(bm25,)))
+    in_memory = replace(report.about, record=replace(report.about.record, in_memory=True))
+    called = in_memory.use("compare", "a", "b", "--split=test", "--json")
+    assert called == "ragsmith.compare('a', 'b', split='test', json=True)"
 
 
 def test_a_pipeline_with_two_roles_is_listed_once_and_the_command_quotes_what_was_given(report: RunReport) -> None:
