@@ -167,8 +167,8 @@ def _advise_inconclusive(facts: ComparisonFacts, compared: Sequence[Comparison])
     saves = f", and asks {abs(saved):.1f} {more_or_fewer} model calls a question" if abs(saved) > CALL_TOLERANCE else ""
     assert rival.excluded is not None
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
-    same = same or f"is not shown to be better (its lead is {rival.excluded[1]:.3f} at most, 95 %)"
-    loses = f"the winner {same}{saves}"
+    behind = f"is not shown to be better (its lead is {rival.excluded[1]:.3f} at most, 95 %)"
+    loses = f"the winner {same or behind}{saves}"
     if limit and rival.name in ("bm25", "naive"):
         return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.", rival.name, loses)
     if rival.name in ("bm25", "naive"):

@@ -255,9 +255,11 @@ def question_cells(asked: QuestionResult) -> tuple[str, ...]:
 
 def format_example_score(asked: QuestionResult, shown: QuestionExample) -> str:
     """Return the fitness of the first pipeline if the question is shown for it, else the change from naive RAG."""
-    if shown.why == "wrong" and asked.taken:
-        return f"F {numbers.plain(asked.taken.scores['fitness'], 2)}"
-    return numbers.signed(asked.gain, 2)
+    return (
+        f"F {numbers.plain(asked.taken.scores['fitness'], 2)}"
+        if shown.why == "wrong" and asked.taken
+        else numbers.signed(asked.gain, 2)
+    )
 
 
 def pair_answers(

@@ -148,8 +148,9 @@ class Decision:
         rows = [(one.title, *(cells[at] for cells in shown.values())) for at, one in enumerate(self.contenders)]
         caption = "The pipeline to take beside the winner and the baselines"
         if known and (score := known[0].fitness):
-            caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold"
-            caption += f"; answered well from a score of {known[0].least_good} by the judge" * judged
+            caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold" + (
+                f"; answered well from a score of {known[0].least_good} by the judge" * judged
+            )
         caption += ", on which the winner was chosen" * (
             self.part == "search" and any(one.role == "winner" for one in self.contenders)
         )

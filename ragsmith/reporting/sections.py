@@ -155,8 +155,10 @@ def parts(report: RunReport) -> Iterator[Block]:
         if found.signals:
             yield Collapsed("Signals of the learned ranking", (run_tables.signals_table(found),))
         if report.take not in ("winner", "naive"):
-            command = report.about.use("ablate", report.about.taken_file)
-            yield f"The winner is not the pipeline to take, whose parts `{command}` measures, once it is exported."
+            yield (
+                "The winner is not the pipeline to take, whose parts "
+                f"`{report.about.use('ablate', report.about.taken_file)}` measures, once it is exported."
+            )
     if report.winner and report.about.record.removals:
         yield Collapsed(
             "How the winner was simplified", (wording.explain_simplification(report), run_tables.removals_table(report))

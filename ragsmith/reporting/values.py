@@ -77,8 +77,10 @@ class RunHeader:
         """Return what runs ``verb`` on the ``file`` of a pipeline, in the same folder: a command line or a call."""
         if not self.record.in_memory:
             return shlex.join(["ragsmith", verb, file, *arguments, *(("--cache", self.cache) if self.cache else ())])
-        pairs = ((one, *one.removeprefix("--").partition("=")) for one in (file, *arguments))
-        named = [f"{name}={value or True!r}" if one.startswith("--") else repr(one) for one, name, _, value in pairs]
+        named = [
+            f"{one[2:].partition('=')[0]}={one.partition('=')[2] or True!r}" if one.startswith("--") else repr(one)
+            for one in (file, *arguments)
+        ]
         called = "diagnose" if verb == "explain" and not arguments else verb
         return f"ragsmith.{called}({', '.join([*named, *([f'cache={self.cache!r}'] if self.cache else [])])})"
 

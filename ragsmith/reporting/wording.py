@@ -11,7 +11,7 @@ from typing import Any
 from ragsmith.comparison.difference import Difference, compute_difference
 from ragsmith.comparison.ledger_location import CACHE_ALONE, describe_ledger
 from ragsmith.comparison.marked_answers import FEW_MARKS, MarkedAnswers
-from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, HoldoutUse, format_times
+from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, HoldoutUse, format_times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.diagnosis.causes import REMEDIES, Cause
@@ -326,21 +326,19 @@ def _explain_untested(report: RunReport) -> str:
     if not taken or not able or able[0].key in tested or able[0].level <= taken.level:
         return ""
     about, file = report.about, f"other-{report.about.folder}.yaml"
-    place = 1 + [one.key for one in report.ranking].index(able[0].key)
     return (
         f" {able[0].label} has a higher F ({numbers.plain(able[0].level)}) than {name_role(report.take)} "
         f"({numbers.plain(taken.level)}) at no more calls, and is not the one to take: F on search questions is biased "
         "upwards for what the search found, and this pipeline was not compared on test questions. After "
-        f"`{about.export(str(place), file)}`, `{about.use('compare', file, about.taken_file, '--split=test')}` does, "
+        f"`{about.export(str(1 + report.ranking.index(able[0])), file)}`, "
+        f"`{about.use('compare', file, about.taken_file, '--split=test')}` does, "
         "which is a look at them."
     )
 
 
 def _describe_latency(settings: RunSettings) -> str:
     """Explain how latency was measured; "" if it was not."""
-    if not settings.timed:
-        return ""
-    return (
+    return settings.timed * (
         f" 'latency<=0.5' picks one by its seconds: latency is the median over {TIMED_QUESTIONS} questions, one at a "
         "time, with loaded models. Replies of chat models count with their duration in the search. "
         f"Measured on {settings.machine}."
@@ -453,11 +451,13 @@ def describe_extra_evaluations(report: RunReport) -> str:
 
 def describe_questions(record: RunRecord) -> str:
     """Describe the numbers of search and test questions."""
-    if record.settings.verdict != CROSSFIT:
-        return f"{len(record.split.search)} search and {len(record.split.test)} test questions"
-    if not record.folds:
-        return f"{len(record.split.search)} questions, to be tested by crossfit"
-    return f"{len(record.split.search)} questions, {len(record.tested)} of them tested in {len(record.folds)} folds"
+    return f"{len(record.split.search)} " + (
+        f"search and {len(record.split.test)} test questions"
+        if record.settings.verdict != CROSSFIT
+        else f"questions, {len(record.tested)} of them tested in {len(record.folds)} folds"
+        if record.folds
+        else "questions, to be tested by crossfit"
+    )
 
 
 def explain_crossfit(report: RunReport) -> str:
@@ -556,17 +556,19 @@ def explain_counts(report: RunReport) -> str:
     The counts are compared by the sign flips of `compute_difference`. The result is "" if they differ beyond chance.
     """
     rows = {one.name: one.test.scores for one in report.finalists}
-    clusters, answered = report.about.record.tested_groups, [one for one in report.answered if one.split == "test"]
-    if not clusters or not {report.take, "naive"} <= rows.keys():
-        return ""
-    ours, theirs = (
-        {one.question: one.cause == Cause.WELL for one in answered if one.pipeline == role}
+    clusters = report.about.record.tested_groups or Clusters()
+    well, wells = (
+        {
+            one.question: one.cause == Cause.WELL
+            for one in report.answered
+            if (one.pipeline, one.split) == (role, "test")
+        }
         for role in (report.take, "naive")
     )
-    both = clusters.tested([question for question in ours if question in theirs])
-    pairs = ([float(side[question]) for question in both] for side in (ours, theirs))
-    found = compute_difference(*pairs, clusters.group_numbers(both)) if both else None
-    if found is None or not found.nonzero or found.p <= ALPHA:
+    both = clusters.tested([question for question in well if question in wells and report.take in rows])
+    ours, theirs = ([float(each[question]) for question in both] for each in (well, wells))
+    found = compute_difference(ours, theirs, clusters.group_numbers(both)) if both else None
+    if not found or not found.nonzero or found.p <= ALPHA:
         return ""
     moved = [
         f"{HEADLINE[part]} goes from {numbers.plain(rows['naive'][part].mean)} to "
@@ -574,12 +576,12 @@ def explain_counts(report: RunReport) -> str:
         for part in COMPOSITES
         if all(part in rows[role] for role in ("naive", report.take))
     ]
-    embedded = "language_model" in {one.role for one in report.models if one.description.startswith("embedded")}
-    by = " The embedded language model, which joins sentences of the passages, writes the answers of both." * embedded
     return (
         f"F decides, and not the number of questions answered well, in which {name_role(report.take)} does not differ "
         f"from naive RAG beyond chance ({_equals('p', numbers.probability(found.p))}, unadjusted). F is the "
-        f"{report.about.record.settings.fitness.formula}: on test questions {join_names(moved, 'and')}.{by}"
+        f"{report.about.record.settings.fitness.formula}: on test questions {join_names(moved, 'and')}."
+    ) + " The embedded language model, which joins sentences of the passages, writes the answers of both." * any(
+        one.role == "language_model" and one.description.startswith("embedded") for one in report.models
     )
 
 
@@ -748,10 +750,10 @@ def describe_interaction(one: Interaction) -> str:
         f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness in total; together they gain "
         f"{numbers.signed(one.observed.mean)}. "
     )
-    if one.beyond.excludes_zero:
-        return f"{added}That is {far} {less} than the total {bounds}: their effects are not additive."
-    return (
-        f"{added}The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."
+    return added + (
+        f"That is {far} {less} than the total {bounds}: their effects are not additive."
+        if one.beyond.excludes_zero
+        else f"The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."
     )
 
 
