@@ -45,12 +45,13 @@ class UsageError(RagsmithError):
 
 
 class WrongOption(UsageError):
-    """A parameter has an invalid value; ``flag`` is its name on the command line."""
+    """A parameter has an invalid value; ``flag`` is its name on the command line, and ``reason`` precedes it."""
 
-    def __init__(self, parameter: str, problem: str) -> None:
+    def __init__(self, parameter: str, problem: str, reason: str = "") -> None:
         self.flag = f"--{parameter.replace('_', '-')}"
         self.problem = problem
-        super().__init__(f"{parameter} {problem}")
+        self.reason = reason and f"{reason}: "
+        super().__init__(f"{self.reason}{parameter} {problem}")
 
 
 class SpaceError(UsageError):

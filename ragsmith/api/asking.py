@@ -15,7 +15,7 @@ from ragsmith.api.resources import CACHE, PriceSpec, Resources, read_given_price
 from ragsmith.argument_types import checked
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.changes import DocumentChanges
-from ragsmith.errors import MissingExtra, UsageError, warn_caller
+from ragsmith.errors import MissingExtra, UsageError, WrongOption, warn_caller
 from ragsmith.exported.collection import Collection, IndexUpdate, all_documents
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline, Reply
@@ -113,7 +113,7 @@ def indexed_documents(
         UsageError: it has no index, or ``dataset`` or ``documents`` are given.
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
-        raise UsageError("--indexed uses the documents in the index of a file: leave out --dataset and --documents")
+        raise WrongOption("indexed", "uses the documents in the index of a file: leave out dataset and documents")
     return Collection(require_file(pipeline), resources.artifacts).read()
 
 

@@ -78,9 +78,8 @@ def evaluate(
     if documents is not None:
         others = dataset or split or latency or prices is not None
         if others or not isinstance(pipeline, str | Path):
-            raise UsageError(
-                "--documents compares the scores of a file before and after: leave out --dataset, --split, --latency "
-                "and --prices"
+            raise WrongOption(
+                "documents", "compares a pipeline's file before and after: leave out dataset, split, latency and prices"
             )
         after = _on_documents(pipeline, loaded, documents, resources)
         with resources.store() as store:
@@ -104,8 +103,8 @@ def evaluate(
 def _check_changeable(pipeline: SystemSpec) -> None:
     """Raise `UsageError` if ``pipeline`` cannot be put on the documents of the option ``documents``."""
     if is_system(pipeline):
-        raise UsageError(
-            "--documents changes the documents of a pipeline, and another system has its own: leave it out"
+        raise WrongOption(
+            "documents", "changes the documents of a pipeline, and another system has its own: leave it out"
         )
 
 
@@ -303,7 +302,7 @@ def gate(
 def _read_scores(against: SystemSpec | None) -> tuple[str, Reference | None]:
     """Return the name and the stored scores of the file of a pipeline, which is not loaded."""
     if not isinstance(against, str | Path) or _baseline_name(against):
-        raise UsageError("--stored takes the scores in the file of a pipeline: name one with --against BASE.yaml")
+        raise WrongOption("against", "BASE.yaml names one", "stored scores are taken from the file of a pipeline")
     return str(against), ExportedFile(require_file(against)).reference()
 
 

@@ -225,7 +225,9 @@ def draft_questions(
         method.check_package()
     model = Loader({"language_model": chosen}, (), objects).model("language_model")
     if not is_chat_model(model):
-        raise UsageError(f"{chosen.name} is not a chat model, which drafting needs: name one (--llm openai:NAME)")
+        raise WrongOption(
+            "language_model", "names one, such as openai:NAME", f"{chosen.name} is no chat model, which drafting needs"
+        )
     price_table = read_given_prices(prices)
     limits = read_limits(limits)
     if limits.cost is not None:

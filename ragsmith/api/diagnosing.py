@@ -21,7 +21,7 @@ from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, st
 from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
 from ragsmith.diagnosis.interventions import INTERVENTIONS, INTERVENTIONS_KIND, Ceiling, select_parts
 from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import load_evaluation, read_candidate
 from ragsmith.evaluation.evaluator import Evaluator
@@ -240,7 +240,7 @@ def ablate(
     )
     data = setup.dataset
     if not data.examples:
-        raise UsageError(f"{data.name!r} has no questions to compare by: give one that has some with --dataset")
+        raise WrongOption("dataset", "names a data set that has some", f"{data.name!r} has no questions to compare by")
     on_own_dataset = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[split]
     if split == "test":
@@ -401,7 +401,7 @@ def _require_test_questions(searched: Sequence[_SearchedDataset]) -> None:
         if not dataset.record.split.test
     ]
     if reasons:
-        raise UsageError(f"{'; '.join(reasons)}: leave --split out to use the search questions")
+        raise WrongOption("split", "search uses the search questions", "; ".join(reasons))
 
 
 def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _SearchedDataset]], part: str) -> int:

@@ -34,7 +34,7 @@ from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
 from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
 from ragsmith.digest import digest
 from ragsmith.display import short_repr
-from ragsmith.errors import NotComparable, UsageError, WrongOption
+from ragsmith.errors import NotComparable, WrongOption
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict, holm, paired_differences, sign_flip_test
@@ -44,6 +44,9 @@ from ragsmith.grouping import group_values
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
+
+COMPARE_WITH = "names what to compare with, the file of a pipeline (BASE.yaml) or bm25"
+"""What to do without scores of single questions."""
 
 MIN_EFFECT = 0.02
 """Default of the allowed loss of fitness, equal to the margin of searches."""
@@ -254,18 +257,15 @@ def _stored_scores(
     """Return the scores in the file ``name``, those that the verdict on ``pipeline`` is on, and its terms."""
     if stored is None:
         if not pipeline.candidate:
-            raise UsageError(f"{name} has no earlier scores: name what to compare with, --against EARLIER.jsonl")
+            raise WrongOption(
+                "against", "names those to compare with, such as EARLIER.jsonl", f"{name} has no earlier scores"
+            )
         untested = "an earlier version wrote it, or a search that was not tested, which can test and export it again"
         why = untested if pipeline.space else "it was recommended or written by hand, and not found by a search"
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
-        raise UsageError(
-            f"{name} keeps no scores of single questions, as {why}: name what to compare with, --against BASE.yaml"
-        )
+        raise WrongOption("against", COMPARE_WITH, f"{name} keeps no scores of single questions, as {why}")
     if not stored.scores:
-        raise UsageError(
-            f"{name} keeps the scores of no question, its reference is empty: name what to compare with, --against "
-            "BASE.yaml, or export it again"
-        )
+        raise WrongOption("against", COMPARE_WITH, f"{name} keeps the scores of no question, its reference is empty")
     if why := stored.incomparability(pipeline.setup, pipeline.fitness):
         raise NotComparable(
             f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "

@@ -15,7 +15,7 @@ from ragsmith.comparison.ledger import count_look, identify_comparison, identify
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digest_questions
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.display import short_repr
-from ragsmith.errors import NotComparable, UsageError
+from ragsmith.errors import NotComparable, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
@@ -300,10 +300,11 @@ def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Exa
     parts = {"test": setup.split.test, "search": setup.split.search, "all": data.examples}
     found = [example for example in parts[part] if example.evidence or not fitness.needs_evidence]
     if not found:
-        have_some = "name a data set that has some with --dataset"
-        others = have_some if part == "all" or not data.examples else "--split all takes every question"
-        why = f" ({setup.split.rule})" if part == "test" and data.examples else ""
-        raise UsageError(f"{data.name!r} has no {'' if part == 'all' else part + ' '}questions{why}: {others}")
+        part = "" if part == "all" or not data.examples else f"{part} "
+        why = f"{data.name!r} has no {part}questions" + (f" ({setup.split.rule})" if part == "test " else "")
+        if part:
+            raise WrongOption("split", "all takes every question", why)
+        raise WrongOption("dataset", "names a data set that has some", why)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ragsmith.assessment.pairwise import announce_look, check_unseen, select_questions
 from ragsmith.diagnosis.causes import good_score_threshold
 from ragsmith.display import short_repr
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -116,7 +116,7 @@ def evaluate(
     """
     data = pipeline.setup.dataset
     if not data.examples:
-        raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
+        raise WrongOption("dataset", "names a data set that has some", f"{data.name!r} has no questions to score by")
     parts: dict[str, Sequence[Example]] = {"all": data.examples}
     divided = pipeline.setup.split
     if pipeline.chosen_on_all:

@@ -105,7 +105,7 @@ def _report_error(error: RagsmithError | OSError, *, as_json: bool, failed: int 
             message = f"{error.filename} cannot be read or written: {message}" if error.filename else message
             message += ": free some space, and run the same command again" if full else ""
         case WrongOption():
-            message, code = f"{ROLE_FLAGS.get(error.flag, error.flag)} {error.problem}", USAGE_ERROR
+            message, code = f"{error.reason}{ROLE_FLAGS.get(error.flag, error.flag)} {error.problem}", USAGE_ERROR
         case NotComparable():
             message, code = str(error), NOT_COMPARABLE
         case _:

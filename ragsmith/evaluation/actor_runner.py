@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
-from ragsmith.errors import RagsmithError, StageFailed, UsageError, warn_caller
+from ragsmith.errors import RagsmithError, StageFailed, UsageError, WrongOption, warn_caller
 from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, EvaluationActor, StoredName, StoredReference
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
@@ -298,7 +298,7 @@ class ActorRunner(Runner):
             self._starting[self._actors[index].ready.remote(self._packed)] = index
             return
         if problem:
-            raise UsageError(f"--engine: {problem}")
+            raise WrongOption("engine", f"cannot be used: {problem}")
         del self._deaths[index]
         self._free += [index] * self._concurrency
 

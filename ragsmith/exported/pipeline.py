@@ -22,7 +22,7 @@ from ragsmith.datasets.documents import copies_of
 from ragsmith.datasets.fields import get_types
 from ragsmith.datasets.splits import search_only_split
 from ragsmith.display import short_repr
-from ragsmith.errors import UsageError, warn_caller
+from ragsmith.errors import UsageError, WrongOption, warn_caller
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, sort_examples
 from ragsmith.evaluation.fitness import Fitness
@@ -169,7 +169,7 @@ class Pipeline:
         names = exported.models().override(named, base_url, vector_store)
         check_objects({role: names.for_role(role) for role in names.named_roles}, given)
         if documents is not None and dataset is not None:
-            raise UsageError("--documents and --dataset both name the documents: give one of them")
+            raise WrongOption("documents", "and dataset both name the documents: give one of them")
         data = exported.dataset(dataset if documents is None else load_documents_option(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         with_faithfulness = any("faithfulness" in scores for scores in expected.values()) if expected else None
@@ -201,7 +201,7 @@ class Pipeline:
         if several := next((role for role, listed in wordings.items() if len(listed) > 1), ""):
             raise UsageError(f"{several} has several prompts, and a pipeline has one: give one, or search over them")
         if not self.setup.loaded_models.reads_prompts:
-            raise UsageError("the embedded model reads no prompts: name a chat model with --llm")
+            raise WrongOption("language_model", "names a chat model", "the embedded model reads no prompts")
         space = Space("this pipeline", "", tuple((gene,) for gene in self.candidate)).with_prompts(wordings)
         pipeline = copy(self)
         pipeline.candidate, pipeline.expected, pipeline._engine = space.candidate((0,) * len(space.sizes)), {}, None

@@ -253,7 +253,10 @@ def parse_spent(text: str) -> Spent:
         except ValueError:
             value = -1
         if name not in ("", "calls", "tokens", "cost") or not 0 <= value < math.inf:
-            raise UsageError(f"--accept-spent {text}: write it as calls=352,tokens=5280,cost=0.0033, or only the calls")
+            raise WrongOption(
+                "accept_spent",
+                f"is {text!r}: give what the provider counted, as calls=352,tokens=5280,cost=0.0033, or only the calls",
+            )
         amounts[name or "calls"] = value
     return Spent(**amounts)  # type: ignore[arg-type]
 

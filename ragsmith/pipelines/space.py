@@ -38,10 +38,10 @@ from functools import cached_property
 
 from ragsmith.digest import digest, not_fingerprinted
 from ragsmith.display import short_repr
-from ragsmith.errors import SpaceError
+from ragsmith.errors import SpaceError, WrongOption
 from ragsmith.models.own_prompts import Wordings
 from ragsmith.pipelines.genes import N_FAMILIES, Candidate, Gene, label, make_gene, reword
-from ragsmith.techniques.families import FAMILIES, FILTER_INDEX, get_family
+from ragsmith.techniques.families import FAMILIES, FILTER_INDEX
 from ragsmith.techniques.task_lookup import tasks_by_role
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.table import Table, texts
@@ -199,7 +199,7 @@ class Space:
         """Return the space without ``names``: ``FAMILY``, which leaves ``none``, or ``FAMILY.OPTION``.
 
         Raises:
-            SpaceError: an option is unknown, or no candidate would remain.
+            WrongOption: an option is unknown, or no candidate would remain.
         """
         space = self
         for name in names:
@@ -208,15 +208,22 @@ class Space:
 
     def _without_option(self, name: str) -> Space:
         family, dot, option = name.partition(".")
-        options = self.options[FAMILIES.index(get_family(family, "--without"))]
+        families = [each.name for each in FAMILIES]
+        if family not in families:
+            form = "give FAMILY or FAMILY.OPTION, such as retrieval.bm25"
+            raise WrongOption(
+                "without", f"names the unknown family {family!r}: {form}; {did_you_mean(family, families)}"
+            )
+        options = self.options[families.index(family)]
         known = {gene.technique.name for gene in options}
         known |= {gene.technique.name for gene in self.for_unanswerable if gene.technique.family == family}
         if not dot and "none" not in known:
-            raise SpaceError(f"--without {family}: a pipeline needs one; remove single options with {family}.OPTION")
-        if dot and option not in known:
-            raise SpaceError(
-                f"--without {name}: the space {self.name!r} has no such option: {did_you_mean(option, known)}"
+            raise WrongOption(
+                "without", f"is {family}, and a pipeline needs one: remove single options, {family}.OPTION"
             )
+        if dot and option not in known:
+            problem = f"and the space {self.name!r} has no such option: {did_you_mean(option, known)}"
+            raise WrongOption("without", f"is {name}, {problem}")
 
         def is_excluded(gene: Gene) -> bool:
             technique = gene.technique
@@ -224,9 +231,8 @@ class Space:
 
         space = self.without(is_excluded)
         if space.feasible_size == 0:
-            raise SpaceError(
-                f"--without {name}: the constraints of the space {self.name!r} forbid all remaining pipelines"
-            )
+            problem = f"and the constraints of the space {self.name!r} forbid all remaining pipelines: leave it out"
+            raise WrongOption("without", f"is {name}, {problem}")
         return space
 
     def restricted_to_rankings(self) -> Space:

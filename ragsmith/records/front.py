@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import WrongOption
 from ragsmith.evaluation.evaluation import load_evaluation
 from ragsmith.evaluation.ranking import Terms, best_evaluation, common_questions, rank_evaluations
 from ragsmith.evaluation.statistics import mean_upper_bound
@@ -148,10 +148,12 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
             "recommended": "recommended for this search before it began",
             "calibrated": "calibrated: this search had no --max-risk that declining can keep",
         }
-        raise UsageError(f"--pick {pick}: nothing was {missing.get(pick, 'tested under this name')}")
+        raise WrongOption("pick", f"is {pick}, and nothing was {missing.get(pick, 'tested under this name')}")
     found = load_evaluation(store, key, record.split.search)
     if not found.records:
-        raise UsageError(f"--pick {pick}: the cache has no intact result of evaluation {key}: run the search again")
+        raise WrongOption(
+            "pick", f"is {pick}, and the cache has no intact result of evaluation {key}: run the search again"
+        )
     return found
 
 
@@ -161,12 +163,13 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
     found = list(rank_points(list(finished.values()), terms, record.winner))
     if pick.isdecimal():
         if not 1 <= int(pick) <= len(found):
-            raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
+            raise WrongOption("pick", f"is {pick}, and the ranking has the places 1 to {len(found)}")
         return found[int(pick) - 1].evaluation
     offered = [point for point in found if finds_anything(point.evaluation)]
     if not offered:
-        raise UsageError(
-            f"--pick {pick}: no pipeline of this search finds anything: check the questions, or search another space"
+        raise WrongOption(
+            "pick",
+            f"is {pick}, and no pipeline of this search finds anything: check the questions, or search another space",
         )
     if pick == "knee":
         return find_knee(pareto_front(offered, quality_and_calls)).evaluation
@@ -177,8 +180,8 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
         naive = load_evaluation(store, record.baselines["naive"], record.split.search)
         alone = best_evaluation(single_option_evaluations(finished.values(), naive), terms)
         if alone is None or not finds_anything(alone):
-            raise UsageError(
-                "--pick single: no finished pipeline that finds anything differs from naive RAG in one option"
+            raise WrongOption(
+                "pick", f"is {pick}, and no finished pipeline that finds anything differs from naive RAG in one option"
             )
         return alone
     if bound := _BOUND.fullmatch(pick):
@@ -187,8 +190,8 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
         if timed:
             costs = load_latencies(store, record, [point.evaluation for point in offered])
         if not costs:
-            raise UsageError(
-                f"--pick {pick!r}: this search measured no latency: search with --objectives quality,latency"
+            raise WrongOption(
+                "pick", f"is {pick}, and this search measured no latency: search with --objectives quality,latency"
             )
         able = [point for point in offered if costs.get(point.evaluation.key, math.inf) <= float(bound[2])]
         if not able:
@@ -199,9 +202,9 @@ def _pick_among(finished: Mapping[str, Evaluation], store: Store, record: RunRec
                 else (f"cheapest pipeline of this search makes {least:.1f} calls")
             )
             nothing = "" if len(offered) == len(found) else ", except those that find nothing"
-            raise UsageError(f"--pick {pick!r}: the {says} a question{nothing}")
+            raise WrongOption("pick", f"is {pick}, and the {says} a question{nothing}")
         return max(able, key=lambda point: point.fitness).evaluation
-    raise UsageError(f"--pick {pick!r} names no pipeline: give {PICKS}")
+    raise WrongOption("pick", f"is {pick}, and names no pipeline: give {PICKS}")
 
 
 def _finished_evaluations(store: Store, run_key: str, record: RunRecord) -> Mapping[str, Evaluation]:

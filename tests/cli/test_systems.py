@@ -104,7 +104,9 @@ def test_two_systems_are_compared_question_by_question_and_gated(
     assert "with so few groups no loss could be shown" in " ".join(failed.out.split())
     alone = ragsmith("gate", "worse.jsonl", "--dataset", tiny_folder)
     assert alone.code == 2
-    assert "worse.jsonl has no earlier scores: name what to compare with, --against EARLIER.jsonl" in alone.err
+    assert (
+        "worse.jsonl has no earlier scores: --against names those to compare with, such as EARLIER.jsonl" in alone.err
+    )
 
 
 def test_a_question_and_the_causes_of_all_are_explained_by_contexts(

@@ -370,7 +370,7 @@ def test_the_pipeline_that_was_tested_is_picked_and_not_one_that_simplification_
 def test_a_role_that_was_not_tested_cannot_be_picked(store: Store) -> None:
     put_toy(store)
     record = replace(choose_run(store, "toy").record, baselines={})
-    with pytest.raises(UsageError, match="--pick bm25: nothing was tested under this name"):
+    with pytest.raises(UsageError, match="pick is bm25, and nothing was tested under this name"):
         pick_pipeline(store, "run", record, "bm25")
 
 
