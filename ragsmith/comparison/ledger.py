@@ -118,14 +118,14 @@ def run_with_ledger(decide: Callable[[LedgerPage | None], T], *, read_only: bool
     """Return the result of ``decide`` with the locked ledger, and whether there was one.
 
     If the ledger cannot be used, ``decide`` is called with None, possibly for the second time: it has to be idempotent.
-    Its other errors are raised. With ``read_only`` nothing is written, a ledger that does not exist yet is empty, and
-    no warning is issued.
+    Its other errors are raised. With ``read_only`` nothing is written, a ledger that does not exist yet, or has no
+    content, is empty, and no warning is issued.
     """
     path: Path | None = Path(FILE)
     try:
         with _translated_errors():
             path = ledger_path()
-            is_new = path is not None and read_only and not path.exists()
+            is_new = path is not None and read_only and not (path.exists() and path.stat().st_size)
         if is_new:
             return decide(None), True
         if path is not None:

@@ -129,6 +129,15 @@ def test_a_ledger_that_cannot_be_used_is_a_notice(tmp_path: Path, ledger: Path, 
     assert (ledger.read_bytes() if ledger.is_file() else None) == before
 
 
+def test_a_look_at_a_ledger_without_content_is_counted_in_it(tmp_path: Path, ledger: Path) -> None:
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    ledger.touch()
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        announced, recorded = ledgers.peek_look(store, "look", ["q1"])
+        assert (announced, recorded) == (count_look(store, "look", ["q1"], "2026-01-01"), False)
+    assert announced.remembered
+
+
 def test_a_ledger_without_a_home_is_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSMITH_LEDGER", "~nobody-has-this-name/looks.sqlite")
     with pytest.warns(Notice, match="cannot be used"):
