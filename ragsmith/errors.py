@@ -172,11 +172,13 @@ def _package(place: tuple[FrameType, int]) -> str:
 def warn_caller(message: str, category: type[Warning] = Notice) -> None:
     """Issue a warning at the line outside of this package whose call led here, however deep that is.
 
-    A thread of a pool has no such line, and takes that of the call in the main thread.
+    A thread of a pool has no such line, and takes that of the call in the main thread, else in another one, else
+    the line where the main thread is.
     """
-    main = walk_stack(sys._current_frames().get(main_thread().ident or 0))
-    called = dropwhile(lambda place: _package(place) != "ragsmith", main)
-    places = chain(walk_stack(inspect.currentframe()), called)
+    frames = sys._current_frames()
+    stacks = (walk_stack(frames.get(ident)) for ident in sorted(frames, key=lambda ident: ident != main_thread().ident))
+    called = (dropwhile(lambda place: _package(place) != "ragsmith", stack) for stack in stacks)
+    places = chain(walk_stack(inspect.currentframe()), *called, walk_stack(frames.get(main_thread().ident or 0)))
     frame, line = next((place for place in places if _package(place) not in _BETWEEN), (sys._getframe(), 0))
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, frame.f_code.co_filename, line, registry=registry)

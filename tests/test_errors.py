@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -85,6 +86,13 @@ def test_a_notice_from_a_thread_names_the_line_of_the_call(tiny_folder: Path, tm
     with pytest.warns(Notice, match="long queries gives vectors that do not have length 1") as noticed:
         library.compare("naive", "bm25", dataset=tiny_folder, models=models, workers=2, cache=cache)
     assert {warning.filename for warning in noticed} == {__file__}
+
+
+def test_a_notice_from_a_thread_of_its_own_names_the_line_of_the_main_thread() -> None:
+    # the frames of the thread are those of the standard library and of the package
+    with ThreadPoolExecutor(1) as pool, pytest.warns(Notice) as noticed:
+        pool.submit(warn_caller, "x").result()
+    assert [warning.filename for warning in noticed] == [__file__]
 
 
 def test_only_whole_names_of_packages_are_between_a_call_and_its_notice() -> None:
