@@ -63,6 +63,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         known = argument_types(function)
         for name in kwargs.keys() - known.keys():
             meant = MODELS if name in MODEL_ROLES and "models" in known else did_you_mean(name, known)
+            if name in ("max_calls", "max_tokens", "max_cost") and "limits" in known:
+                meant = f"give limits by name, as in  limits={{{name.removeprefix('max_')!r}: 5}}"
             raise UsageError(f"{function.__qualname__} has no argument {name!r}: {meant}")
         check_types(function, [*zip(chain(places, repeat(places[-1])), args, strict=False), *kwargs.items()])
         return function(*args, **kwargs)
@@ -105,7 +107,7 @@ def accepts(wanted: Any, value: object) -> bool:
     """Whether a value has an annotated type; the items of a list are checked as well, those of a mapping are not."""
     origin, inner = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
-        return any(accepts(one, value) for one in inner)
+        return any(accepts(one, value) for one in inner) and (value != "" or Path not in inner)
     if origin is Annotated:
         return accepts(inner[0], value)
     if wanted in KINDS:

@@ -65,6 +65,8 @@ def ask(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
+    if Path(question).is_file() and isinstance(pipeline, str) and not Path(pipeline).exists():
+        raise UsageError(f"the pipeline is given first, and then the question: ask({question!r}, {pipeline!r})")
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)

@@ -149,7 +149,7 @@ def _load_datasets(datasets: str | Sequence[Dataset | str | Path]) -> list[Datas
         name for each in listed for name in (bundled_domains() if each == ALL_DOMAINS and not is_folder else [each])
     ]
     if not names:
-        raise WrongOption("dataset", "names no data set: give at least one")
+        raise WrongOption("dataset", "is empty: give at least one data set, such as law")
     loaded: dict[str | Path, Dataset] = {}
     mistakes: list[str] = []
     distinct = [one for at, one in enumerate(names) if isinstance(one, Dataset) or one not in names[:at]]

@@ -8,6 +8,7 @@ from ragsmith.assessment.pairwise import announce_look, select_questions
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause, good_score_threshold
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.display import short_repr
+from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
 from ragsmith.text.table import Table, counts, texts
@@ -81,6 +82,8 @@ def diagnose(
     """
     setup, fitness = pipeline.setup, pipeline.fitness
     tracer = EvidenceTracer(answers=not fitness.ranking_only)
+    if not setup.dataset.examples:
+        raise UsageError(f"{setup.dataset.name!r} has no questions: give a question to explain, or another data set")
     examples = select_questions(setup, fitness, part)
     if part != "search" and setup.tested and "test" not in pipeline.expected:
         announce_look(store, fitness, [(setup, pipeline.candidate)], examples, on_look, "counted")(day)

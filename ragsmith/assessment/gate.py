@@ -45,9 +45,6 @@ from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
 
-COMPARE_WITH = "names what to compare with, the file of a pipeline (BASE.yaml) or bm25"
-"""What to do without scores of single questions."""
-
 MIN_EFFECT = 0.02
 """Default of the allowed loss of fitness, equal to the margin of searches."""
 
@@ -263,9 +260,17 @@ def _stored_scores(
         untested = "an earlier version wrote it, or a search that was not tested, which can test and export it again"
         why = untested if pipeline.space else "it was recommended or written by hand, and not found by a search"
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
-        raise WrongOption("against", COMPARE_WITH, f"{name} keeps no scores of single questions, as {why}")
+        raise WrongOption(
+            "against",
+            "names what to compare with, BASE.yaml or bm25",
+            f"{name} keeps no scores of single questions, as {why}",
+        )
     if not stored.scores:
-        raise WrongOption("against", COMPARE_WITH, f"{name} keeps the scores of no question, its reference is empty")
+        raise WrongOption(
+            "against",
+            "names what to compare with, BASE.yaml or bm25",
+            f"{name} keeps the scores of no question, its reference is empty",
+        )
     if why := stored.incomparability(pipeline.setup, pipeline.fitness):
         raise NotComparable(
             f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "

@@ -84,7 +84,7 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
     A positional argument can be given by name: ``--dataset law`` is ``law`` in the place of the argument ``dataset``.
 
     Raises:
-        UsageError: an option has no value.
+        UsageError: an option has no value, or a value is empty, as that of a shell variable that is not set.
     """
     parameters = list(parameters)
     positions = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
@@ -108,8 +108,8 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
             by_name[name].append(value if equals else _next_value(name, rest))
         elif token == "-" or not token.startswith("-"):
             loose.append(token)
-        elif takes_value.get(name) and not equals:
-            options += name, _next_value(name, rest)
+        elif takes_value.get(name) and not value:
+            options += name, _check_value(name, "" if equals else _next_value(name, rest))
         else:
             options.append(name + equals + value)
     remaining = iter(loose)
@@ -117,10 +117,16 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
     for position, name in zip(positions, names, strict=True):
         given = by_name.get(name, [])
         room = None if position.nargs < 0 else 0 if given else 1
-        places.append([*given, *islice(remaining, room)])
+        places.append([_check_value(position.name.upper(), value) for value in (*given, *islice(remaining, room))])
     complete = list(takewhile(bool, places))  # the parser names the first argument that is missing
     placed = [value for values in complete for value in values]
     return [*options, "--", *placed, *(remaining if len(complete) == len(places) else ())]
+
+
+def _check_value(name: str, value: str) -> str:
+    if not value:
+        raise UsageError(f"{name} is empty: give a value; if it is a variable of the shell, set it")
+    return value
 
 
 def _next_value(option: str, rest: Iterator[str]) -> str:

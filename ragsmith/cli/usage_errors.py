@@ -51,9 +51,10 @@ def _describe_extra(error: Any, context: Any, command: str) -> str:
         taken = f"takes {' and '.join(names) or 'no arguments'}, and not {shorten(extra[1])} as well"
         return f"{command} {taken}: {hint}`{command} -h` lists its options"
     if unknown := UNKNOWN_COMMAND.search(error.message):
-        known = sorted(getattr(context.command, "commands", {}))
-        near = find_nearest_name(unknown[2], known)
-        do = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
+        commands = getattr(context.command, "commands", {})
+        inner = (f"{name} {unknown[2]}" for name in commands if unknown[2] in getattr(commands[name], "commands", {}))
+        near = next(inner, None) or find_nearest_name(unknown[2], sorted(commands))
+        do = f"did you mean {near}?" if near else f"it has {', '.join(sorted(commands))}"
         return f"{command} has no command {shorten(unknown[2])}: {do}"
     return " ".join(error.format_message().split()).removesuffix(".")
 

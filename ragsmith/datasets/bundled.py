@@ -39,8 +39,13 @@ def find_bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
     if name in known:
         return _bundle_folder(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
     what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
-    prefix = "a file, and " if kind == "datasets" and Path(name).is_file() else ""
-    raise UsageError(f"{name!r} is {prefix}neither a {form} nor the name of a {what}; {did_you_mean(name, known)}")
+    problem = (
+        "a file: give the folder of a data set or of documents; `ragsmith ask` takes the file of a pipeline, and "
+        "`ragsmith dataset anchor` a list of questions"
+        if kind == "datasets" and Path(name).is_file()
+        else f"neither a {form} nor the name of a {what}"
+    )
+    raise UsageError(f"{name!r} is {problem}; {did_you_mean(name, known)}")
 
 
 def bundled_names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def read_files(
         if unsupported:
             wrong = [_describe_unsupported(root, unsupported)]
         elif mistakes and root == source:
-            wrong = [_describe_missing(source)]
+            wrong, mistakes = [_describe_missing(source)], mistakes if any(source.iterdir()) else []
     if mistakes or wrong:
         raise DatasetError([*wrong, *mistakes])
     return [document for document in documents.values() if document], manifest
@@ -147,7 +147,9 @@ def _describe_moved(folder: Path, count: int) -> str:
 def _describe_missing(folder: Path) -> str:
     named = shlex.quote(str(folder))
     if not any(folder.iterdir()):
-        return f"{folder} is an empty folder, and no data set: `ragsmith dataset list` shows those that can be named"
+        return f"{folder} is empty: put documents there, or name a data set (`ragsmith dataset list` shows some)"
+    if folder.name == FOLDER and (folder.parent / MANIFEST).is_file():
+        return f"{folder} has the documents of a data set: give its folder, {folder.parent}"
     return (
         f"{folder} is not a data set: `ragsmith dataset init {named} -o DIR` makes one without questions, which a "
         f"search needs (`ragsmith dataset anchor QUESTIONS.csv --documents DIR` adds them); "

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragsmith.datasets.bundled import find_bundled
+from ragsmith.datasets.bundled import bundled_names, find_bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import CROSSFIT
@@ -52,6 +52,8 @@ def check_file(path: Path) -> Path:
     if not path.exists():
         near = find_nearest_file(path)
         advice = f"did you mean {near}?" if near else "`ragsmith recommend`, `search` and `export` write a pipeline"
+        if str(path) in bundled_names("datasets"):
+            advice = "this is the name of a data set, and the file of a pipeline is given first"
         raise UsageError(f"there is no file {str(path)!r}: {advice}")
     return path
 
@@ -68,6 +70,8 @@ class ExportedFile:
                 (), "this is a search space, and no pipeline: search it with  ragsmith search --space"
             )
         self._data = self._tree.mapping(known=KEYS, form=FORM)
+        if missing := [key for key in ("dataset", "pipeline") if key not in self._data and SYSTEM not in keys]:
+            raise self._tree.error((), f"{missing[0]!r} is missing; {FORM}")
         if (given := self._data.get("format", FORMAT)) != FORMAT:
             reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
             raise self._tree.error(("format",), f"{reads}: export the pipeline again")

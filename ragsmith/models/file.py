@@ -36,7 +36,7 @@ def read_models(path: Path) -> dict[str, ModelName]:
     Raises:
         YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
-    if ":" in path.name and not path.exists():
+    if (":" in path.name or path.suffix not in (".yaml", ".yml")) and not path.exists():
         raise UsageError(
             f"{path} is no file of models: name a model by its role (--llm openai:MODEL), or {EXAMPLE_MODELS}"
         )

@@ -202,11 +202,11 @@ def problem_with_name(role: str, name: str) -> str | None:
         return None
     closest = find_nearest_name(kind, candidates) if kind not in candidates else kind
     suggestion = candidates[closest].form.replace("MODEL", model or "MODEL") if closest else None
-    if not (closest or colon) and "openai" in candidates:
+    if name.strip() and not (closest or colon) and "openai" in candidates:
         suggestion = f"openai:{name}"
     forms = did_you_mean("", (model_provider.form for model_provider in candidates.values()))
     return redacted(
-        f"unknown {ROLE_LABELS[role]} {shorten(name)}; "
+        f"{'unknown' if name.strip() else 'empty name of the'} {ROLE_LABELS[role]} {shorten(name)}; "
         + (f"did you mean {suggestion!r}? " if suggestion else "")
         + forms
     )

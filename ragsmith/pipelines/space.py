@@ -210,9 +210,10 @@ class Space:
         family, dot, option = name.partition(".")
         families = [each.name for each in FAMILIES]
         if family not in families:
-            form = "give FAMILY or FAMILY.OPTION, such as retrieval.bm25"
             raise WrongOption(
-                "without", f"names the unknown family {family!r}: {form}; {did_you_mean(family, families)}"
+                "without",
+                f"names the unknown family {family!r}: give FAMILY or FAMILY.OPTION, such as retrieval.bm25; "
+                + did_you_mean(family, families),
             )
         options = self.options[families.index(family)]
         known = {gene.technique.name for gene in options}
@@ -222,8 +223,10 @@ class Space:
                 "without", f"is {family}, and a pipeline needs one: remove single options, {family}.OPTION"
             )
         if dot and option not in known:
-            problem = f"and the space {self.name!r} has no such option: {did_you_mean(option, known)}"
-            raise WrongOption("without", f"is {name}, {problem}")
+            raise WrongOption(
+                "without",
+                f"is {name}, and the space {self.name!r} has no such option: {did_you_mean(option, known)}",
+            )
 
         def is_excluded(gene: Gene) -> bool:
             technique = gene.technique
@@ -231,8 +234,9 @@ class Space:
 
         space = self.without(is_excluded)
         if space.feasible_size == 0:
-            problem = f"and the constraints of the space {self.name!r} forbid all remaining pipelines: leave it out"
-            raise WrongOption("without", f"is {name}, {problem}")
+            raise WrongOption(
+                "without", f"is {name}, and the constraints of the space {self.name!r} forbid all remaining pipelines"
+            )
         return space
 
     def restricted_to_rankings(self) -> Space:

@@ -120,7 +120,10 @@ class _SpaceReader:
             raise self._tree.error(path, problem)
 
     def space(self) -> Space:
-        root = self._tree.mapping(known=(*KEYS, SYSTEM, "parameters"), form="a space must be 'name: value' pairs")
+        names = [family.name for family in FAMILIES]
+        for key in self._tree.mapping(form="a space must be 'name: value' pairs"):
+            self._refuse_if(key in names, (key,), f"{key!r} is a family: put the families, indented, below 'families:'")
+        root = self._tree.mapping(known=(*KEYS, SYSTEM, "parameters"))
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):
@@ -128,7 +131,6 @@ class _SpaceReader:
         if SYSTEM in root or "parameters" in root:
             return self._system(name, description)
         self._import(root.get("imports", []))
-        names = [family.name for family in FAMILIES]
         families = self._tree.mapping(("families",), known=names)
         missing = [family for family in names if family not in families]
         self._refuse_if(

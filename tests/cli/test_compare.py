@@ -740,7 +740,7 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
         (("compare", "a.yaml", "naive", "--top", -3), "--top is -3: give a number of questions from 0 on"),
         (("compare", "naive", "bm25"), "--dataset is missing: name the data set that naive runs on"),
         (("gate", "a.yaml"), "keeps no scores of single questions"),
-        (("gate", "a.yaml"), "--against names what to compare with, the file of a pipeline (BASE.yaml) or bm25"),
+        (("gate", "a.yaml"), "--against names what to compare with, BASE.yaml or bm25"),
         (("gate", "a.yaml", "--against", "naive", "--min-effect", -1), "--min-effect is -1.0: give a difference of"),
         (
             ("gate", "a.yaml", "--documents", "nowhere", "--against", "naive"),

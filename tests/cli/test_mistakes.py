@@ -25,6 +25,10 @@ FILES = {
     "prices.yaml": b"openai:x: {input: cheap}\n",
     "twice.yaml": b"language_model: openai:x\nlanguage_model: openai:y\n",
     "typo.yaml": b"families:\n  retreival: [bm25]\n",
+    "top.yaml": b"retrieval: [bm25]\n",
+    "handwritten.yaml": b"pipeline:\n  retrieval: bm25\n",
+    "set/dataset.yaml": b"name: set\n",
+    "set/documents/gate.md": b"# Gate\n",
     "short.yaml": b"families:\n  retrieval: [bm25]\n",
     "empty.csv": b"",
     "object.json": b'{"question": "When?"}',
@@ -43,7 +47,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of a user who makes mistakes, and a pipeline that was moved away from its documents."""
     folder = tmp_path_factory.mktemp("mistakes")
     for name, content in FILES.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -357,7 +357,9 @@ def test_accepted_spending_is_parsed(text: str, spent: Spent) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "calls=", "calls=-1", "requests=3", "cost=nan", "cost=inf", "1.5", "3;4"])
 def test_invalid_accepted_spending_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="accept_spent is .*, as calls=352,tokens=5280,cost=0.0033, or only the calls"):
+    with pytest.raises(
+        UsageError, match=r"accept_spent is .*, as calls=352,tokens=5280,cost=0.0033, or only the calls"
+    ):
         parse_spent(text)
 
 

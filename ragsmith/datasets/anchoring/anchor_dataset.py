@@ -51,7 +51,8 @@ def anchor_list(
     """
     if not questions.is_file():
         raise UsageError(
-            f"{questions}: there is no such file; give a list of questions (.csv, .tsv, .jsonl, .json, .xlsx)"
+            f"{questions}: {'is a folder' if questions.is_dir() else 'there is no such file'}; give a list of "
+            "questions (.csv, .tsv, .jsonl, .json, .xlsx) first"
         )
     if not documents.is_dir():
         raise UsageError(f"{documents}: there is no such folder; give a folder of documents, or of a data set")
