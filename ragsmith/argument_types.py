@@ -62,9 +62,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         known = argument_types(function)
         for name in kwargs.keys() - known.keys():
-            meant = MODELS if name in MODEL_ROLES and "models" in known else did_you_mean(name, known)
-            if name in ("max_calls", "max_tokens", "max_cost") and "limits" in known:
-                meant = f"give limits by name, as in  limits={{{name.removeprefix('max_')!r}: 5}}"
+            meant = (
+                MODELS
+                if name in MODEL_ROLES and "models" in known
+                else f"give limits by name, as in  limits={{{name.removeprefix('max_')!r}: 5}}"
+                if name in ("max_calls", "max_tokens", "max_cost") and "limits" in known
+                else did_you_mean(name, known)
+            )
             raise UsageError(f"{function.__qualname__} has no argument {name!r}: {meant}")
         check_types(function, [*zip(chain(places, repeat(places[-1])), args, strict=False), *kwargs.items()])
         return function(*args, **kwargs)

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from typer.models import CommandFunctionType
 
 from ragsmith.api.arguments import RunArguments
+from ragsmith.argument_types import first_clause
 from ragsmith.cli.options import BudgetFlags, ModelFlags, TraceFlags
 from ragsmith.errors import UsageError
 
@@ -89,7 +90,7 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
     parameters = list(parameters)
     positions = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     takes_value = {
-        name: not parameter.is_flag
+        name: "" if parameter.is_flag else parameter.help or "text"
         for parameter in parameters
         if parameter not in positions
         for name in (*parameter.opts, *parameter.secondary_opts)
@@ -109,7 +110,7 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
         elif token == "-" or not token.startswith("-"):
             loose.append(token)
         elif takes_value.get(name) and not value:
-            options += name, _check_value(name, "" if equals else _next_value(name, rest))
+            options += name, _check_value(name, "" if equals else _next_value(name, rest), takes_value[name])
         else:
             options.append(name + equals + value)
     remaining = iter(loose)
@@ -117,15 +118,20 @@ def place_arguments(arguments: Sequence[str], parameters: Iterable[Any]) -> list
     for position, name in zip(positions, names, strict=True):
         given = by_name.get(name, [])
         room = None if position.nargs < 0 else 0 if given else 1
-        places.append([_check_value(position.name.upper(), value) for value in (*given, *islice(remaining, room))])
+        places.append(
+            [
+                _check_value(position.metavar or position.name.upper(), value, position.help or "text")
+                for value in (*given, *islice(remaining, room))
+            ]
+        )
     complete = list(takewhile(bool, places))  # the parser names the first argument that is missing
     placed = [value for values in complete for value in values]
     return [*options, "--", *placed, *(remaining if len(complete) == len(places) else ())]
 
 
-def _check_value(name: str, value: str) -> str:
+def _check_value(name: str, value: str, description: str) -> str:
     if not value:
-        raise UsageError(f"{name} is empty: give a value; if it is a variable of the shell, set it")
+        raise UsageError(f"{name} is empty: give a value ({first_clause(description)})")
     return value
 
 

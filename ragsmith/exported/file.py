@@ -51,9 +51,13 @@ def check_file(path: Path) -> Path:
         raise UsageError(f"{path} is a folder, and not a pipeline: {writes}")
     if not path.exists():
         near = find_nearest_file(path)
-        advice = f"did you mean {near}?" if near else "`ragsmith recommend`, `search` and `export` write a pipeline"
-        if str(path) in bundled_names("datasets"):
-            advice = "this is the name of a data set, and the file of a pipeline is given first"
+        advice = (
+            f"did you mean {near}?"
+            if near
+            else "this is the name of a data set, and the file of a pipeline is given first"
+            if str(path) in bundled_names("datasets")
+            else "`ragsmith recommend`, `search` and `export` write a pipeline"
+        )
         raise UsageError(f"there is no file {str(path)!r}: {advice}")
     return path
 
