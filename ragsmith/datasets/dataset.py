@@ -94,7 +94,8 @@ def read_files(
     Raises:
         DatasetError: the files or the manifest have mistakes; the error lists all of them.
     """
-    manifest, wrong = find_manifest(source)
+    manifest, mistakes = find_manifest(source)
+    wrong = [f"{source}/{mistake}" for mistake in mistakes]
     unsupported: list[str] = []
     if is_dataset(source):
         documents, mistakes = read_documents(source, manifest.titles, field_types, ids=ids)

@@ -206,7 +206,7 @@ def problem_with_name(role: str, name: str) -> str | None:
         suggestion = f"openai:{name}"
     forms = did_you_mean("", (model_provider.form for model_provider in candidates.values()))
     return redacted(
-        f"{'unknown' if name.strip() else 'empty name of the'} {ROLE_LABELS[role]} {shorten(name)}; "
+        f"unknown {ROLE_LABELS[role]} {shorten(name)}; "
         + (f"did you mean {suggestion!r}? " if suggestion else "")
         + forms
     )

@@ -27,6 +27,8 @@ FILES = {
     "typo.yaml": b"families:\n  retreival: [bm25]\n",
     "top.yaml": b"retrieval: [bm25]\n",
     "handwritten.yaml": b"pipeline:\n  retrieval: bm25\n",
+    "named/dataset.yaml": b"nam: set\nname: set\n",
+    "named/documents/gate.md": b"# Gate\n",
     "set/dataset.yaml": b"name: set\n",
     "set/documents/gate.md": b"# Gate\n",
     "short.yaml": b"families:\n  retrieval: [bm25]\n",

@@ -102,7 +102,7 @@ def _write_new_dataset(result: AnchoringResult, source: Path, output: Path, data
         return
     manifest, mistakes = read_optional_manifest(source)
     if mistakes:
-        raise DatasetError(mistakes)
+        raise DatasetError([f"{source}/{mistake}" for mistake in mistakes])
     converted = (source / SOURCES).exists()  # copied without changes, so that `init` recognises them
     files = {} if converted else document_files(data.documents)
     with new_folder(output) as draft:

@@ -164,7 +164,7 @@ def ingest_folder(
         existing_rows = read_sources(output)
         manifest, mistakes = read_optional_manifest(output)
         if mistakes:
-            raise DatasetError(mistakes)
+            raise DatasetError([f"{output}/{mistake}" for mistake in mistakes])
         before = _ExistingDataset.from_folder(folder, output, existing_rows)
         files: dict[str, ConvertedFile] = {}
         parts: list[_ConvertedPart] = []
