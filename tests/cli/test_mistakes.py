@@ -13,6 +13,7 @@ import yaml
 
 import ragsmith as library
 from ragsmith.errors import UsageError
+from ragsmith.store.store import Store
 
 LISTED = yaml.safe_load((Path(__file__).parent / "mistakes.yaml").read_text(encoding="utf-8"))
 
@@ -54,6 +55,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         library.recommend("docs", output="winner.yaml")
+        with Store.open(folder / "cache.sqlite"):  # one without a search
+            pass
     for name in ("empty", "moved"):
         (folder / name).mkdir()
     (folder / "moved" / "winner.yaml").write_bytes((folder / "winner.yaml").read_bytes())
