@@ -30,6 +30,8 @@ declining  how often a pipeline that was calibrated by `search --max-risk` keeps
 pleasing  100 worlds, each searched over two prompts of a simulated model that make it right equally often; with one it
         flatters, which pleases the judge of the search: how often the flattering pipeline wins, and is called better
         than naive RAG, if another judge scores the test, and if the same does
+few     24 questions drawn from each bundled domain that the recommended pipeline was not learned on, twice: the winner
+        of a search with them alone beside the recommended pipeline, on all other questions (cache: few.sqlite)
 wordings  20 searches on law over two prompts of a simulated model: how often the better one wins and is called better
         than the same pipeline with the built-in prompt, and how often either is where both are equally good
 marks   worlds of people's marks and a judge's scores of the answers of two pipelines, where the judge is too kind by
@@ -75,6 +77,7 @@ from ragsmith.datasets.bundled import bundled_domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.diagnosis.causes import good_score_threshold
+from ragsmith.effects.knowledge import read_effects
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
@@ -932,6 +935,31 @@ def declining(worlds: int = 40, cache: str = "declining.sqlite", data: Path = Pa
         print(f"| all | {rule} | {' | '.join(str(sums[at]) for at in range(4))} | | |", flush=True)
 
 
+def few(count: int = 24, draws: int = 2, cache: str = "few.sqlite") -> None:
+    """Search with few questions, and compare the winner with the recommended pipeline on the others."""
+    learned = {one.name for one in read_effects().observed}
+    print("| domain | draw | questions | winner - recommended | 95 % interval |\n| --- | --- | ---: | ---: | --- |")
+    behind = []
+    for name in bundled_domains():
+        if name in learned:
+            continue
+        whole = load_dataset(name)
+        able = [replace(one, split=None) for one in whole.examples]
+        for number in range(draws):
+            picked = set(random.Random(f"{name}{number}").sample(range(len(able)), count))
+            parts = ([one for at, one in enumerate(able) if (at in picked) is wanted] for wanted in (True, False))
+            asked, others = (replace(whole, examples=tuple(part)) for part in parts)
+            found = ragsmith.search(asked, cache=cache)
+            winner = found.export(f"{name}-{number}.yaml")
+            beside = ragsmith.compare(winner, "recommended", dataset=others, split="all", cache=cache)
+            both = beside.comparison.difference
+            assert both is not None
+            behind.append(both.mean_difference)
+            interval = f"[{both.low:+.3f}, {both.high:+.3f}]"
+            print(f"| {name} | {number} | {both.n} | {both.mean_difference:+.3f} | {interval} |", flush=True)
+    print(f"mean {fmean(behind):+.3f}, behind in {sum(one < 0 for one in behind)} of {len(behind)}")
+
+
 def wordings(runs: int = 20) -> None:
     """How often the better of two prompts wins, and how often one of two equal ones is called better."""
     law = load_dataset("law")
@@ -1090,6 +1118,7 @@ def main() -> None:
         "detectable": detectable,
         "declining": declining,
         "pleasing": pleasing,
+        "few": few,
         "wordings": wordings,
         "marks": marks,
     }
