@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.assessment.pairwise import announce_look, select_questions
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause, good_score_threshold
+from ragsmith.diagnosis.causes import MEANINGS, Cause, good_score_threshold, name_remedy
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, make_diagnosis
 from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
@@ -105,7 +105,7 @@ def diagnose(
             CauseCount(
                 cause.value,
                 MEANINGS[cause],
-                REMEDIES.get(cause, ""),
+                name_remedy(cause, pipeline.candidate),
                 tuple(sorted(by_cause[cause], key=lambda question: (scores.get(question, 0.0), question))),
             )
             for cause in Cause

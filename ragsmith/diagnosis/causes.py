@@ -9,7 +9,7 @@ A question needs all its gold passages, as in recall. The cause is the first sta
 passage that neighbouring chunks restore is not lost. The share of gold in the prompt is reported with the cause.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -78,7 +78,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.CUT_BY_FILTER: "a gold passage was retrieved and ranked, and the filter did not keep it",
     Cause.LOST_IN_COMPRESSION: "a gold passage was kept, and what it says is not in the compressed text",
     Cause.CUT_FROM_PROMPT: "a gold passage was kept, and is not in what the generator could read",
-    Cause.UNUSED: "all gold passages were read, and the answer does not say what they say",
+    Cause.UNUSED: "all gold passages were read, and the answer does not agree with the reference",
     Cause.CONTRADICTED: "all gold passages were read, and the answer says the opposite of the reference",
     Cause.REFUSED: "all gold passages were read, and the answer was declined",
     Cause.NOT_REFUSED: "the documents have no answer, and one was given",
@@ -87,21 +87,37 @@ MEANINGS: Mapping[Cause, str] = {
 }
 """A description of each cause, for a glossary."""
 
-REMEDIES: Mapping[Cause, str] = {
-    Cause.NOT_INDEXED: "index the missing text, or correct the evidence of the question",
-    Cause.CUT_BY_CHUNKING: "--chunk-size or --chunk-overlap larger, or passage_augment prev_next",
-    Cause.NOT_RETRIEVED: "retrieval hybrid, graph_ppr or listnet, query_expansion multi_query, or another --embedder",
-    Cause.LOST_BY_RERANKER: "reranking listnet, or cross_encoder with another first_stage_weight or depth",
-    Cause.CUT_BY_FILTER: "passage_filter top_k with a larger k, or reranking in front of it",
-    Cause.LOST_IN_COMPRESSION: "passage_compress none",
-    Cause.CUT_FROM_PROMPT: "passage_filter top_k with a smaller k, or a --llm with a larger context window",
-    Cause.UNUSED: "another --llm, or passage_filter similarity_threshold",
-    Cause.CONTRADICTED: "another --llm, or post_generation reflection_revising",
-    Cause.REFUSED: "another --llm, or post_generation abstain with a lower least",
-    Cause.NOT_REFUSED: "post_generation abstain, or a search with --max-risk",
-    Cause.FAILED: "the search again with --retry-failed",
+REMEDIES: Mapping[Cause, Sequence[str]] = {
+    Cause.NOT_INDEXED: ("index the missing text", "correct the evidence of the question"),
+    Cause.CUT_BY_CHUNKING: ("--chunk-size or --chunk-overlap larger", "passage_augment prev_next"),
+    Cause.NOT_RETRIEVED: (
+        "retrieval hybrid",
+        "retrieval graph_ppr",
+        "retrieval listnet",
+        "query_expansion multi_query",
+        "another --embedder",
+    ),
+    Cause.LOST_BY_RERANKER: (
+        "reranking listnet",
+        "reranking cross_encoder with another first_stage_weight or depth",
+    ),
+    Cause.CUT_BY_FILTER: ("passage_filter top_k with a larger k", "reranking listnet in front of it"),
+    Cause.LOST_IN_COMPRESSION: ("passage_compress none",),
+    Cause.CUT_FROM_PROMPT: ("passage_filter top_k with a smaller k", "a --llm with a larger context window"),
+    Cause.UNUSED: ("another --llm", "passage_filter similarity_threshold"),
+    Cause.CONTRADICTED: ("another --llm", "post_generation reflection_revising"),
+    Cause.REFUSED: ("another --llm", "post_generation abstain with a lower least"),
+    Cause.NOT_REFUSED: ("post_generation abstain", "a search with --max-risk"),
+    Cause.FAILED: ("the search again with --retry-failed",),
 }
 """What to try next, by cause, with options of families; successes and unknown causes have none."""
+
+
+def name_remedy(cause: Cause, candidate: Candidate = ()) -> str:
+    """Return what to try next, without the options that ``candidate`` has; "" for nothing."""
+    names = [f"{gene.technique.family} {gene.technique.name}" for gene in candidate]
+    *others, last = [one for one in REMEDIES.get(cause, ()) if one.removesuffix(" in front of it") not in names] or [""]
+    return f"{', '.join(others)}, or {last}" if others else last
 
 
 MIN_GOOD_AGREEMENT = 0.25

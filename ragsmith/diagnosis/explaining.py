@@ -7,7 +7,7 @@ from html import escape
 from statistics import fmean
 
 from ragsmith.datasets.relevance import count_overlap
-from ragsmith.diagnosis.causes import MEANINGS, RANKING_STAGES, REMEDIES, QuestionTrace, good_score_threshold
+from ragsmith.diagnosis.causes import MEANINGS, RANKING_STAGES, QuestionTrace, good_score_threshold, name_remedy
 from ragsmith.diagnosis.diagnosed import EvidenceTracer, GoldPassage, ReadPassage, make_diagnosis
 from ragsmith.display import short_repr
 from ragsmith.errors import UsageError
@@ -161,7 +161,7 @@ def explain_question(
         scores=_scores(measures, fitness),
         cause=cause.value if is_known else "",
         meaning=MEANINGS[cause] if is_known else "",
-        remedy=REMEDIES.get(cause, "") if is_known else "",
+        remedy=name_remedy(cause, candidate) if is_known else "",
         note="" if is_known else f"not a question of {setup.dataset.name}: followed without gold",
         non_answer=way.non_answer,
     )

@@ -121,8 +121,8 @@ class Decision:
         loses = ours is not None and winners is not None and winners > ours
         lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
         return (
-            f"{name_role(self.take)[:1].upper()}{name_role(self.take)[1:]} leads {join_names(said, 'and')} (95 %), "
-            f"without p: only differences of the winner are in the family of tests.{lost}"
+            f"{name_role(self.take)[:1].upper()}{name_role(self.take)[1:]} leads {join_names(said, 'and')} (95 % "
+            f"intervals; only the winner's differences are tested, so these have no p).{lost}"
         )
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
+from ragsmith.diagnosis.causes import MEANINGS, Cause, name_remedy
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
@@ -380,7 +380,7 @@ def causes_table(report: RunReport) -> Table:
             cause.value,
             *(" + ".join(f"{found.counts.get(cause.value, 0)}" for found in each) for each in by_pipeline.values()),
             MEANINGS[cause],
-            REMEDIES.get(cause, ""),
+            name_remedy(cause),
         )
         for cause in Cause
         if any(cause.value in found.counts for found in report.questions.causes)

@@ -302,8 +302,8 @@ def test_it_is_said_what_is_given_up_with_the_winner(report: RunReport, winners:
     decision = decide(replace(report, next_step=step, taken_leads=(lead,), counted=counted))
     assert decision is not None
     assert decision.evidence == (
-        "BM25 leads naive RAG by +0.100 [+0.050, +0.150] (95 %), without p: only differences of the winner are in the "
-        f"family of tests.{lost}"
+        "BM25 leads naive RAG by +0.100 [+0.050, +0.150] (95 % intervals; only the winner's differences are tested, "
+        f"so these have no p).{lost}"
     )
 
 
