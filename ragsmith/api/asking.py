@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -65,7 +66,8 @@ def ask(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
-    if Path(question).is_file() and isinstance(pipeline, str) and not Path(pipeline).exists():
+    # functions of `os.path` are false for a text that is too long for a path
+    if isinstance(pipeline, str) and os.path.isfile(question) and not os.path.exists(pipeline):  # noqa: PTH110, PTH113
         raise UsageError(f"the pipeline is given first, and then the question: ask({question!r}, {pipeline!r})")
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)

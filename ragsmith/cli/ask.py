@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -97,7 +98,8 @@ def _note_extraction(file: str, models: ModelFlags) -> None:
 
 def put_in_order(pipeline: str, question: str) -> tuple[str, str]:
     """Return both, exchanged with a note if the second is a file and the first is not."""
-    if Path(pipeline).exists() or not Path(question).is_file():
+    # functions of `os.path` are false for a text that is too long for a path
+    if os.path.exists(pipeline) or not os.path.isfile(question):  # noqa: PTH110, PTH113
         return pipeline, question
     print_stderr(f"note: {question} is read as the pipeline, and {pipeline!r} as the question: the pipeline is first")
     return question, pipeline

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+import ragsmith as library
+from ragsmith.errors import UsageError
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
@@ -236,6 +238,21 @@ def test_a_question_before_the_pipeline_is_answered_with_a_note(winner: Path, ra
     assert (swapped.code, swapped.out) == (0, right.out)
     assert "is read as the pipeline, and 'Who founded the library?' as the question" in swapped.err
     assert "is read as the pipeline" in ragsmith("explain", "Who founded the library?", winner).err
+
+
+def test_a_question_may_be_longer_than_the_name_of_a_file(winner: Path, ragsmith: Command) -> None:
+    question = f"Who founded the library? {'I have read all of its pages and have not found the name. ' * 5}"
+    assert len(question) > 300
+    right = ragsmith("ask", winner, question)
+    assert (right.code, right.err) == (0, "")
+    assert library.ask(str(winner), question).answer == right.out.partition("\n")[0]
+    swapped = ragsmith("ask", question, winner)
+    assert (swapped.code, swapped.out) == (0, right.out)
+    with pytest.raises(UsageError, match="the pipeline is given first, and then the question"):
+        library.ask(question, str(winner))
+    assert ragsmith("ask", question, question).code == 2
+    unknown = ragsmith("ask", winner, "Who?", "--models", "m" * 300)
+    assert (unknown.code, unknown.err.startswith(f"error: {'m' * 300} is no file of models")) == (2, True)
 
 
 def test_an_answer_quotes_its_passages_with_document_and_position(
