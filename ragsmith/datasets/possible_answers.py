@@ -1,12 +1,14 @@
-"""Unanswerable questions that the documents may answer, as after an edit: their label would then be wrong."""
+"""Questions whose label the documents may contradict: unanswerable ones with an answer, answers with another number."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.grouping import group_values
+from ragsmith.text.content_words import END, NUMBER, analyse
 from ragsmith.text.shared_bm25 import get_shared_bm25
 from ragsmith.text.words import sentences, tokeniser_for
-from ragsmith.types import Chunk, Document, Example
+from ragsmith.types import Chunk, Document, Example, places_of
 
 N_PASSAGES = 5
 """Number of passages, the best by BM25, that are compared with a question."""
@@ -25,6 +27,23 @@ class PossibleAnswer:
         return (
             f'{self.id} is labelled as unanswerable, but {self.doc} may answer it, "{self.sentence}": if it does, '
             'replace "answerable": false in questions.jsonl by the answer and its evidence'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNumber:
+    """A question, by its id, whose answer has a ``number`` where its evidence in ``doc`` has the number ``found``."""
+
+    id: str
+    number: str
+    doc: str
+    found: str
+
+    def __str__(self) -> str:
+        """Return what may be wrong, and how to correct it, in one sentence without a full stop."""
+        return (
+            f"the answer of {self.id} says {self.number} where its evidence in {self.doc} says {self.found}: if the "
+            "document is right, correct the answer"
         )
 
 
@@ -81,3 +100,31 @@ def _best_sentence(text: str, question: str, terms: Callable[[str], Iterable[str
         key=lambda sentence: (not any(sentence in each for each in before), len(wanted & frozenset(terms(sentence)))),
     )
     return " ".join(best.split())
+
+
+def find_other_numbers(examples: Iterable[Example], documents: Sequence[Document]) -> Iterator[OtherNumber]:
+    """Yield the questions whose answer has another number than their evidence next to the same word ("35 days").
+
+    Answers may be computed. So questions with a number, and answers with any of the evidence, are not named, and the
+    evidence has a single number next to the word: a sum or a difference is of two.
+    """
+    texts = {document.id: document.text for document in documents}
+    for example in examples:
+        places = [place for span in example.evidence for place in places_of(span)]
+        quoted = [(place.doc, texts[place.doc][place.start : place.end]) for place in places]
+        known = analyse("\n".join(text for _, text in quoted)).values
+        if analyse(example.question).values - {"1"} or analyse(example.answer).values & known:
+            continue
+        found = group_values((word, (number, doc)) for doc, text in quoted for number, word in _measured(text))
+        for number, word in _measured(example.answer):
+            others = found.get(word, [])
+            if len({other for other, _ in others}) == 1:
+                yield OtherNumber(example.id, number, others[0][1], others[0][0])
+                break
+
+
+def _measured(text: str) -> list[tuple[str, str]]:
+    """Return each number of a text with the stem of the word before or after it, in the same sentence."""
+    words = analyse(text)
+    pairs = [(words.items[at], words.shapes[by]) for at in words.numbers for by in (at + 1, at - 1)]
+    return [(number, word) for number, word in pairs if word not in (END, NUMBER)]

@@ -190,6 +190,21 @@ def test_documents_can_be_named_in_a_column(anchor: Command, written: Path) -> N
     assert left["reason"].startswith("there is no document 'scool.md'; did you mean")
 
 
+def test_an_answer_with_another_number_than_its_document_is_anchored_with_a_warning(
+    ragsmith: Command, anchor: Command, written: Path
+) -> None:
+    (written / "list.csv").write_text("question,answer\nWhat does it cost to bring a cart?,Nine shillings.\n")
+    said = "the answer of q001 says 9 where its evidence in ferry says 3: if the document is right, correct the answer"
+    shown = anchor("list.csv", "my")
+    assert shown.code == 0
+    assert f"take care: {said}" in shown.out.splitlines()
+    checked = ragsmith("dataset", "check", written / "my", "--only", "spans")
+    assert (checked.code, f"spans warns: {said}" in checked.out.splitlines()) == (0, True)
+    arguments = ("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", written / "more")
+    found = json.loads(ragsmith(*arguments, "--json").out)["other_numbers"]
+    assert found == [{"id": "q001", "number": "9", "doc": "ferry", "found": "3"}]
+
+
 def test_missing_quotations_are_reported_and_the_others_anchored(anchor: Command, written: Path) -> None:
     kept, lost = (
         "The choir sings in the chapel on the last Sunday of the month.",

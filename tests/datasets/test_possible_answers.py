@@ -1,4 +1,4 @@
-"""Unanswerable questions that a changed document may answer are named, and few others."""
+"""Questions whose label the documents may contradict are named, and few others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.possible_answers import find_new_answers, find_possible_answers
+from ragsmith.datasets.possible_answers import find_new_answers, find_other_numbers, find_possible_answers
 from ragsmith.text.filters import parse_filter
 from ragsmith.types import Dataset, Document, Example, Span
 
@@ -124,3 +125,37 @@ def test_a_document_that_the_filter_of_a_question_excludes_does_not_answer_it(ye
     asked = nothing_answers("What does the crane lift?", filter=parse_filter(f"year = {year}", {"year": float}))
     assert [each.id for each in find_possible_answers([asked], now)] == named
     assert [each.id for each in find_new_answers([asked], ["The crane."], now)] == named
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "evidence", "said"),
+    [
+        ("How long are backups kept?", "35 days.", "Backups are kept for 70 days.", "35, 70"),
+        (
+            "How long are backups kept?",
+            "For 35 days, at no charge.",
+            "A day lost is a pity. Keep them 70 days.",
+            "35, 70",
+        ),
+        ("How many lamps hang there?", "Two lamps.", "There hang 3 lamps.", "2, 3"),
+        ("How long are backups kept?", "70 days.", "Backups are kept for seventy days.", ""),
+        ("How long are backups kept?", "Ten weeks.", "Backups are kept for 70 days.", ""),
+        ("How much longer are they kept?", "30 days.", "Kept for 70 days, and before 2019 for 40 days.", ""),
+        ("How long are two terms?", "140 days.", "A term has 70 days.", ""),
+        ("How long are they kept?", "140 days: twice 70.", "A term has 70 days, and they are kept for two.", ""),
+        ("How long are backups kept?", "Quite long.", "Backups are kept for 70 days.", ""),
+    ],
+)
+def test_an_answer_with_another_number_than_its_evidence_is_named_unless_it_is_computed(
+    question: str, answer: str, evidence: str, said: str
+) -> None:
+    asked = Example("q", question, answer, "fact", (Span("rules", 4, 4 + len(evidence)),))
+    found = [*find_other_numbers([asked], [Document("rules", "Rules", f"Old {evidence} 35 more.")])]
+    assert [f"{each.number}, {each.found}" for each in found] == [said][: bool(said)]
+    assert {(each.id, each.doc) for each in found} <= {("q", "rules")}
+
+
+@pytest.mark.parametrize("name", bundled_names("datasets"))
+def test_no_answer_of_the_bundled_data_sets_is_named(name: str) -> None:
+    data = load_dataset(name)
+    assert [*find_other_numbers(data.examples, data.documents)] == []

@@ -118,7 +118,8 @@ def anchor(
         "how": anchoring.match_counts,
         "not_anchored": anchoring.reason_counts,
     }
-    plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
+    other = [asdict(each) for each in anchoring.other_numbers]
+    plain = {"output": str(folder), "questions": total, **counts, "lost": lost, "other_numbers": other}
     show_result(as_json, plain, lambda: _print_anchored(anchoring, documents, folder, total, lost))
     if not anchoring.anchored and set(anchoring.reason_counts) != {"there already"}:
         raise typer.Exit(1)
@@ -134,6 +135,7 @@ def _print_anchored(anchoring: AnchoringResult, documents: Path, folder: Path, t
     print_lines(
         f"{folder}: {len(anchoring.anchored)} of {total} questions anchored{_describe_counts(anchoring.match_counts)}",
         *(f"left out: {line}" for line in lost),
+        *(f"take care: {each}" for each in anchoring.other_numbers),
         missing if anchoring.unanchored else None,
         "in its lines, copy a candidate or a quotation to `evidence`, or set `answerable` to false if the documents do "
         f"not answer the question; then  ragsmith dataset anchor {again}"

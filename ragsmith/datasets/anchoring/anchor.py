@@ -14,6 +14,7 @@ from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvi
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.documents import path_ids
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, join_places, sort_spans
+from ragsmith.datasets.possible_answers import OtherNumber
 from ragsmith.text.files import shorten
 from ragsmith.text.folded import fold
 from ragsmith.text.suggest import did_you_mean
@@ -59,10 +60,14 @@ class UnanchoredQuestion:
 
 @dataclass(frozen=True)
 class AnchoringResult:
-    """Result of anchoring a list of questions, in the order of the list."""
+    """Result of anchoring a list of questions, in the order of the list.
+
+    ``other_numbers`` are the answers with another number than their evidence, once both are written.
+    """
 
     anchored: tuple[AnchoredQuestion, ...]
     unanchored: tuple[UnanchoredQuestion, ...]
+    other_numbers: tuple[OtherNumber, ...] = ()
 
     @cached_property
     def match_counts(self) -> dict[str, int]:

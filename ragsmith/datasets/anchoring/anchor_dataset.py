@@ -17,6 +17,7 @@ from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
+from ragsmith.datasets.possible_answers import find_other_numbers
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, question_record
 from ragsmith.datasets.sources import FILE as SOURCES
@@ -72,9 +73,11 @@ def anchor_list(
             documents, data = ingested.output, load_documents(ingested.output)
         result = EvidenceFinder(data.documents, merged).anchor(listed, at_least)
         if output is None or output == documents:
-            return _append_to_dataset(result, documents, data)
-        _write_new_dataset(result, documents, output, data)
-    return result
+            result = _append_to_dataset(result, documents, data)
+        else:
+            _write_new_dataset(result, documents, output, data)
+    other_numbers = find_other_numbers([each.example for each in result.anchored], data.documents)
+    return replace(result, other_numbers=tuple(other_numbers))
 
 
 def _append_to_dataset(result: AnchoringResult, folder: Path, data: Dataset) -> AnchoringResult:

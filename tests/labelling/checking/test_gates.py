@@ -231,6 +231,14 @@ def a_dozen(data: Dataset) -> Dataset:
     return with_examples(data, [replace(e, split=None) for e in data.examples[:12]])
 
 
+def another_number(data: Dataset) -> Dataset:
+    """A question is answered with another number than its document has."""
+    text = "Backups are kept for 70 days."
+    asked = Example("backups", "How long are backups kept?", "35 days.", "fact", (Span("backups", 0, len(text)),))
+    added = with_documents(data, [*data.documents, Document("backups", "Backups", text)])
+    return with_examples(added, [*data.examples, asked])
+
+
 WRONG: list[tuple[Callable[[Dataset], Dataset], str]] = [
     (moved_spans, "spans"),
     (lost_document, "spans"),
@@ -243,6 +251,7 @@ WRONG: list[tuple[Callable[[Dataset], Dataset], str]] = [
 """Damages after which no search can be trusted."""
 
 KNOWN: list[tuple[Callable[[Dataset], Dataset], str]] = [
+    (another_number, "spans"),
     (asked_twice, "duplicates"),
     (archived_copy, "copies"),
     (answered_now, "unanswerable"),

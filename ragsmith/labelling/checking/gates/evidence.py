@@ -7,7 +7,7 @@ from math import ceil
 from ragsmith.datasets.groups import gold_places
 from ragsmith.datasets.ingest.near_duplicates import find_near_duplicates, find_versions
 from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
-from ragsmith.datasets.possible_answers import find_possible_answers
+from ragsmith.datasets.possible_answers import find_other_numbers, find_possible_answers
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
@@ -33,7 +33,8 @@ def spans(view: DatasetView) -> GateFinding:
 
     Evidence is lost if it is in headings alone, which are in no chunk: retrieval is not scored on these questions.
     Up to 5 % of them are a warning. So is coarse gold: more than a fifth of the questions have a span of which no chunk
-    covers half.
+    covers half. So is an answer without a number of its evidence, which has a single other one next to the same word:
+    35 days, where the text says 70. None of the 1,194 questions of the bundled data sets with evidence is named.
     """
     found = [(example, span) for example in view.original.examples for span in gold_places(example)]
     if not found:
@@ -50,7 +51,11 @@ def spans(view: DatasetView) -> GateFinding:
     summary = f"{len(view.broken)} of {len(found)} spans refer to no text, {len(cut)} begin or end inside a word"
     if lost:
         summary += f", and all evidence of {len(lost)} questions is in headings, which are in no chunk"
-    mark_below = "mark the text below the headings"
+    different = [*find_other_numbers(view.dataset.examples, view.original.documents)]
+    if different:
+        summary += f"; {len(different)} answers have another number than their evidence"
+    offenders += tuple([Offender(each.id, str(each)) for each in different])
+    mark_below = "; ".join([*["mark the text below the headings"][: len(lost)], *map(str, different)])
     moved = bool(view.broken) or not MAX_CUT_SHARE.holds(figure)
     if moved or not MAX_CUT_SHARE.holds(len(lost) / len(view.original.examples)):
         advice = (
@@ -74,7 +79,7 @@ def spans(view: DatasetView) -> GateFinding:
         MAX_CUT_SHARE,
         mark_below,
         offenders,
-        passed=not lost,
+        passed=not (lost or different),
         listed=True,
         otherwise=GateState.WARNING,
     )
