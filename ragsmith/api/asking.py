@@ -71,7 +71,7 @@ def ask(
         raise UsageError(f"the pipeline is given first, and then the question: ask({question!r}, {pipeline!r})")
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
-    loaded = resources.pipeline(pipeline, dataset, documents)
+    loaded = _load_to_ask(pipeline, dataset, documents, resources)
     if prompts:
         loaded = loaded.with_prompts(prompts)
     with resources.caching_replies(loaded) as cached:
@@ -81,6 +81,18 @@ def ask(
     return (
         reply if documents is None and not indexed else replace(reply, changes=changes_of(cached, pipeline, resources))
     )
+
+
+def _load_to_ask(
+    pipeline: Pipeline | str | Path,
+    dataset: Dataset | str | Path | None,
+    documents: str | Path | None,
+    resources: Resources,
+) -> Pipeline:
+    """Return a pipeline to ask, which needs none of its questions: those of its file may have changed."""
+    if not isinstance(pipeline, Pipeline) and dataset is None and documents is None:
+        dataset = ExportedFile(require_file(pipeline)).dataset(None, asking=True)
+    return resources.pipeline(pipeline, dataset, documents)
 
 
 @checked
@@ -446,7 +458,7 @@ def _load_service(
 
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
-    loaded = resources.pipeline(pipeline, dataset, documents)
+    loaded = _load_to_ask(pipeline, dataset, documents, resources)
     if indexed or is_large(loaded):
         with resources.caching_replies(loaded) as cached:
             open_index(cached, resources)

@@ -19,7 +19,7 @@ from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.exported.reference import Reference
+from ragsmith.exported.reference import Reference, documents_digest
 from ragsmith.models.file import parse_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
@@ -205,15 +205,22 @@ class ExportedFile:
         except ValueError as error:
             raise self._tree.error(("reference",), str(error)) from error
 
-    def dataset(self, other: Dataset | str | Path | None) -> Dataset:
-        """Return ``other``, or the data set of the file, which must be unchanged since the search."""
+    def dataset(self, other: Dataset | str | Path | None, *, asking: bool = False) -> Dataset:
+        """Return ``other``, or the data set of the file, which must be unchanged since the search.
+
+        If only its questions changed, its documents alone are returned for ``asking``.
+        """
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         try:
             data = self.named_dataset()
         except DatasetError as error:
             raise DatasetError(error.mistakes, (*error.advice, *self._ask_advice())) from error
-        if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
+        section = self._tree.mapping(("dataset",))
+        if data.digest != section.get("digest", data.digest):
+            found_on = reference.documents if (reference := self.reference()) else section.get("documents_digest")
+            if asking and found_on == documents_digest(data):
+                return load_documents(self.folder())
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "

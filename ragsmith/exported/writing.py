@@ -20,7 +20,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import select_timed_questions
 from ragsmith.evaluation.ranking import common_questions
 from ragsmith.exported.file import FORMAT
-from ragsmith.exported.reference import Reference
+from ragsmith.exported.reference import Reference, documents_digest
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
 from ragsmith.pipelines.genes import N_FAMILIES, SYSTEM, Candidate, configuration, label, system_parameters
@@ -57,10 +57,11 @@ def export_yaml(
     imports = record_imports([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vector_store_address = setup.models.vector_store_address
     reference = Reference.from_evaluation(setup, test, fitness, ids) if test else None
+    documents = {} if reference else {"documents_digest": documents_digest(setup.dataset)}
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
-        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
+        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest, **documents},
         **_chunking(setup),
         **({"gap": setup.gap} if setup.gap != MAX_GAP else {}),
         **({"imports": imports} if imports else {}),

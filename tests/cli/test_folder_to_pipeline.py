@@ -355,6 +355,22 @@ def test_the_documents_are_asked_though_evidence_is_stale(ragsmith: Command, sta
         assert answer in asked.out.partition("\nsources\n")[0]
 
 
+def test_a_corrected_answer_leaves_its_documents_to_be_asked(ragsmith: Command, files: Path) -> None:
+    row = {"question": BUILT, "answer": "1743", "evidence": MILL}
+    Path("list.jsonl").write_text(json.dumps(row) + "\n")
+    assert ragsmith("dataset", "anchor", "list.jsonl", "--documents", files, "-o", "set").code == 0
+    assert ragsmith("recommend", "set").code == 0
+    before = ragsmith("ask", "winner.yaml", BUILT)
+    questions = Path("set", "questions.jsonl")
+    questions.write_text(questions.read_text().replace('"1743"', '"1742"'))
+    after = ragsmith("ask", "winner.yaml", BUILT)
+    assert (before.code, after.code, after.out, after.err) == (0, 0, before.out, before.err)
+    for command in ("evaluate", "verify"):
+        refused = ragsmith(command, "winner.yaml")
+        assert refused.code == 2
+        assert "its documents or questions changed" in refused.err
+
+
 def test_after_the_repair_the_documents_as_they_are_can_be_asked(ragsmith: Command, stale: Path) -> None:
     ragsmith("dataset", "anchor", "--repair", stale)
     refused = (

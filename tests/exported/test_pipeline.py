@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -336,6 +337,23 @@ def test_changed_documents_are_noticed(winner: Path, tiny_folder: Path, tmp_path
     winner.write_text(yaml.safe_dump(data, sort_keys=False))
     with pytest.raises(SpaceError, match="its documents or questions changed"):
         Pipeline.load(winner)
+
+
+def test_a_pipeline_of_a_search_is_asked_after_its_questions_changed_and_not_verified(
+    winner: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    question = "When does the ferry to Marrow leave?"
+    before = library.ask(winner, question, cache=tmp_path / "cache.sqlite")
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_folder, copy)
+    rows = (copy / "questions.jsonl").read_text().splitlines(keepends=True)
+    (copy / "questions.jsonl").write_text("".join(rows[1:]))
+    data = yaml.safe_load(winner.read_text())
+    data["dataset"]["path"] = "../copy"
+    winner.write_text(yaml.safe_dump(data, sort_keys=False))
+    assert library.ask(winner, question, cache=tmp_path / "cache.sqlite") == before
+    with pytest.raises(SpaceError, match="its documents or questions changed"):
+        library.verify(winner, cache=tmp_path / "cache.sqlite")
 
 
 # --- from a run ------------------------------------------------------------------------------------------------------
