@@ -51,7 +51,7 @@ class ComparisonFacts:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Advice: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder.
+    """Advice: ``kind`` is one of write, groups, fresh, untested, take, keep, simplify, questions or embedder.
 
     ``take`` is the role of the pipeline to take, such as ``winner`` or ``bm25``, and ``reason`` says why.
     """
@@ -66,7 +66,8 @@ def recommend(facts: ComparisonFacts) -> NextStep | None:
     """Return the next step; None if nothing was compared.
 
     Without a test, more questions are advised; with too few groups, other documents; on spent questions, fresh ones.
-    Until then the recommended pipeline is to be taken, as it is learned from more questions, of other data sets.
+    Until then the recommended pipeline is to be taken, as it is learned from more questions, of other data sets, unless
+    the interval of the winner's lead over it is above 0.
     Drafted questions are no evidence for the best pipeline: the recommended one is advised unless it is shown to be
     behind. Then a rival that is shown to be better, or a winner better than all, is advised. A simpler pipeline is
     advised if the winner is not shown to be better, unless a few more questions would show it.
@@ -110,11 +111,21 @@ def _advise_without_power(facts: ComparisonFacts, compared: Sequence[Comparison]
 
 
 def _take_learned(facts: ComparisonFacts, lacks: str) -> tuple[str, str]:
-    """Return the role of the recommended pipeline, and why it is taken where the test shows nothing."""
-    if facts.recommended not in ("", "winner"):
-        return facts.recommended, f"{lacks}, and this one did best on other data sets"
-    also = ", and did best on other data sets too" if facts.recommended else ""
-    return "winner", f"it scores best on the search questions{also}, but {lacks}"
+    """Return the role to take where the test shows nothing, and why.
+
+    It is that of the recommended pipeline, unless that is unknown or the interval of the winner's lead is above 0.
+    """
+    if facts.recommended in ("", "winner"):
+        also = ", and is the best by effects learned on other data sets" if facts.recommended else ""
+        return "winner", f"it was chosen on the search questions{also}, but {lacks}"
+    rival = next((one.difference for one in facts.comparisons if one.name == facts.recommended), None)
+    if rival and rival.low > 0:
+        return (
+            "winner",
+            f"its lead over the recommended pipeline, {rival.mean_difference:.3f}, is above 0 in its 95 % "
+            f"interval, but {lacks}",
+        )
+    return facts.recommended, f"{lacks}, and this one is the best by effects learned on other data sets"
 
 
 def _advise_recommended(facts: ComparisonFacts, compared: Sequence[Comparison]) -> NextStep | None:

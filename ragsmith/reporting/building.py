@@ -91,7 +91,8 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         look=record.look.number if record.look else 1,
         margin=record.settings.margin,
     )
-    next_step = recommend_next_step(run, comparisons, tested)
+    estimates = facts.estimate_choice(run, run.finishers([*proposed, *_others_that_may_win(record)]))
+    next_step = recommend_next_step(run, comparisons, estimates, tested, {row.key for row in found})
     pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
@@ -106,7 +107,7 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         random_curve=best_so_far(_ranking_scores(run, record.random)),
         finalists=tuple(_finalist_rows(run, tested)),
         comparisons=comparisons,
-        estimates=facts.estimate_choice(run, run.finishers([*proposed, *_others_that_may_win(record)])),
+        estimates=estimates,
         same=map_duplicate_roles(record, tested),
         options=option_rows(run),
         types=tuple(scores_by_group(pipelines, about.data.questions, run.fitness)),

@@ -148,12 +148,11 @@ class Decision:
         rows = [(one.title, *(cells[at] for cells in shown.values())) for at, one in enumerate(self.contenders)]
         caption = "The pipeline to take beside the winner and the baselines"
         if known and (score := known[0].fitness):
-            caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold" + (
-                f"; answered well from a score of {known[0].least_good} by the judge" * judged
-            )
+            caption = f"On {known[0].questions:,} {self.part} questions; F on the {score.n:,} of them with gold"
         caption += ", on which the winner was chosen" * (
             self.part == "search" and any(one.role == "winner" for one in self.contenders)
         )
+        caption += f"; answered well from a score of {known[0].least_good} by the judge" * judged if known else ""
         return Table(caption, (*texts("Pipeline"), *heads), rows, ["winner"])
 
     def lines(self) -> Iterator[str]:
@@ -227,7 +226,11 @@ def _reason(report: RunReport) -> str:
     """Return why the pipeline of the report is to be taken; "" if that is unknown."""
     step = report.next_step
     if step is None:
-        return "" if SYSTEM in report.roles[report.take].genes else "it scores best on the search questions."
+        return (
+            ""
+            if SYSTEM in report.roles[report.take].genes
+            else "it was chosen on the search questions, and is not tested."
+        )
     if step.take != report.take:
         return ""
     return f"{step.reason}." if step.reason else step.sentence.rpartition(": ")[2]

@@ -7,7 +7,7 @@ do, but not generators (arXiv 2508.11758).
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -445,13 +445,30 @@ def find_cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: S
 
 
 def recommend_next_step(
-    run: RunData, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]
+    run: RunData,
+    comparisons: Sequence[Comparison],
+    estimates: Sequence[Comparison],
+    tested: Mapping[str, Evaluation],
+    ranked: Collection[str],
 ) -> NextStep | None:
-    """Return the recommended next step after the test of a run; ``tested`` has all tested pipelines."""
+    """Return the recommended next step after a run.
+
+    ``tested`` has all tested pipelines, ``estimates`` are those of a run without a test, and ``ranked`` has the keys of
+    the pipelines with a row in the report.
+    """
     record, fitness = run.record, run.terms_of_test.fitness
-    if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
+    if record.no_winner:
         return None
     same = map_duplicate_roles(record, tested)
+    by_key = {key: role for role, key in record.baselines.items()} | {record.winner: "winner"}
+    known = record.recommended in ranked or "recommended" in tested or record.recommended in by_key
+    recommended = by_key.get(record.recommended) or same.get("recommended", "recommended") if known else ""
+    if not comparisons and (record.tested or record.settings.verdict == CROSSFIT):
+        rival = next((one.difference for one in estimates if one.name == recommended and one.difference), None)
+        if rival is None or rival.mean_difference > 0:
+            return None
+        reason = f"the winner is not tested, and estimated to be {-rival.mean_difference:.3f} behind this one"
+        return NextStep("untested", "", recommended, reason)
     tested = drop_duplicates(tested)
     winner = tested.get("winner")
     simple = next((tested[name] for name in SIMPLE_RIVALS if name in tested), None)
@@ -475,11 +492,7 @@ def recommend_next_step(
             embedded=describe_model("embedder", embedder).startswith("embedded"),
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
             drafted=not set(record.tested).isdisjoint(run.about.data.drafted),
-            recommended=""
-            if record.recommended is None
-            else "winner"
-            if record.recommended == record.winner
-            else same.get("recommended", "recommended"),
+            recommended=recommended,
         )
     )
     return step and replace(step, sentence=step.sentence + name_command(step.kind, run.about))

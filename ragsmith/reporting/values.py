@@ -634,7 +634,8 @@ class RunReport:
         """The role of the pipeline to take, if there is a winner."""
         rows = self.roles
         take = self.next_step.take if self.next_step and self.next_step.take in rows else "winner"
-        if not self.next_step and self.winner and SYSTEM in self.winner.genes:
+        is_shown = self.next_step is not None and self.next_step.kind not in ("write", "groups", "fresh", "untested")
+        if take == "winner" and not is_shown and self.winner and SYSTEM in self.winner.genes:
             return max(rows, key=lambda role: rows[role].level)  # a system wins its own search, however far behind
         return take
 

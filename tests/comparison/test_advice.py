@@ -68,12 +68,21 @@ def test_where_nothing_can_be_shown_what_did_best_on_other_data_sets_is_taken(fa
     found = recommend(facts)
     assert found is not None
     assert found.take == "recommended"
-    assert found.reason.endswith("the winner is better, and this one did best on other data sets")
-    for known, also in (("winner", ", and did best on other data sets too"), ("", "")):
+    learned = "the best by effects learned on other data sets"
+    assert found.reason.endswith(f"the winner is better, and this one is {learned}")
+    for known, also in (("winner", f", and is {learned}"), ("", "")):
         other = recommend(replace(facts, recommended=known))
         assert other is not None
         assert other.take == "winner"
-        assert other.reason.startswith(f"it scores best on the search questions{also}, but ")
+        assert other.reason.startswith(f"it was chosen on the search questions{also}, but ")
+
+
+@pytest.mark.parametrize(("low", "take"), [(0.01, "winner"), (-0.01, "recommended")])
+def test_a_lead_over_the_recommended_pipeline_with_an_interval_above_0_keeps_the_winner(low: float, take: str) -> None:
+    few = replace(SEEN, groups=6, telling=6, low=low, mean_difference=0.05)
+    found = recommend(replace(FACTS, comparisons=[compared("recommended", Verdict.TOO_FEW, few)]))
+    assert found is not None
+    assert (found.take, "0.050, is above 0" in found.reason) == (take, take == "winner")
 
 
 @pytest.mark.parametrize(
