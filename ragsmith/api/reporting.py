@@ -27,6 +27,7 @@ from ragsmith.errors import (
 from ragsmith.exported.writing import ExportedPipeline, load_run_experiment
 from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, LimitSpec, Spent, read_limits
+from ragsmith.records.record import load_record
 from ragsmith.reporting import WrittenReports, folder_of, write_report
 from ragsmith.reporting.overview import CombinedReport, combine_reports
 from ragsmith.reporting.report_files import write_combined_report
@@ -233,10 +234,10 @@ def export(
     quality and model calls; ``cheapest``, the cheapest that is not worse than the winner by 0.02 of fitness;
     ``single``, the best with a single option besides naive RAG; ``recommended``, the recommendation of other data sets
     for these documents; a rank; ``"calls<=2"``, the best with at most that many calls per question; or
-    ``"latency<=0.5"``, the best with at most that many seconds, if latency was an objective. The default ``output`` of
-    the winner is ``winner.yaml``, and of others a file named after ``pick``, such as ``cheapest.yaml``,
-    ``place-3.yaml`` or ``calls-2.yaml``. The result describes the pipeline; a `Notice` warns if another content of
-    ``output`` is replaced.
+    ``"latency<=0.5"``, the best with at most that many seconds, if latency was an objective. The default ``output`` is
+    ``winner.yaml``, or with ``pick`` a file named after it, such as ``cheapest.yaml``, ``place-3.yaml`` or
+    ``calls-2.yaml``; of ``winner`` it is ``winner-uncalibrated.yaml`` if there is a calibrated one. The result
+    describes the pipeline; a `Notice` warns if another content of ``output`` is replaced.
 
     Raises:
         UsageError: there is no such cache, search or pipeline.
@@ -244,10 +245,15 @@ def export(
     import_files(imports)
     with open_store(cache, read_only=True) as store:
         key, setup = load_run_experiment(store, dataset, run)
-        return write_pipeline(store, key, setup, Path(output or _default_file_name(str(pick))), str(pick))
+        record = load_record(store, key)
+        calibrated = bool(record and record.declining and record.declining.key)
+        path = Path(output or _default_file_name(str(pick), calibrated))
+        return write_pipeline(store, key, setup, path, str(pick))
 
 
-def _default_file_name(pick: str) -> str:
+def _default_file_name(pick: str, calibrated: bool) -> str:
+    if pick == "winner" and calibrated:
+        return "winner-uncalibrated.yaml"  # winner.yaml has the calibrated one
     if pick == "best":
         return "winner.yaml"
     name = re.sub(r"[^\w.]+", "-", pick).strip("-.")

@@ -109,10 +109,19 @@ class Decision:
         """What is known of a pipeline to take that is not the winner, and what is given up with it; else ""."""
         if not self.leads:
             return ""
-        said = [
+        known = [(one.against, one.difference) for one in self.leads if one.difference]
+        ahead = [
             f"{title} by {numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
-            for title, found in ((one.against, one.difference) for one in self.leads)
-            if found
+            for title, found in known
+            if round(found.mean_difference, 3) >= 0
+        ]
+        behind = [
+            f"{title} by {numbers.plain(-found.mean_difference)} {numbers.interval(-found.high, -found.low, sign=True)}"
+            for title, found in known
+            if round(found.mean_difference, 3) < 0
+        ]
+        said = [
+            f"{verb} {join_names(names, 'and')}" for verb, names in (("leads", ahead), ("is behind", behind)) if names
         ]
         ours, winners = (
             next((one.counts.cited for one in self.contenders if one.role == role and one.counts), None)
@@ -121,7 +130,7 @@ class Decision:
         loses = ours is not None and winners is not None and winners > ours
         lost = f" The winner cites {numbers.share(winners)} rightly, this one {numbers.share(ours)}." if loses else ""
         return (
-            f"{name_role(self.take)[:1].upper()}{name_role(self.take)[1:]} leads {join_names(said, 'and')} (95 % "
+            f"{name_role(self.take)[:1].upper()}{name_role(self.take)[1:]} {join_names(said, 'and')} (95 % "
             f"intervals; only the winner's differences are tested, so these have no p).{lost}"
         )
 

@@ -17,7 +17,6 @@ from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.diagnosis.causes import REMEDIES, Cause
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED_QUESTIONS
-from ragsmith.evaluation.selective import AnswerCounts, binomial_cdf
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.grouping import group_values
 from ragsmith.measures.registry import measures
@@ -323,8 +322,11 @@ def _explain_untested(report: RunReport) -> str:
     """Explain why the pipeline of the front with the highest F at no more calls is not the one to take; else ""."""
     taken, tested = report.roles.get(report.take), {one.test.key for one in report.finalists}
     able = taken and tested and [one for one in report.front if one.usage["calls"] <= taken.usage["calls"]]
+    record = report.about.record
     if not taken or not able or able[0].key in tested or able[0].level <= taken.level:
         return ""
+    if record.settings.verdict == CROSSFIT or not record.split.test:
+        return ""  # there are no test questions to compare it on
     about, file = report.about, f"other-{report.about.folder}.yaml"
     return (
         f" {able[0].label} has a higher F ({numbers.plain(able[0].level)}) than {name_role(report.take)} "
@@ -506,24 +508,17 @@ def describe_risk(report: RunReport) -> str:
             f"no more: {found.whole.describe('search')}."
         )
     counts = [one.describe(part) for one, part in ((found.calibrated, "search"), (found.tested, "test")) if one]
+    exceeded = found.tested is not None and (found.tested.risk or 0) > found.risk
+    taken = report.roles.get(report.take)
     return (
         f"The calibrated winner promises at most {100 * found.risk:g} % wrong answers {sure}, by declining below a "
         f"score of {numbers.plain(found.least)}: {'; '.join(counts)}. "
-        f"{_compare_with_promise(found.risk, found.tested)}It is in `{about.winner_file}`; "
-        f"`{about.export('calibrated', '')}` writes it again, and with winner in place of calibrated the winner as it "
-        "was."
-    )
-
-
-def _compare_with_promise(promised: float, tested: AnswerCounts | None) -> str:
-    """Say whether a share of wrong answers to test questions above the promised one is compatible with it."""
-    if tested is None or (tested.risk or 0) <= promised:
-        return ""
-    p = 1 - binomial_cdf(tested.wrong - 1, tested.answered, promised)
-    return (
-        f"More are wrong in the test than promised, which is {'hardly ' * (p <= ALPHA)}compatible with the promise: of "
-        f"{tested.answered:,} independent answers, each wrong with a probability of {100 * promised:g} %, "
-        f"{tested.wrong:,} or more are wrong with a probability of {numbers.share(p)}. "
+        + "More are wrong in the test than promised, by chance or because its questions are harder: answers of a "
+        "document are often wrong together, so the counts do not tell which. "
+        * exceeded
+        + f"It is in `{about.winner_file}`."
+        + " The pipeline to take is not calibrated and keeps no such promise; "
+        f"`{about.export('calibrated', '')}` writes the one that does." * (taken is not None and taken.key != found.key)
     )
 
 
@@ -551,11 +546,16 @@ def explain_one(report: RunReport) -> str:
 
 
 def explain_counts(report: RunReport) -> str:
-    """Explain why F decides, where the pipeline to take does not answer more questions well than naive RAG.
+    """Explain why F decides, where the pipeline to take is not shown to answer more questions well than naive RAG.
 
-    The counts are compared by the sign flips of `compute_difference`. The result is "" if they differ beyond chance.
+    The counts are compared by the sign flips of `compute_difference`. The result is "" if they differ beyond chance, if
+    the test could show nothing, or if the F of the pipeline is not above that of naive RAG.
     """
-    rows = {one.name: one.test.scores for one in report.finalists}
+    rows, step = {one.name: one.test.scores for one in report.finalists}, report.next_step
+    means = {name: scores["fitness"].mean for name, scores in rows.items() if "fitness" in scores}
+    decided = step is not None and step.kind not in ("write", "groups", "fresh")
+    if not decided or means.get(report.take, 0.0) <= means.get("naive", math.inf):
+        return ""
     clusters = report.about.record.tested_groups or Clusters()
     well, wells = (
         {
@@ -565,7 +565,7 @@ def explain_counts(report: RunReport) -> str:
         }
         for role in (report.take, "naive")
     )
-    both = clusters.tested([question for question in well if question in wells and report.take in rows])
+    both = clusters.tested([question for question in well if question in wells])
     ours, theirs = ([float(each[question]) for question in both] for each in (well, wells))
     found = compute_difference(ours, theirs, clusters.group_numbers(both)) if both else None
     if not found or not found.nonzero or found.p <= ALPHA:
@@ -577,8 +577,8 @@ def explain_counts(report: RunReport) -> str:
         if all(part in rows[role] for role in ("naive", report.take))
     ]
     return (
-        f"F decides, and not the number of questions answered well, in which {name_role(report.take)} does not differ "
-        f"from naive RAG beyond chance ({_equals('p', numbers.probability(found.p))}, unadjusted). F is the "
+        f"F decides, and not the number of questions answered well, in which {name_role(report.take)} is not shown to "
+        f"differ from naive RAG ({_equals('p', numbers.probability(found.p))}, unadjusted). F is the "
         f"{report.about.record.settings.fitness.formula}: on test questions {join_names(moved, 'and')}."
     ) + " The embedded language model, which joins sentences of the passages, writes the answers of both." * any(
         one.role == "language_model" and one.description.startswith("embedded") for one in report.models

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ragsmith
 from ragsmith.api.searching import resolve_settings
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
@@ -36,7 +37,7 @@ def calibrated(setup: Experiment, space: Space, store: Store, risk: float, confi
 
 
 def test_a_risk_that_holds_is_in_record_file_and_test(
-    tiny_setup: Experiment, space: Space, store: Store, tmp_path: Path
+    tiny_setup: Experiment, space: Space, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(SETTINGS, max_risk=0.9, confidence=0.3)
     outcome = Run(tiny_setup, space, store, settings).go()
@@ -66,6 +67,9 @@ def test_a_risk_that_holds_is_in_record_file_and_test(
         ended = export(store, outcome.key, tiny_setup, tmp_path / f"its {pick}.yaml", pick)
         assert (ended.pick, ended.is_winner) == (name, is_winner)
         assert (Pipeline.load(ended.path).candidate == pipeline.candidate) is not is_winner
+    monkeypatch.chdir(tmp_path)
+    files = [ragsmith.export(tiny_setup.dataset, cache=store, pick=pick).path for pick in ("best", "winner")]
+    assert files == [Path("winner.yaml"), Path("winner-uncalibrated.yaml")]
     again = Run(tiny_setup, space, store, settings).go()
     assert (again.computed, again.ended_before) == (0, True)
     assert load_record(store, again.key) == record

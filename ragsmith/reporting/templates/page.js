@@ -72,8 +72,10 @@
         return chosen.every(function (select) { return row.cells[select.dataset.column].textContent === select.value; }) &&
           words.every(function (word) { return text.includes(word); });
       });
-      if (chosen.some(function (select) { return select.dataset.column === "3"; })) {  // a cause: lowest fitness first
-        found.sort(function (a, b) { return (parseFloat(a.cells[4].textContent) || 0) - (parseFloat(b.cells[4].textContent) || 0); });
+      var sorting = chosen.find(function (select) { return select.dataset.sorted; });
+      if (sorting) {  // a cause: lowest fitness first
+        var fitness = function (row) { return parseFloat(row.cells[sorting.dataset.sorted].textContent) || 0; };
+        found.sort(function (a, b) { return fitness(a) - fitness(b); });
       }
       body.replaceChildren.apply(body, found.slice(0, shown));
       more.hidden = found.length <= shown;
