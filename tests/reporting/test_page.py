@@ -233,6 +233,9 @@ def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_fo
     before, listed = shown.split('<div class="questions"')
     assert before.rstrip().endswith("<details><summary>All 130 questions</summary>")
     assert listed.count('<code class="id">q') == QUESTIONS_LISTED
+    heads = [re.sub("<.*?>", "", head) for head in re.findall(r'<th scope="col".*?</th>', listed)]
+    [(cause, fitness)] = re.findall(r'data-column="(\d)" data-sorted="(\d)"', listed)  # lowest fitness first
+    assert (heads[int(cause)], heads[int(fitness)]) == ("Cause, winner", "F, winner")
     assert "ragsmith explain take-toy.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
