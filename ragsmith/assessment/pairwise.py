@@ -304,7 +304,7 @@ def select_questions(setup: Experiment, fitness: Fitness, part: str) -> list[Exa
         why = f"{data.name!r} has no {part}questions" + (f" ({setup.split.rule})" if part == "test " else "")
         if part:
             raise WrongOption("split", "all takes every question", why)
-        raise WrongOption("dataset", "names a data set that has some", why)
+        raise WrongOption("dataset", "must name a data set that has some", why)
     return found
 
 
@@ -439,6 +439,6 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
         yield f"{' and '.join(chosen)} {were} chosen on the search questions, which flatter {them}{others}"
     if before:
         yield (
-            f"documents or questions of {setup.dataset.name!r} have changed since {' and '.join(before)} was written"
-            + "; it may have been chosen on some of these test questions" * (part == "test")
+            f"{setup.dataset.name!r} is another data set than the one that {' and '.join(before)} was chosen on, or a "
+            "changed state of it" + "; it may have been chosen on some of these test questions" * (part == "test")
         )

@@ -316,7 +316,7 @@ class ExportedFile:
         return self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT and self.chosen_on(data)
 
     def chosen_on(self, data: Dataset) -> bool:
-        """Whether a search chose the pipeline on ``data``, even if documents or questions were edited since."""
+        """Whether a search chose the pipeline on ``data``, an earlier state of it, or another data set of its name."""
         same = self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name
         return same and bool(self.expected())
 

@@ -124,9 +124,11 @@ def test_a_winner_is_said_to_be_chosen_on_the_questions_also_after_a_document_ch
     page.write_text(f"{page.read_text()}\n\nA paragraph was added to this page.\n")
     note, changed = notes("search")
     assert note.startswith(flattered)
-    assert changed.startswith(f"documents or questions of 'facts' have changed since {winner} was written")
+    assert changed.startswith(
+        f"'facts' is another data set than the one that {winner} was chosen on, or a changed state"
+    )
     changed, *_ = notes("test")
-    assert f"since {winner} was written; it may have been chosen on some of these test questions" in changed
+    assert "or a changed state of it; it may have been chosen on some of these test questions" in changed
 
 
 def test_a_crossfit_that_is_refused_does_not_claim_to_replace_a_report(home: Path, ragsmith: Command) -> None:
