@@ -86,6 +86,7 @@ class IngestReport:
             "repeated_passages": [{"text": text, "docs": docs} for text, docs in result.repeated.items()],
             "evidence_in_changed_documents": dict(result.repointed),
             "possible_answers": [asdict(each) for each in result.possible_answers],
+            "malformed_questions": list(result.malformed_questions),
             "found": asdict(self.summary),
             "search": {"pipelines": self.pipelines},
             "next": list(self.next_steps),

@@ -270,7 +270,7 @@ def _print_files(ingested: IngestResult) -> None:
             f"take care: {doc} changed, which has evidence of {_counted(questions, 'question')}: "
             f"ragsmith dataset anchor --repair {shlex.quote(str(ingested.output))}  finds it again"
         )
-    print_lines(*(f"take care: {each}" for each in ingested.possible_answers))
+    print_lines(*(f"take care: {each}" for each in (*ingested.malformed_questions, *ingested.possible_answers)))
     counts = [f"{len(files)} {outcome}" for outcome in FileOutcome if (files := ingested.with_outcome(outcome))]
     print_line(f"{_counted(len(ingested.files), 'file')}: {', '.join(counts)}")
 

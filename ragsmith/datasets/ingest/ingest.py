@@ -36,13 +36,15 @@ from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
-from ragsmith.datasets.questions import read_questions
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.datasets.questions import MAX_BYTES, read_questions
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import SourceRecord, format_sources, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError, WrongOption
 from ragsmith.grouping import group_values
 from ragsmith.text.files import MAX_DOCUMENT_BYTES, TextError, format_size, read_bytes
 from ragsmith.text.folded import fold
+from ragsmith.text.jsonl import read_json_lines
 from ragsmith.types import Document, Modality
 
 
@@ -107,7 +109,7 @@ class IngestResult:
     ``versions`` are groups of documents that differ only in numbers and dates, unless their fields tell all of a group
     apart, and ``repeated`` has the documents of each passage that many of them have. ``repointed`` counts the questions
     with evidence in changed documents, by document; ``possible_answers`` are the unanswerable questions that a new
-    paragraph may answer.
+    paragraph may answer, and ``malformed_questions`` are the mistakes of lines that were not read for that.
     """
 
     folder: Path
@@ -122,6 +124,7 @@ class IngestResult:
     repeated: Mapping[str, tuple[str, ...]]
     repointed: Mapping[str, int] = field(default_factory=dict)
     possible_answers: tuple[PossibleAnswer, ...] = ()
+    malformed_questions: tuple[str, ...] = ()
 
     def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
         """Return the files with this outcome."""
@@ -213,7 +216,10 @@ def ingest_folder(
         if outcomes[doc] is FileOutcome.CHANGED and (count := count_questions(references, doc, ""))
     }
     new = [each for each in documents if outcomes.get(each.id) in (FileOutcome.ADDED, FileOutcome.CHANGED)]
-    earlier = [data.decode(errors="replace") for data in before.documents.values()]
+    lines = read_json_lines(output / QUESTIONS, MAX_BYTES)
+    has_unanswerable = any(record.get("answerable") is False for record in lines.records.values())
+    asked = read_questions(output, {one.id: one for one in documents})[0] if new and has_unanswerable else []
+    earlier = [data.decode(errors="replace") for data in before.documents.values() if asked]
     return IngestResult(
         folder,
         output,
@@ -226,7 +232,8 @@ def ingest_folder(
         tuple(group for group in find_versions(texts) if len({declared[doc] for doc in group}) < len(group)),
         find_repeated_passages(documents, near),
         repointed,
-        tuple(find_new_answers(read_questions(output, {one.id: one for one in documents})[0], earlier, new)),
+        tuple(find_new_answers(asked, earlier, new)),
+        tuple(lines.mistakes.values()),
     )
 
 

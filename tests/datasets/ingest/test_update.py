@@ -186,6 +186,20 @@ def test_an_unanswerable_question_that_a_new_paragraph_may_answer_is_named_once(
     assert json.loads(ragsmith(*update, "--json").out)["possible_answers"] == []
 
 
+def test_a_malformed_line_of_the_questions_is_named_and_the_others_are_compared_with_new_paragraphs(
+    files: Path, made: Path, ragsmith: Callable[..., Any]
+) -> None:
+    row = {"id": "q1", "question": "Who oils the hinges of the gate?", "answerable": False}
+    (made / "questions.jsonl").write_text(f'{{"id": "q0",\n{json.dumps(row)}\n')
+    (files / "oil.md").write_text("Each spring the smith oils all hinges.\n\nThe gate is red.\n")
+    shown = ragsmith("dataset", "init", files, "-o", made)
+    assert shown.code == 0
+    assert "take care: questions.jsonl:1: " in shown.out
+    assert "take care: q1 is labelled as unanswerable, but oil may answer it" in shown.out
+    [named] = json.loads(ragsmith("dataset", "init", files, "-o", made, "--json").out)["malformed_questions"]
+    assert f"take care: {named}" in shown.out
+
+
 def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> None:
     mine = "# Rules\n\nThe gate is shut at nine, sharp.\n"
     (made / "documents" / "rules.md").write_text(mine)
