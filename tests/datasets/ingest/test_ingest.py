@@ -193,7 +193,7 @@ def test_the_command_names_every_file_that_is_no_document(
         assert [line for line in lines if f": {name.replace(chr(10), chr(92) + 'n')}: " in line], name
     for name in mixed.duplicates:
         assert [line for line in lines if line.startswith(f"  {name} has the same text as ")], name
-    assert "60 files: 43 added, 3 duplicate, 13 refused, 1 left aside" in lines
+    assert "59 files: 43 added, 3 duplicate, 12 refused, 1 left aside" in lines
     [sizes] = [line for line in lines if line.startswith("chunk sizes that a search may compare with the default (--")]
     assert sizes.endswith("; `recommend` takes the default, with which its effects were learned")
     assert (
@@ -201,7 +201,7 @@ def test_the_command_names_every_file_that_is_no_document(
         == f"next: ragsmith recommend {tmp_path / 'made'}  or  ragsmith dataset draft {tmp_path / 'made'} --llm MODEL"
     )
     again = json.loads(ragsmith("dataset", "init", mixed.folder, "-o", tmp_path / "made", "--json").out)
-    assert again["outcomes"] == {"duplicate": 3, "left aside": 1, "refused": 13, "unchanged": 43}
+    assert again["outcomes"] == {"duplicate": 3, "left aside": 1, "refused": 12, "unchanged": 43}
     assert len(again["files"]) == ENTRIES
 
 
@@ -233,6 +233,15 @@ def test_the_data_set_may_lie_in_the_folder_and_is_not_taken_in_again(tmp_path: 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "pump.md").write_text("Pump 1 runs at 40 per cent of its power.\n")
+    with (tmp_path / "files" / "big.log").open("wb") as log:
+        log.truncate((128 << 20) + 1)
+    [refused] = ingest_folder(tmp_path / "files", tmp_path / "made").with_outcome(FileOutcome.REFUSED)
+    assert (refused.source, refused.reason.partition(";")[0]) == ("big.log", "is larger than the limit of 128 MiB")
+
+
 def test_a_file_or_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     files = tmp_path / "files"
     (files / "closed").mkdir(parents=True)
