@@ -80,7 +80,7 @@ def ask(
     if documents is not None or indexed:
         _note_changes(reply.changes)
     show_result(as_json, asdict(reply), lambda: _print_reply(reply))
-    if not as_json and sys.stderr.isatty():
+    if not as_json and not reply.declined and sys.stderr.isatty():
         _note_extraction(file, models)
 
 
