@@ -240,7 +240,9 @@ def ablate(
     )
     data = setup.dataset
     if not data.examples:
-        raise WrongOption("dataset", "names a data set that has some", f"{data.name!r} has no questions to compare by")
+        raise WrongOption(
+            "dataset", "must name a data set that has some", f"{data.name!r} has no questions to compare by"
+        )
     on_own_dataset = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[split]
     if split == "test":

@@ -347,7 +347,7 @@ def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prep
     chosen.fitness.try_on(setup.measures, setup.dataset.examples)
     warn_unsupported_languages(setup)
     if found.own_prompts and not any(variant.loaded_models.reads_prompts for variant in setup.variants):
-        raise WrongOption("language_model", "names a chat model", "the embedded model reads no prompts")
+        raise WrongOption("language_model", "must name a chat model", "the embedded model reads no prompts")
     return resources, found, _set_prices(chosen, setup, known), setup, known
 
 

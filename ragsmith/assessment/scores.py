@@ -116,7 +116,9 @@ def evaluate(
     """
     data = pipeline.setup.dataset
     if not data.examples:
-        raise WrongOption("dataset", "names a data set that has some", f"{data.name!r} has no questions to score by")
+        raise WrongOption(
+            "dataset", "must name a data set that has some", f"{data.name!r} has no questions to score by"
+        )
     parts: dict[str, Sequence[Example]] = {"all": data.examples}
     divided = pipeline.setup.split
     if pipeline.chosen_on_all:

@@ -201,7 +201,7 @@ class Pipeline:
         if several := next((role for role, listed in wordings.items() if len(listed) > 1), ""):
             raise UsageError(f"{several} has several prompts, and a pipeline has one: give one, or search over them")
         if not self.setup.loaded_models.reads_prompts:
-            raise WrongOption("language_model", "names a chat model", "the embedded model reads no prompts")
+            raise WrongOption("language_model", "must name a chat model", "the embedded model reads no prompts")
         space = Space("this pipeline", "", tuple((gene,) for gene in self.candidate)).with_prompts(wordings)
         pipeline = copy(self)
         pipeline.candidate, pipeline.expected, pipeline._engine = space.candidate((0,) * len(space.sizes)), {}, None

@@ -88,7 +88,7 @@ def test_a_configuration_is_read_back(space: Space) -> None:
         ("answer={folder}/wrong.txt", "the prompt of answer lacks {context}"),
         ("answr={folder}/brief.txt", "did you mean 'answer'"),
         ("judge={folder}/brief.txt", "asks for 'judge'"),
-        ("answer={folder}/brief.txt", "the embedded model reads no prompts: --llm names a chat model"),
+        ("answer={folder}/brief.txt", "the embedded model reads no prompts: --llm must name a chat model"),
     ],
 )
 def test_a_prompt_that_cannot_be_used_is_refused_in_one_sentence(

@@ -54,7 +54,7 @@ def test_there_is_nothing_to_verify_or_to_score_by(folder: Path, tmp_path: Path)
     ragsmith.recommend(folder, output=tmp_path / "winner.yaml")
     with pytest.raises(UsageError, match="there is nothing to verify, as the file has no expected scores"):
         ragsmith.verify(tmp_path / "winner.yaml")
-    with pytest.raises(UsageError, match="has no questions to score by: dataset names a data set that has some"):
+    with pytest.raises(UsageError, match="has no questions to score by: dataset must name a data set that has some"):
         ragsmith.evaluate(tmp_path / "winner.yaml", cache=tmp_path / "cache.sqlite")
 
 

@@ -52,7 +52,7 @@ def anchor_list(
     """
     if not questions.is_file():
         raise UsageError(
-            f"{questions}: {'is a folder' if questions.is_dir() else 'there is no such file'}; give a list of "
+            f"{questions}{' is a folder' if questions.is_dir() else ': there is no such file'}; give a list of "
             "questions (.csv, .tsv, .jsonl, .json, .xlsx) first"
         )
     if not documents.is_dir():
