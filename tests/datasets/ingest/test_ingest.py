@@ -232,7 +232,6 @@ def test_the_data_set_may_lie_in_the_folder_and_is_not_taken_in_again(tmp_path: 
         assert [document.id for document in taken.documents] == ["a"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "pump.md").write_text("Pump 1 runs at 40 per cent of its power.\n")
@@ -242,6 +241,7 @@ def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     assert (refused.source, refused.reason.partition(";")[0]) == ("big.log", "is larger than the limit of 128 MiB")
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_a_file_or_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     files = tmp_path / "files"
     (files / "closed").mkdir(parents=True)
