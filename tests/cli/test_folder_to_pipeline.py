@@ -358,7 +358,8 @@ def test_the_documents_are_asked_though_evidence_is_stale(ragsmith: Command, sta
 def test_a_corrected_answer_leaves_its_documents_to_be_asked(ragsmith: Command, files: Path) -> None:
     row = {"question": BUILT, "answer": "1743", "evidence": MILL}
     Path("list.jsonl").write_text(json.dumps(row) + "\n")
-    assert ragsmith("dataset", "anchor", "list.jsonl", "--documents", files, "-o", "set").code == 0
+    assert ragsmith("dataset", "init", "files", "-o", "set").code == 0
+    assert ragsmith("dataset", "anchor", "list.jsonl", "--documents", "set").code == 0
     assert ragsmith("recommend", "set").code == 0
     before = ragsmith("ask", "winner.yaml", BUILT)
     questions = Path("set", "questions.jsonl")
