@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -23,6 +22,7 @@ from ragsmith.exported.pipeline import Pipeline, Reply
 from ragsmith.exported.reference import Verification
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.techniques.user_code import import_files
+from ragsmith.text.files import exists
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def ask(
         UsageError: the file, its documents or a model cannot be used.
     """
     resources = Resources(**given)
-    # functions of `os.path` are false for a text that is too long for a path
-    if isinstance(pipeline, str) and os.path.isfile(question) and not os.path.exists(pipeline):  # noqa: PTH110, PTH113
+    if isinstance(pipeline, str) and not exists(pipeline) and exists(question) and Path(question).is_file():
         raise UsageError(f"the pipeline is given first, and then the question: ask({question!r}, {pipeline!r})")
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)

@@ -31,7 +31,7 @@ from ragsmith.comparison.difference import Difference, Power, compute_difference
 from ragsmith.comparison.ledger import count_look, identify_comparison, identify_pipeline
 from ragsmith.comparison.questions import ALPHA, MIN_GROUPS, Clusters, digest_questions
 from ragsmith.comparison.verdicts import can_be_significant, decide_verdict
-from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
+from ragsmith.datasets.label_checks import PossibleAnswer, find_new_answers
 from ragsmith.digest import digest
 from ragsmith.display import short_repr
 from ragsmith.errors import NotComparable, WrongOption

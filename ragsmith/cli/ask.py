@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -32,6 +31,7 @@ from ragsmith.cli.options import (
     expand_groups,
 )
 from ragsmith.cli.output import print_line, print_lines, print_rows, print_stderr, print_table, show_result
+from ragsmith.text.files import exists
 
 if TYPE_CHECKING:
     from ragsmith.api.asking import Indexed, IndexStatus
@@ -98,8 +98,7 @@ def _note_extraction(file: str, models: ModelFlags) -> None:
 
 def put_in_order(pipeline: str, question: str) -> tuple[str, str]:
     """Return both, exchanged with a note if the second is a file and the first is not."""
-    # functions of `os.path` are false for a text that is too long for a path
-    if os.path.exists(pipeline) or not os.path.isfile(question):  # noqa: PTH110, PTH113
+    if exists(pipeline) or not exists(question) or not Path(question).is_file():
         return pipeline, question
     print_stderr(f"note: {question} is read as the pipeline, and {pipeline!r} as the question: the pipeline is first")
     return question, pipeline

@@ -61,6 +61,11 @@ class NextStep:
     take: str = "winner"
     reason: str = ""
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether the test was able to show something about the pipeline to take."""
+        return self.kind not in ("write", "groups", "fresh", "untested")
+
 
 def recommend(facts: ComparisonFacts) -> NextStep | None:
     """Return the next step; None if nothing was compared.

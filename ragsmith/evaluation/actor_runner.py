@@ -22,7 +22,7 @@ from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, Evaluati
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.job_queues import MAX_LOSSES, JobQueues
-from ragsmith.evaluation.mailbox import POLL_SECONDS, Mailbox
+from ragsmith.evaluation.mailbox import MAX_REQUESTS, POLL_SECONDS, Mailbox
 from ragsmith.evaluation.node_setup import check_vectors, collect_remote_models, pack_setup
 from ragsmith.evaluation.threads import (
     ANSWER,
@@ -47,8 +47,6 @@ WARN_SECONDS = 15.0
 """Seconds without any running actor before a warning."""
 STARTUP_SECONDS = 60.0
 """Maximum seconds to wait for actors after a start or a loss, before a measurement of time."""
-MAX_MAILBOX_REQUESTS = 10_000
-"""Maximum number of requests in the mailbox."""
 STARTUP_FAILED = (
     f"an actor was lost {MAX_LOSSES} times during its startup on a node of the cluster, which may have too little "
     "memory for documents and models: ask for fewer actors with --workers, or use larger nodes"
@@ -58,17 +56,12 @@ STORE_FULL = (
     "same command again"
 )
 
-
 Assigned = dict[Any, tuple[int, list[Job]]]
 """The index of an actor and its jobs, by the reference to their result."""
 
 
 class ActorRunner(Runner):
-    """Runner on the actors of a cluster, each with its own engines, and with several concurrent jobs for remote models.
-
-    The calling process builds indexes, calls models that cost something, and collects results. The loss of an actor
-    costs the time of its unfinished jobs and nothing else.
-    """
+    """Runner on the actors of a cluster, each with its own engines and, for remote models, several concurrent jobs."""
 
     def __init__(
         self,
@@ -99,7 +92,6 @@ class ActorRunner(Runner):
         self._deaths: Counter[int] = Counter()
         """Number of losses of each actor during startup, since it was last ready."""
         self._clock = clock
-        self._startup_deadline = 0.0
         self._idle_since = math.inf
         """Time since which no actor has been running."""
         self._has_warned = False
@@ -130,9 +122,9 @@ class ActorRunner(Runner):
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
-        mailbox = self._ray.remote(
-            num_cpus=0, max_restarts=-1, max_concurrency=MAX_MAILBOX_REQUESTS, scheduling_strategy=here
-        )(Mailbox)
+        mailbox = self._ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=MAX_REQUESTS, scheduling_strategy=here)(
+            Mailbox
+        )
         self._mailbox = mailbox.remote()
         self._pool = ThreadPoolExecutor(self._concurrency * actors, thread_name_prefix="ragsmith-remote")
         self._listener = threading.Thread(target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True)
@@ -182,7 +174,6 @@ class ActorRunner(Runner):
             while self._starting and self._clock() < self._startup_deadline:
                 for reference in self._completed([*self._starting]):
                     self._advance_startup(reference)
-                self._warn_if_no_actor()
 
     def work(self) -> ComputedWork:
         """See `Runner.work`; the work of lost actors is not counted."""
@@ -226,15 +217,20 @@ class ActorRunner(Runner):
             finished, stopped = self._fetch(reference, queues, *assigned.pop(reference))
             found += finished
             problem = problem or stopped
-        self._warn_if_no_actor()
         yield found
         if problem is not None:
             raise problem
 
     def _completed(self, waiting: list[Any]) -> list[Any]:
         """Return the completed references of ``waiting``; an empty list after `REPORT_SECONDS` without one."""
-        if not self._running:
-            self._idle_since = min(self._idle_since, self._clock())
+        now = self._clock()
+        self._idle_since = math.inf if self._running else min(self._idle_since, now)
+        if not self._has_warned and now - self._idle_since >= WARN_SECONDS:
+            self._has_warned = True
+            warn_caller(
+                f"waiting for the Ray cluster to have room for an actor, which takes one CPU, of {len(self._actors)} "
+                "requested: --workers asks for fewer"
+            )
         ended, _ = self._ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
         if ended:
             ended, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
@@ -302,16 +298,6 @@ class ActorRunner(Runner):
         del self._deaths[index]
         self._free += [index] * self._concurrency
 
-    def _warn_if_no_actor(self) -> None:
-        if self._running:
-            self._idle_since = math.inf
-        elif not self._has_warned and self._clock() - self._idle_since >= WARN_SECONDS:
-            self._has_warned = True
-            warn_caller(
-                f"waiting for the Ray cluster to have room for an actor, which takes one CPU, of {len(self._actors)} "
-                "requested: --workers asks for fewer"
-            )
-
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
         """Return the common data of jobs of ``candidates``; their indexes are built and stored once."""
         collections: list[tuple[StoredName, ...]] = [()] * len(candidates)
@@ -353,18 +339,17 @@ class ActorRunner(Runner):
                         pool.submit(self._reply, number, request)
 
     def _reply(self, number: str, packed: bytes) -> None:
-        reply = answer_request(self._gateway, self._models, packed)
+        reply = answer_request(self._gateway, self._models, packed, self._ray.cloudpickle.dumps)
         with suppress(*self._lost_errors):
             self._mailbox.reply.remote(number, reply)
         self._in_progress.discard(number)
 
 
-def answer_request(gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes) -> bytes:
+def answer_request(
+    gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes, dumps: Callable[[Any], bytes]
+) -> bytes:
     """Return a pickled pair: whether the call of a model succeeded, and its result or the error to raise."""
-    from ray import cloudpickle  # noqa: PLC0415
-
     try:
-        reply: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
+        return dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
     except (Exception, SystemExit) as error:  # noqa: BLE001  raised and recorded in the actor
         return pickle.dumps((False, to_picklable(error)))
-    return reply

@@ -66,6 +66,9 @@ class EvaluationActor:
     """A Ray actor with its own engines, which evaluates jobs and may be restarted on any node."""
 
     def __init__(self, memory: int | None) -> None:
+        import ray  # noqa: PLC0415  runs in workers of Ray only
+
+        self._ray: Any = ray
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
         self._packed = b""
         self._mailbox: Any = None
@@ -78,21 +81,21 @@ class EvaluationActor:
 
     def ready(self, packed: StoredReference) -> str:
         """Initialize from the state that the driver ``packed``; return a problem with this node, or ""."""
-        import ray  # noqa: PLC0415  runs in workers of Ray only
-
         try:
             with self._lock:
                 self._take(packed)
                 self._setup  # noqa: B018  checks this node
         except UsageError as error:
-            return f"the node {ray.util.get_node_ip_address()} {error}"
+            return f"the node {self._node} {error}"
         return ""
 
-    def _take(self, packed: StoredReference) -> None:
-        import ray  # noqa: PLC0415
+    @property
+    def _node(self) -> str:
+        return str(self._ray.util.get_node_ip_address())
 
+    def _take(self, packed: StoredReference) -> None:
         if not self._packed:  # a restarted actor has no state
-            self._packed, self._mailbox = ray.get(packed[0]), packed[1]
+            self._packed, self._mailbox = self._ray.get(packed[0]), packed[1]
 
     @cached_property
     def _setup(self) -> Experiment:
@@ -105,16 +108,13 @@ class EvaluationActor:
 
     def _ask(self, request: RemoteRequest) -> tuple[Any, Usage]:
         """Send a request to the driver; it is repeated if the mailbox is lost, and a repeated answer costs nothing."""
-        import ray  # noqa: PLC0415
-        from ray import cloudpickle  # noqa: PLC0415
-
-        number, packed, reply = token_hex(16), cloudpickle.dumps(request), b""
+        number, packed, reply = token_hex(16), self._ray.cloudpickle.dumps(request), b""
         until = monotonic() + RETRY_SECONDS
         while not reply:
             try:
-                reply = ray.get(self._mailbox.ask.remote(number, packed))
+                reply = self._ray.get(self._mailbox.ask.remote(number, packed))
                 until = monotonic() + RETRY_SECONDS
-            except ray.exceptions.RayActorError as error:
+            except self._ray.exceptions.RayActorError as error:
                 if monotonic() > until:
                     raise ModelUnavailable("the driver process of the search does not answer any more") from error
                 sleep(POLL_SECONDS)
@@ -125,16 +125,14 @@ class EvaluationActor:
 
     def evaluate(self, batch: ActorBatch, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], BaseException | None]:
         """Return the results of ``jobs`` within `REPORT_SECONDS`, in order, and an error that stops the run, if any."""
-        import ray  # noqa: PLC0415
-
         try:
             with self._lock:
                 self._take(batch.packed)
                 prepared = self._prepare(batch, sorted({position for position, _ in jobs}))
         except RagsmithError as error:
             return [], to_picklable(error)
-        except ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in the memory of this node
-            return [], RagsmithError(f"{CLUSTER_LOST} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
+        except self._ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in this node's memory
+            return [], RagsmithError(f"{CLUSTER_LOST} ({type(error).__name__} on {self._node})")
         finished: list[FinishedQuestion] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
@@ -153,8 +151,6 @@ class EvaluationActor:
 
     def _prepare(self, batch: ActorBatch, positions: Sequence[int]) -> dict[int, tuple[Engine, Experiment, Candidate]]:
         """Return the engine, experiment and candidate of each position, with its index and entity graph installed."""
-        import ray  # noqa: PLC0415
-
         engines, candidates = self._engines, pickle.loads(batch.candidates)
         prepared = {}
         for position in positions:
@@ -163,7 +159,7 @@ class EvaluationActor:
             for name in batch.collections[position]:
                 if (id(engine), name) in self._installed:
                     continue
-                built = ray.get(batch.stored[name][0])
+                built = self._ray.get(batch.stored[name][0])
                 part = name[2]
                 if part == GRAPH:
                     engine.install_graph(built)
@@ -172,8 +168,7 @@ class EvaluationActor:
                     try:
                         engine.install_index(candidate[0], unpack_part(index, part, built))
                     except UsageError as error:  # such as a missing folder of vectors
-                        node = ray.util.get_node_ip_address()
-                        raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error
+                        raise UsageError(f"an index cannot be opened on the node {self._node}: {error}") from error
                 self._installed.add((id(engine), name))
             prepared[position] = engine, setup, candidate
         return prepared

@@ -6,13 +6,13 @@ interface only, sends no usage statistics, and is stopped at the end; an existin
 
 import logging
 import os
+import re
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
 
@@ -64,8 +64,8 @@ class Cluster:
         self.address = address
         self._actors = actors
         self._ray: Any = None
-        self._owns_connection = False
-        self._folder: Path | None = None
+        self._connection = ExitStack()
+        """What ends the connection, and a local cluster, if this object has made them."""
 
     @property
     def actors(self) -> int:
@@ -97,56 +97,47 @@ class Cluster:
         return self._ray
 
     def _initialize(self, ray: Any) -> None:
-        self._owns_connection = True
-        with ExitStack() as stack:
-            stack.callback(self._shutdown, ray)
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        with ExitStack() as connection:
+            if not self.address:
+                short = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER_LENGTH else "/tmp"
+                folder = tempfile.mkdtemp(prefix="ragsmith-ray-", dir=short)
+                connection.callback(shutil.rmtree, folder, ignore_errors=True)
+                options |= {"num_cpus": self.actors, "include_dashboard": False, "_temp_dir": folder}
+            connection.callback(signal_handlers_restored()(ray.shutdown))
             try:
                 with signal_handlers_restored():
-                    self._init(ray)
+                    _init(ray, self.address, options)
             except (ImportError, OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
                 at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
                 first = next(iter(str(error).strip().splitlines()), type(error).__name__)
                 raise UsageError(f"{at}: {first}") from error
-            stack.pop_all()
-
-    def _init(self, ray: Any) -> None:
-        options = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        if self.address:
-            if self.address != AUTO:
-                host, _, port = self.address.rpartition("://")[2].rpartition(":")
-                socket.create_connection(
-                    (host.strip("[]"), int(port)), CONNECT_SECONDS
-                ).close()  # Ray would retry for minutes
-            with suppress(ConnectionError):  # a busy client server may refuse once
-                ray.init(address=self.address, **options)
-                return
-            ray.init(address=self.address, **options)
-            return
-        default = tempfile.gettempdir()
-        short = default if len(default) <= MAX_FOLDER_LENGTH else "/tmp"
-        self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=short))
-        folder = str(self._folder)
-        ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **options)
-        if any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
-            raise UsageError(
-                "Ray was imported before, and would listen beyond this machine: import ragsmith first, or start a "
-                "cluster of your own and name its address"
-            )
+            self._connection = connection.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ray is not None and self._owns_connection:
-            self._shutdown(self._ray)
+        self._connection.close()
         self._ray = None
 
-    def _shutdown(self, ray: Any) -> None:
-        with signal_handlers_restored():
-            ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._owns_connection = False
+
+def _init(ray: Any, address: str, options: Mapping[str, Any]) -> None:
+    """Connect to the cluster at ``address``, or start a local one for ""."""
+    if address not in ("", AUTO):
+        host, _, port = address.rpartition("://")[2].rpartition(":")
+        at = host.strip("[]"), int(port)
+        socket.create_connection(at, CONNECT_SECONDS).close()  # Ray would retry for minutes
+    if address:
+        with suppress(ConnectionError):  # a busy client server may refuse once
+            ray.init(address=address, **options)
+            return
+    ray.init(address=address or "local", **options)
+    if not address and any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
+        raise UsageError(
+            "Ray was imported before, and would listen beyond this machine: import ragsmith first, or start a "
+            "cluster of your own and name its address"
+        )
 
 
 def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
@@ -158,17 +149,13 @@ def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
     """
     if engine == PROCESSES:
         return None
-    kind, colon, rest = engine.partition(":")
-    if kind != RAY or (colon and not rest.strip("/")):
+    if engine.partition(":")[0] != RAY or not engine.removeprefix("ray:").strip("/"):
         raise WrongOption("engine", f"is {engine!r}: give {PROCESSES}, or one of {ENGINE_FORMS}")
-    if not colon:
-        return Cluster("", workers)
-    if rest.removeprefix("//") == AUTO:
-        return Cluster(AUTO, workers)
-    host, _, port = rest.removeprefix("//").rpartition(":")
-    if not (host and port.isdigit()):
+    found = re.fullmatch(r"ray(?::(?:(?://)?(auto)|(//)?(.+:\d+)))?", engine)
+    if not found:
         raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {ENGINE_FORMS}")
-    return Cluster(engine if rest.startswith("//") else rest, workers)
+    auto, client, address = found.groups("")
+    return Cluster(auto or (engine if client else address), workers)
 
 
 @contextmanager

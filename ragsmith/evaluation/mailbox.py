@@ -6,6 +6,8 @@ PATIENCE_SECONDS = 60.0
 """Timeout of one call of the mailbox, after which the request is sent again."""
 POLL_SECONDS = 1.0
 """Timeout of one poll of the mailbox."""
+MAX_REQUESTS = 10_000
+"""Maximum number of requests in the mailbox."""
 
 
 class Mailbox:

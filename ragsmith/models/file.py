@@ -16,14 +16,13 @@ cross_encoder: cohere:rerank-v3.5
 ```
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName
 from ragsmith.models.registry import FLAG_ROLES, ROLES, option_names, problem_with_name, problem_with_option
-from ragsmith.text.files import shorten
+from ragsmith.text.files import exists, shorten
 from ragsmith.text.redaction import redacted
 from ragsmith.text.strict_yaml import YamlPath, YamlTree, YamlValue, read_yaml, unknown_key_message
 
@@ -37,8 +36,7 @@ def read_models(path: Path) -> dict[str, ModelName]:
     Raises:
         YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
-    # `os.path.exists` is false for a text that is too long for a path
-    if (":" in path.name or path.suffix not in (".yaml", ".yml")) and not os.path.exists(path):  # noqa: PTH110
+    if (":" in path.name or path.suffix not in (".yaml", ".yml")) and not exists(path):
         raise UsageError(
             f"{path} is no file of models: name a model by its role (--llm openai:MODEL), or {EXAMPLE_MODELS}"
         )

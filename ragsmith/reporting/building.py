@@ -49,6 +49,7 @@ from ragsmith.reporting.values import (
     RunReport,
     Score,
     TimedPipeline,
+    rows_by_role,
 )
 from ragsmith.store.store import Store
 
@@ -92,7 +93,9 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         margin=record.settings.margin,
     )
     estimates = facts.estimate_choice(run, run.finishers([*proposed, *_others_that_may_win(record)]))
-    next_step = recommend_next_step(run, comparisons, estimates, tested, {row.key for row in found})
+    finalists, baselines = tuple(_finalist_rows(run, tested)), _baseline_rows(run)
+    rows = rows_by_role(record, found, finalists, baselines)
+    next_step = recommend_next_step(run, comparisons, estimates, tested, rows)
     pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
@@ -101,11 +104,11 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),
-        baselines=_baseline_rows(run),
+        baselines=baselines,
         random=pipeline_row(drawn, terms) if drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far(_ranking_scores(run, record.random)),
-        finalists=tuple(_finalist_rows(run, tested)),
+        finalists=finalists,
         comparisons=comparisons,
         estimates=estimates,
         same=map_duplicate_roles(record, tested),

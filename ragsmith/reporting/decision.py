@@ -235,13 +235,7 @@ def _reason(report: RunReport) -> str:
     """Return why the pipeline of the report is to be taken; "" if that is unknown."""
     step = report.next_step
     if step is None:
-        return (
-            ""
-            if SYSTEM in report.roles[report.take].genes
-            else "it was chosen on the search questions, and is not tested."
-        )
-    if step.take != report.take:
-        return ""
+        return "it was chosen on the search questions, and is not tested."
     return f"{step.reason}." if step.reason else step.sentence.rpartition(": ")[2]
 
 

@@ -7,7 +7,7 @@ do, but not generators (arXiv 2508.11758).
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -27,10 +27,18 @@ from ragsmith.evaluation.ranking import Terms, best_evaluation, common_questions
 from ragsmith.grouping import group_values
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.measures.non_answers import find_non_answers
-from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.genes import SYSTEM, label
 from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
-from ragsmith.reporting.values import TITLES, Cheapest, ExcludedRow, FailureGroup, ModelUsed, RunHeader
+from ragsmith.reporting.values import (
+    TITLES,
+    Cheapest,
+    ExcludedRow,
+    FailureGroup,
+    ModelUsed,
+    PipelineRow,
+    RunHeader,
+)
 
 EMBEDDED_MODELS: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -449,20 +457,36 @@ def recommend_next_step(
     comparisons: Sequence[Comparison],
     estimates: Sequence[Comparison],
     tested: Mapping[str, Evaluation],
-    ranked: Collection[str],
+    rows: Mapping[str, PipelineRow],
 ) -> NextStep | None:
-    """Return the recommended next step after a run.
+    """Return the recommended next step after a run; it takes one of ``rows``, the pipelines of the report by role.
 
-    ``tested`` has all tested pipelines, ``estimates`` are those of a run without a test, and ``ranked`` has the keys of
-    the pipelines with a row in the report.
+    ``tested`` has all tested pipelines, and ``estimates`` are those of a run without a test. A system wins its own
+    search, however far behind the baselines it is: while nothing is shown, the pipeline with the highest mean is taken.
     """
-    record, fitness = run.record, run.terms_of_test.fitness
-    if record.no_winner:
+    if run.record.no_winner or "winner" not in rows:
         return None
+    step = _advise(run, comparisons, estimates, tested, rows)
+    if (step and (step.is_shown or step.take != "winner")) or SYSTEM not in rows["winner"].genes:
+        return step
+    best = max((role for role, row in rows.items() if row.scores), key=lambda role: rows[role].level)
+    why = "it has the highest mean, and no test shows more"
+    return replace(step or NextStep("untested", ""), take=best, reason=why)
+
+
+def _advise(
+    run: RunData,
+    comparisons: Sequence[Comparison],
+    estimates: Sequence[Comparison],
+    tested: Mapping[str, Evaluation],
+    rows: Mapping[str, PipelineRow],
+) -> NextStep | None:
+    record, fitness = run.record, run.terms_of_test.fitness
     same = map_duplicate_roles(record, tested)
     by_key = {key: role for role, key in record.baselines.items()} | {record.winner: "winner"}
-    known = record.recommended in ranked or "recommended" in tested or record.recommended in by_key
-    recommended = by_key.get(record.recommended) or same.get("recommended", "recommended") if known else ""
+    recommended = by_key.get(record.recommended) or same.get("recommended", "recommended")
+    if recommended not in rows:
+        recommended = ""
     if not comparisons and (record.tested or record.settings.verdict == CROSSFIT):
         rival = next((one.difference for one in estimates if one.name == recommended and one.difference), None)
         if rival is None or rival.mean_difference > 0:

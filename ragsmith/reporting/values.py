@@ -20,7 +20,6 @@ from ragsmith.diagnosis.interventions import Ceiling
 from ragsmith.display import short_repr
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeAccuracy
-from ragsmith.pipelines.genes import SYSTEM
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
 
 RUN_CHARACTERS = 8
@@ -622,22 +621,13 @@ class RunReport:
 
     @property
     def roles(self) -> dict[str, PipelineRow]:
-        """The pipelines by role, with their costs on the search questions if they are known."""
-        found = {one.name: one.search or one.test for one in self.finalists}
-        untested = next((row for row in self.ranking if row.key == self.about.record.recommended), None)
-        if untested:
-            found.setdefault("recommended", untested)
-        return {**found, **self.baselines, **({"winner": self.winner} if self.winner else {})}
+        """The pipelines by role; see `rows_by_role`."""
+        return rows_by_role(self.about.record, self.ranking, self.finalists, self.baselines)
 
     @property
     def take(self) -> str:
         """The role of the pipeline to take, if there is a winner."""
-        rows = self.roles
-        take = self.next_step.take if self.next_step and self.next_step.take in rows else "winner"
-        is_shown = self.next_step is not None and self.next_step.kind not in ("write", "groups", "fresh", "untested")
-        if take == "winner" and not is_shown and self.winner and SYSTEM in self.winner.genes:
-            return max(rows, key=lambda role: rows[role].level)  # a system wins its own search, however far behind
-        return take
+        return self.next_step.take if self.next_step else "winner"
 
     @property
     def failed(self) -> int:
@@ -648,6 +638,24 @@ class RunReport:
     def winner_on_test(self) -> PipelineRow | None:
         """The winner on the test questions; None if it was not tested."""
         return next((finalist.test for finalist in self.finalists if finalist.name == "winner"), None)
+
+
+def rows_by_role(
+    record: RunRecord,
+    ranking: Sequence[PipelineRow],
+    finalists: Sequence[Finalist],
+    baselines: Mapping[str, PipelineRow],
+) -> dict[str, PipelineRow]:
+    """Return the pipelines of a report by role, with their costs on the search questions if they are known.
+
+    The first of the ``ranking`` is the winner, if the run has one.
+    """
+    found = {one.name: one.search or one.test for one in finalists}
+    untested = next((row for row in ranking if row.key == record.recommended), None)
+    if untested:
+        found.setdefault("recommended", untested)
+    winner = {"winner": ranking[0]} if ranking and not record.no_winner else {}
+    return {**found, **baselines, **winner}
 
 
 SHOWN = 10

@@ -553,8 +553,7 @@ def explain_counts(report: RunReport) -> str:
     """
     rows, step = {one.name: one.test.scores for one in report.finalists}, report.next_step
     means = {name: scores["fitness"].mean for name, scores in rows.items() if "fitness" in scores}
-    decided = step is not None and step.kind not in ("write", "groups", "fresh")
-    if not decided or means.get(report.take, 0.0) <= means.get("naive", math.inf):
+    if step is None or not step.is_shown or means.get(report.take, 0.0) <= means.get("naive", math.inf):
         return ""
     clusters = report.about.record.tested_groups or Clusters()
     well, wells = (

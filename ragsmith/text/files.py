@@ -90,6 +90,11 @@ def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
     return data
 
 
+def exists(path: Path | str) -> bool:
+    """Return whether ``path`` exists; False for a text that is too long for a path, of which `Path.exists` raises."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def find_nearest_file(path: Path) -> str | None:
     """Return the name most similar to that of ``path``, of the files in its folder with its suffix; None if none is."""
     alike = [other.stem for other in path.parent.glob(f"*{path.suffix}") if path.suffix]

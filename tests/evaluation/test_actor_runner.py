@@ -152,11 +152,10 @@ class Says:
 
 @pytest.mark.parametrize(("task", "is_answer"), [("say", True), ("lock", False), ("", False)])
 def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_answer: bool) -> None:
-    pytest.importorskip("ray")
     chosen = "language_model", ModelName("given:an object")
     given = Task(task, "{what}", str, str)
     packed = pickle.dumps(RemoteRequest("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
-    said = pickle.loads(answer_request(Gateway(), {chosen: Says()}, packed))
+    said = pickle.loads(answer_request(Gateway(), {chosen: Says()}, packed, pickle.dumps))
     assert said[0] == is_answer
     assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
 

@@ -14,7 +14,7 @@ from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvi
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.documents import path_ids
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, join_places, sort_spans
-from ragsmith.datasets.possible_answers import OtherNumber
+from ragsmith.datasets.label_checks import OtherNumber
 from ragsmith.text.files import shorten
 from ragsmith.text.folded import fold
 from ragsmith.text.suggest import did_you_mean

@@ -14,10 +14,10 @@ from ragsmith.datasets.anchoring.question_lists import ListedQuestion, read_ques
 from ragsmith.datasets.dataset import is_dataset, load_documents
 from ragsmith.datasets.documents import FOLDER, document_id, documents_folder
 from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
+from ragsmith.datasets.label_checks import find_other_numbers
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
-from ragsmith.datasets.possible_answers import find_other_numbers
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, question_record
 from ragsmith.datasets.sources import FILE as SOURCES

@@ -18,10 +18,10 @@ from ragsmith.datasets.anchoring.repair import (
 )
 from ragsmith.datasets.documents import read_documents, resolve_document_path
 from ragsmith.datasets.evidence import ANY, EvidenceChecker, entry_places, evidence_record
+from ragsmith.datasets.label_checks import PossibleAnswer, find_possible_answers
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
-from ragsmith.datasets.possible_answers import PossibleAnswer, find_possible_answers
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, evidence_entries, read_questions
 from ragsmith.errors import DatasetError, UsageError

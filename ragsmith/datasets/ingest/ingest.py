@@ -32,10 +32,10 @@ from ragsmith.datasets.ingest.writing import (
     folder_changes,
     read_evidence_references,
 )
+from ragsmith.datasets.label_checks import PossibleAnswer, find_new_answers
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
-from ragsmith.datasets.possible_answers import PossibleAnswer, find_new_answers
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, read_questions
 from ragsmith.datasets.sources import FILE as SOURCES

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from math import fsum
 
-from ragsmith.datasets.possible_answers import N_PASSAGES, find_passage
+from ragsmith.datasets.label_checks import N_PASSAGES, find_passage
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import DraftingCorpus

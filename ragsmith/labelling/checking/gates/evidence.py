@@ -7,7 +7,7 @@ from math import ceil
 from ragsmith.datasets.groups import gold_places
 from ragsmith.datasets.ingest.near_duplicates import find_near_duplicates, find_versions
 from ragsmith.datasets.ingest.repeated_passages import find_repeated_passages
-from ragsmith.datasets.possible_answers import find_other_numbers, find_possible_answers
+from ragsmith.datasets.label_checks import find_other_numbers, find_possible_answers
 from ragsmith.datasets.relevance import count_overlap
 from ragsmith.grouping import group_values
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged

@@ -9,7 +9,7 @@ import pytest
 
 from ragsmith.datasets.bundled import bundled_names
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.possible_answers import find_new_answers, find_other_numbers, find_possible_answers
+from ragsmith.datasets.label_checks import find_new_answers, find_other_numbers, find_possible_answers
 from ragsmith.text.filters import parse_filter
 from ragsmith.types import Dataset, Document, Example, Span
 
