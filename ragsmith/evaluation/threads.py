@@ -8,9 +8,11 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -37,7 +39,7 @@ STOP_SECONDS, INTERRUPT_SECONDS = 10.0, 2.0
 """Seconds to wait for requests in flight when a run stops by itself, and on Ctrl-C."""
 
 JOBS_PER_THREAD = 4
-"""Jobs submitted at a time for each thread: tracking a whole batch would cost more than the work."""
+"""Jobs submitted at a time for each thread, so that a whole batch does not take memory."""
 
 REPORT_SECONDS = 0.5
 """Maximum seconds between two batches of results, which may be empty; results are stored within this time."""
@@ -233,14 +235,20 @@ class ThreadRunner(Runner):
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
         prepared = [self.engines.get(candidate) for candidate in candidates]
-        futures: set[Future[FinishedQuestion]] = set()
+        done: SimpleQueue[Future[FinishedQuestion]] = SimpleQueue()  # waiting for many futures is slow
+        submitted = 0
         while True:
-            for job in islice(waiting, self._ahead - len(futures)):
-                futures.add(self._pool.submit(evaluate_job, *prepared[job[0]], candidates[job[0]], job, part))
-            if not futures:
+            for job in islice(waiting, self._ahead - submitted):
+                future = self._pool.submit(evaluate_job, *prepared[job[0]], candidates[job[0]], job, part)
+                future.add_done_callback(done.put)
+                submitted += 1
+            if not submitted:
                 return
-            done, futures = wait(futures, REPORT_SECONDS, return_when=FIRST_COMPLETED)
-            finished = [future for future in done if future.exception() is None]
-            yield [future.result() for future in finished]
-            for future in done:
+            ended: list[Future[FinishedQuestion]] = []
+            with suppress(Empty):
+                ended.append(done.get(timeout=REPORT_SECONDS))
+                ended += [done.get() for _ in range(done.qsize())]
+            submitted -= len(ended)
+            yield [future.result() for future in ended if future.exception() is None]
+            for future in ended:
                 future.result()  # finished results were delivered before this may raise
