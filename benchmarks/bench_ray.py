@@ -1,18 +1,16 @@
 """A search on a Ray cluster of two nodes on this machine, and in one process: what comes out, and how long it takes.
 
     python benchmarks/bench_ray.py
-    python benchmarks/bench_ray.py --served [--latency SECONDS] [--actors N]
     python benchmarks/bench_ray.py --embedded [--dataset DATASET]
-    python benchmarks/bench_ray.py --simulate [--latency SECONDS]
+    python benchmarks/bench_ray.py --simulate
 
 The nodes have a CPU each, ports of their own, and the loopback interface alone. `law` is searched with the default
 settings: in one process, on the cluster, with the leader killed in the middle and started again, and with a node killed
-in the middle. A search whose language model is behind a server counts what that is asked. Digests are those of
-`watching.py`: of the winner's file, of the ranking, and of all rows.
+in the middle. Digests are those of `watching.py`: of the winner's file, of the ranking, and of all rows.
 
-``--served`` compares four actors, each with 32 requests in flight, with one process of 32 (`ray_served.py`);
-``--embedded`` one process with two nodes of a core each, on an otherwise idle machine; and ``--simulate`` measures the
-costs of a question and computes what clusters of 16 cores and of 100 nodes would do (`ray_simulation.py`).
+``--embedded`` compares one process with two processes and with two nodes of a core each, on an otherwise idle machine;
+``--simulate`` measures the costs of a question and computes what clusters of 16 cores and of 100 nodes would do
+(`ray_simulation.py`).
 """
 
 from __future__ import annotations
@@ -28,17 +26,14 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from ray_served import print_served
 from ray_simulation import print_simulation
-from served_runs import again, asked, environment, served_by, serving
+from served_runs import environment
 from watching import digest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 from ray_nodes import LOOPBACK_ALONE, Nodes
 
 LAW = ("search", "--dataset", "law", "--quiet")
-LATENCY = 0.05
-"""Seconds that the server takes for a reply to a search."""
 PIPELINES = 12
 """Pipelines of one batch."""
 
@@ -84,51 +79,48 @@ def after(share: float, of: int, folder: Path, do: Callable[[], object]) -> Call
 
 
 def compare_embedded(dataset: str) -> None:
-    """Search with the embedded models in one process and on two nodes, and print how much faster the nodes are."""
+    """Search with the embedded models in one process, in two and on two nodes, and print how much faster each is."""
     with tempfile.TemporaryDirectory() as scratch, Nodes() as nodes:
-        folders = alone, together = Path(scratch, "alone"), Path(scratch, "together")
+        folders = alone, apart, together = [Path(scratch, name) for name in ("alone", "apart", "together")]
         for folder in folders:
             folder.mkdir()
-        arguments = (
-            "search",
-            "--dataset",
-            str(Path(dataset).resolve()) if Path(dataset).exists() else dataset,
-            "--quiet",
-        )
+        source = str(Path(dataset).resolve()) if Path(dataset).exists() else dataset
+        arguments = ("search", "--dataset", source, "--quiet")
         one = search(alone, *arguments, "--workers", "1")
-        two = search(together, *arguments, "--engine", f"ray:{nodes.address}", "--workers", "2")
-        same = digest(together) == digest(alone)
-        print(f"one process: {one:.1f} s; two nodes: {two:.1f} s, {one / two:.2f} times as fast; the same: {same}")
+        print(f"one process: {one:.1f} s, {rows(alone):,} rows", flush=True)
+        for name, folder, more in (
+            ("two processes", apart, ("--workers", "2")),
+            ("two nodes", together, ("--workers", "2", "--engine", f"ray:{nodes.address}")),
+        ):
+            two = search(folder, *arguments, *more)
+            same = digest(folder) == digest(alone)
+            print(f"{name}: {two:.1f} s, {one / two:.2f} times as fast; the same: {same}", flush=True)
 
 
 def main() -> None:
     """Run the comparison that is asked for; by default, search in one process and on two nodes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for flag in ("--served", "--embedded", "--simulate"):
-        parser.add_argument(flag, action="store_true")
-    parser.add_argument("--latency", type=float, default=0.2)
-    parser.add_argument("--actors", type=int, default=4)
+    parser.add_argument("--embedded", action="store_true")
+    parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--dataset", default="law")
     asked_for = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     os.environ.update(environment())
-    if asked_for.served:
-        print_served(asked_for.latency, PIPELINES, asked_for.actors)
     if asked_for.embedded:
         compare_embedded(asked_for.dataset)
     if asked_for.simulate:
-        print_simulation(asked_for.latency, PIPELINES)
-    if not (asked_for.served or asked_for.embedded or asked_for.simulate):
+        print_simulation(PIPELINES)
+    if not (asked_for.embedded or asked_for.simulate):
         compare_searches()
 
 
 def compare_searches() -> None:
     """Search in one process and on two nodes, also with losses, and print what differs."""
     with tempfile.TemporaryDirectory() as scratch:
-        folders = [Path(scratch, name) for name in ("alone", "together", "lost", "killed", "alone-served", "served")]
+        folders = [Path(scratch, name) for name in ("alone", "together", "lost", "killed")]
         for folder in folders:
             folder.mkdir()
-        alone, together, lost, killed, alone_served, served = folders
+        alone, together, lost, killed = folders
         one = search(alone, *LAW, "--workers", "1")
         expected = digest(alone)
         print(f"one process: {one:.1f} s, {expected}", flush=True)
@@ -145,21 +137,6 @@ def compare_searches() -> None:
             resumed = search(killed, *LAW, *cluster)
             print(f"leader killed: resumed in {resumed:.1f} s; the same: {digest(killed) == expected}", flush=True)
 
-            with serving(Path(scratch, "log"), LATENCY) as url:
-                took = search(alone_served, *served_by(url, "--max-evaluations", "6"))
-            needed = asked(Path(scratch, "log"))
-            print(f"paid, one process: {took:.1f} s, {needed.total():,} requests, {again(needed)} twice", flush=True)
-            with serving(Path(scratch, "other-log"), LATENCY) as url:
-                arguments = list(served_by(url, "--max-evaluations", "6"))
-                place = arguments.index("--workers")
-                took = search(served, *arguments[:place], *arguments[place + 2 :], *cluster)
-            requests = asked(Path(scratch, "other-log"))
-            same = digest(served).rpartition(",")[0] == digest(alone_served).rpartition(",")[0]
-            print(
-                f"paid, two nodes: {took:.1f} s, {requests.total():,} requests, {again(requests)} twice; the same "
-                f"requests: {requests == needed}; the same winner and ranking: {same}",
-                flush=True,
-            )
             took = search(lost, *LAW, *cluster, meanwhile=after(0.4, of, lost, nodes.lose))
             print(f"node killed: {took:.1f} s; the same: {digest(lost) == expected}", flush=True)
 

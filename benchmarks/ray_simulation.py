@@ -1,23 +1,26 @@
 """What a Ray cluster of many cores would do: its queues, simulated from the costs of messages that were measured here.
 
-A question occupies an actor, then the main process, and then waits for the reply of its model, if that is served. The
-actors start when their node has the index, which the node of the main process sends to each other node.
+A question occupies an actor, and then the main process. The actors start when their node has the index, which the node
+of the main process sends to each other node.
 """
 
 from __future__ import annotations
 
 import heapq
+import os
 import pickle
 import time
 from dataclasses import dataclass
-
-from ray_served import IN_FLIGHT, ServedRun, cpu_by_process, pipelines, run_served
+from pathlib import Path
 
 from ragsmith.evaluation.actor_runner import ActorRunner
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare_experiment
 from ragsmith.index.parts import list_parts, pack_part
 from ragsmith.models.names import ModelNames
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.techniques.registry import load_techniques
 
 BANDWIDTH = 125e6
 """Bytes a second between two nodes, assumed: 1 Gbit/s."""
@@ -28,22 +31,48 @@ QUESTIONS = 100_000
 
 @dataclass(frozen=True)
 class Costs:
-    """CPU seconds a question of an actor, of the main process and of the mailbox; bytes of a result and an index.
-
-    ``latency`` is the seconds for which a question waits, and ``in_flight`` the questions of an actor at a time.
-    """
+    """CPU seconds a question of an actor and of the main process; bytes of a result and of an index."""
 
     actor: float
     main: float
-    mailbox: float
     result: float
     index: float
     index_seconds: float
-    latency: float = 0.0
-    in_flight: int = 1
 
 
-def measure_embedded(number: int) -> Costs:
+def pipelines(number: int) -> list[Candidate]:
+    """Return pipelines that search for words, and keep different numbers of passages."""
+    load_techniques()
+    found = []
+    for kept in range(1, number + 1):
+        gene = make_gene("passage_filter", "top_k", {"k": kept})
+        found.append(tuple(gene if one.technique.name == "top_k" else one for one in baseline("bm25")))
+    return found
+
+
+def cpu_by_process() -> dict[str, float]:
+    """Return CPU seconds of this process, and of those of Ray that it has started, summed by name."""
+    parents: dict[int, tuple[int, float, str]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            name = (path.parent / "cmdline").read_text().partition("\0")[0].rpartition("/")[2]
+        except OSError:  # it has ended
+            continue
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        parents[int(path.parent.name)] = int(fields[1]), seconds, name.partition(".")[0].partition(" ")[0]
+    mine, new = {os.getpid()}, {os.getpid()}
+    while new := {pid for pid, (parent, *_) in parents.items() if parent in new} - mine:
+        mine |= new
+    found = {"main process": parents[os.getpid()][1]}
+    for pid in mine - {os.getpid()}:
+        _, seconds, name = parents[pid]
+        if "ray" in name or "gcs" in name:
+            found[name] = found.get(name, 0.0) + seconds
+    return found
+
+
+def measure_costs(number: int) -> Costs:
     """Measure the costs of a question of pipelines with embedded models, on one actor."""
     setup = prepare_experiment("law", ModelNames(), CHUNK_SIZE, faithfulness=False)
     engine = setup.engine()
@@ -60,68 +89,39 @@ def measure_embedded(number: int) -> Costs:
         seconds = time.perf_counter() - began
     cpu = {name: (after[name] - before.get(name, 0.0)) / len(jobs) for name in after}
     sent = sum(len(written) + sum(map(len, arrays)) for written, arrays in parts)
-    return Costs(
-        cpu["ray::EvaluationActor"], cpu["main process"], 0.0, len(pickle.dumps(ended)) / len(jobs), sent, seconds
-    )
-
-
-def served_costs(run: ServedRun, embedded: Costs, latency: float) -> Costs:
-    """Return the costs of a question with a served model, from a run on a cluster."""
-    actor, main, mailbox = (
-        run.cpu[name] / run.requests for name in ("ray::EvaluationActor", "main process", "ray::Mailbox")
-    )
-    return Costs(actor, main, mailbox, embedded.result, embedded.index, embedded.index_seconds, latency, 2 * IN_FLIGHT)
+    return Costs(cpu["ray::EvaluationActor"], cpu["main process"], len(pickle.dumps(ended)) / len(jobs), sent, seconds)
 
 
 def simulate(costs: Costs, nodes: int, cores: int, questions: int = QUESTIONS) -> tuple[float, dict[str, float]]:
     """Return the seconds that a cluster needs for ``questions``, and the share of them in which each part is busy."""
-    actors = max(1, nodes * cores - 1 - (costs.mailbox > 0))  # a core each for the main process and the mailbox
+    actors = max(1, nodes * cores - 1)  # a core for the main process
     ready = costs.index_seconds + costs.index * (nodes - 1) / BANDWIDTH
-    actor_free, main_free, mailbox_free, ended = [0.0] * actors, 0.0, 0.0, 0.0
-    slots = min(questions, actors * costs.in_flight)
-    events = [(ready, slot % actors, "actor") for slot in range(slots)]
-    heapq.heapify(events)
-    begun = slots
-    while events:
-        now, actor, at = heapq.heappop(events)
-        if at == "actor":
-            actor_free[actor] = max(now, actor_free[actor]) + costs.actor
-            heapq.heappush(events, (actor_free[actor], actor, "main"))
-        elif at == "main":
-            mailbox_free = max(now, mailbox_free) + costs.mailbox
-            main_free = max(mailbox_free, main_free) + costs.main
-            heapq.heappush(events, (main_free + costs.latency, actor, "reply"))
-        else:
-            ended = max(ended, now)
-            if begun < questions:
-                begun += 1
-                heapq.heappush(events, (now, actor, "actor"))
+    free = [ready] * min(actors, questions)  # when each actor is
+    main_free = 0.0
+    for _ in range(questions):
+        main_free = max(main_free, free[0] + costs.actor) + costs.main
+        heapq.heapreplace(free, free[0] + costs.actor)
     busy = {
         "actors": questions * costs.actor / actors,
         "main process": questions * costs.main,
-        "mailbox": questions * costs.mailbox,
         "network": (costs.index * (nodes - 1) + questions * costs.result) / BANDWIDTH,
-        "replies": questions * costs.latency / (actors * costs.in_flight),
     }
-    return ended, {part: seconds / ended for part, seconds in busy.items()}
+    return main_free, {part: seconds / main_free for part, seconds in busy.items()}
 
 
-def print_simulation(latency: float, number: int) -> None:
+def print_simulation(number: int) -> None:
     """Measure the costs here, and print what clusters of many cores would do with them."""
-    embedded = measure_embedded(number)
-    served = served_costs(run_served(latency, number, 4, 4 * IN_FLIGHT), embedded, latency)
-    for name, costs in (("embedded models", embedded), (f"a model that takes {latency:g} s", served)):
+    costs = measure_costs(number)
+    print(
+        f"a question costs {1000 * costs.actor:.2f} ms of an actor, {1000 * costs.main:.2f} ms of the main process and "
+        f"{costs.result:,.0f} bytes; an index {costs.index:,.0f} bytes, packed in {1000 * costs.index_seconds:.1f} ms",
+        flush=True,
+    )
+    for nodes, cores in CLUSTERS:
+        seconds, busy = simulate(costs, nodes, cores)
+        part = max(busy, key=lambda part: busy[part])
         print(
-            f"{name}: a question costs {1000 * costs.actor:.2f} ms of an actor, {1000 * costs.main:.2f} ms of the main "
-            f"process, {1000 * costs.mailbox:.2f} ms of the mailbox, and {costs.result:,.0f} bytes; an index "
-            f"{costs.index:,.0f} bytes, packed in {1000 * costs.index_seconds:.1f} ms",
+            f"  {nodes} x {cores} cores: {QUESTIONS / seconds:,.0f} questions a second; bottleneck: {part}, busy "
+            f"{busy[part]:.0%} of the time",
             flush=True,
         )
-        for nodes, cores in CLUSTERS:
-            seconds, busy = simulate(costs, nodes, cores)
-            part = max(busy, key=lambda part: busy[part])
-            print(
-                f"  {nodes} x {cores} cores: {QUESTIONS / seconds:,.0f} questions a second; bottleneck: {part}, busy "
-                f"{busy[part]:.0%} of the time",
-                flush=True,
-            )

@@ -25,6 +25,7 @@ from ragsmith.errors import BudgetExhausted, ModelUnavailable, UsageError, Wrong
 from ragsmith.evaluation.cluster import PROCESSES, parse_engine
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.node_setup import check_nodes
 from ragsmith.evaluation.racing import Racing
 from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import LimitSpec, Prices, Spent, parse_spent, read_limits
@@ -192,7 +193,7 @@ def search(
     With ``engine="ray"`` (extra ``ray``) the workers are actors of a Ray cluster that is started on this machine and
     stopped at the end; ``"ray://HOST:PORT"`` is the client server of a cluster, and ``"ray:HOST:PORT"`` or
     ``"ray:auto"`` a cluster of which this machine is a node. The default of ``workers`` is then the number of cores of
-    the cluster. Results are identical, byte for byte; see `docs/clusters.md`.
+    the cluster, which is for embedded models alone. Results are identical, byte for byte; see `docs/clusters.md`.
 
     ``max_failure_rate`` is the maximum share of failed questions of a candidate; questions that fail for every
     candidate are excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the
@@ -219,11 +220,8 @@ def search(
     memory_bytes = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     resources, found, chosen, setup, known = _prepare(dataset, arguments)
-    if cluster and found.system:
-        raise WrongOption("engine", f"is {engine}, and another system is asked from this process: leave it out")
-    if cluster and setup.uses_cells:
-        problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
-        raise WrongOption("engine", problem)
+    if cluster:
+        check_nodes(setup, engine, cluster.address)
     if limits.by_name and not setup.served and not found.system:
         warn_caller("limits apply to requests to servers, and none of these models is served")
     if limits.cost is not None:

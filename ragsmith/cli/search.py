@@ -72,7 +72,7 @@ def search(
         typer.Option(
             help="Execution engine: processes (and threads), ray (a Ray cluster started on this machine), "
             "ray://HOST:PORT (the client server of a cluster), ray:HOST:PORT or ray:auto (from a node of the cluster); "
-            "--workers is then the number of actors."
+            "--workers is then the number of actors. A cluster is for embedded models."
         ),
     ] = "processes",
     memory: Annotated[

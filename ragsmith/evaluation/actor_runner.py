@@ -1,16 +1,13 @@
-"""Evaluation on a Ray cluster: the driver process selects, pays and stores, and actors answer questions.
+"""Evaluation on a Ray cluster: the driver process selects, stores and reports, and actors answer questions.
 
 The driver builds indexes and entity graphs and puts them into Ray's object store, part by part. If an actor or its
-node is lost, its jobs go to the other actors, and Ray restarts it where resources are available. Models that cost
-something are called by the driver (`ragsmith.gateway.remote`), which gets the requests of actors from a `Mailbox`.
+node is lost, its jobs go to the other actors, and Ray restarts it where resources are available.
 """
 
 import math
 import pickle
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from time import monotonic, sleep
@@ -22,8 +19,7 @@ from ragsmith.evaluation.actors import CLUSTER_LOST, GRAPH, ActorBatch, Evaluati
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.job_queues import MAX_LOSSES, JobQueues
-from ragsmith.evaluation.mailbox import MAX_REQUESTS, POLL_SECONDS, Mailbox
-from ragsmith.evaluation.node_setup import check_vectors, collect_remote_models, pack_setup
+from ragsmith.evaluation.node_setup import pack_setup
 from ragsmith.evaluation.threads import (
     ANSWER,
     REPORT_SECONDS,
@@ -32,11 +28,7 @@ from ragsmith.evaluation.threads import (
     Job,
     Part,
     Runner,
-    close_pool,
-    to_picklable,
 )
-from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.remote import ModelKey, answer_remote
 from ragsmith.index.parts import list_parts, pack_part
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
@@ -61,7 +53,7 @@ Assigned = dict[Any, tuple[int, list[Job]]]
 
 
 class ActorRunner(Runner):
-    """Runner on the actors of a cluster, each with its own engines and, for remote models, several concurrent jobs."""
+    """Runner on the actors of a cluster, each with its own engines."""
 
     def __init__(
         self,
@@ -74,19 +66,16 @@ class ActorRunner(Runner):
         """``memory`` limits the bytes of each actor. ``clock`` times the warning that no actor is running.
 
         Raises:
-            UsageError: there is no such cluster, or its nodes cannot search the vectors.
+            UsageError: there is no such cluster.
         """
-        check_vectors(setup, cluster.address)
         super().__init__(setup, engine)
         self._ray = cluster.connect()
-        self._waits = setup.prefers_threads
-        self._concurrency = math.ceil(setup.workers / cluster.actors) if self._waits else 1
         self._shard = {question: i % cluster.actors for i, question in enumerate(setup.order)}
         self._actors: list[Any] = []
         self._starting: dict[Any, int] = {}
         """Indices of actors during startup, by the reference to their next message."""
         self._free: list[int] = []
-        """Indices of actors with free capacity, once for each concurrent job."""
+        """Indices of actors that are ready and have no jobs."""
         self._running: set[int] = set()
         """Indices of actors that have replied to a ping since their last start."""
         self._deaths: Counter[int] = Counter()
@@ -96,60 +85,25 @@ class ActorRunner(Runner):
         """Time since which no actor has been running."""
         self._has_warned = False
         self._stored: dict[StoredName, StoredReference] = {}
-        self._stopping = threading.Event()
-        self._mailbox: Any = None
-        self._in_progress: set[str] = set()
-        """Numbers of requests in progress."""
-        self._pool: ThreadPoolExecutor | None = None
-        self._listener: threading.Thread | None = None
-        remote, self._models = collect_remote_models(setup, engine)
         with self._translated_errors(), ExitStack() as stack:
             stack.push(self)
-            if self._models:
-                self._start_mailbox(cluster.actors)
-            self._packed = [self._ray.put(pack_setup(setup, remote)), self._mailbox]
-            actor_class = self._ray.remote(
-                num_cpus=1, max_restarts=-1, max_concurrency=self._concurrency, scheduling_strategy="SPREAD"
-            )(EvaluationActor)
+            self._packed = [self._ray.put(pack_setup(setup))]
+            actor_class = self._ray.remote(num_cpus=1, max_restarts=-1, scheduling_strategy="SPREAD")(EvaluationActor)
             self._actors = [actor_class.remote(memory) for _ in range(cluster.actors)]
             for index in range(len(self._actors)):
                 self._ping(index)
             self._startup_deadline = self._clock() + STARTUP_SECONDS
             stack.pop_all()
 
-    def _start_mailbox(self, actors: int) -> None:
-        """Start a mailbox on this node and a thread that reads it."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
-
-        here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
-        mailbox = self._ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=MAX_REQUESTS, scheduling_strategy=here)(
-            Mailbox
-        )
-        self._mailbox = mailbox.remote()
-        self._pool = ThreadPoolExecutor(self._concurrency * actors, thread_name_prefix="ragsmith-remote")
-        self._listener = threading.Thread(target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True)
-        self._listener.start()
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        self._stopping.set()
         try:
-            if self._pool is not None:
-                close_pool(self._pool, self._gateway, kind)
-            else:
-                self._gateway.write_pending()
+            super().__exit__(kind, error, trace)
         finally:
-            for actor in [*self._actors, *([] if self._mailbox is None else [self._mailbox])]:
-                with suppress(*self._lost_errors):
+            for actor in self._actors:
+                with suppress(self._ray.exceptions.RayError, ConnectionError, ValueError):
                     self._ray.kill(actor)
-            if self._listener is not None:
-                self._listener.join()
-
-    @property
-    def _lost_errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions of Ray for a lost actor, object or connection."""
-        return (self._ray.exceptions.RayError, ConnectionError, ValueError)
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -190,7 +144,7 @@ class ActorRunner(Runner):
         """See `Runner.run`."""
         with self._translated_errors():
             batch = self._ray.put(self._batch(candidates, part))
-            queues = JobQueues(jobs, self._shard, one_by_one=self._waits)
+            queues = JobQueues(jobs, self._shard)
             assigned: Assigned = {}
             try:
                 while queues.left:
@@ -247,16 +201,13 @@ class ActorRunner(Runner):
         finished, problem = [], None
         try:
             finished, problem = self._ray.get(reference)
+            self._free.append(index)
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
             queues.count_loss(taken)
-            self._free = [other for other in self._free if other != index]
-            if index not in self._starting.values():
-                self._ping(index)
-                self._startup_deadline = self._clock() + STARTUP_SECONDS
-        if index not in self._starting.values():
-            self._free.append(index)
+            self._ping(index)
+            self._startup_deadline = self._clock() + STARTUP_SECONDS
         queues.settle(index, taken, finished)
         return finished, problem
 
@@ -296,7 +247,7 @@ class ActorRunner(Runner):
         if problem:
             raise WrongOption("engine", f"cannot be used: {problem}")
         del self._deaths[index]
-        self._free += [index] * self._concurrency
+        self._free.append(index)
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
         """Return the common data of jobs of ``candidates``; their indexes are built and stored once."""
@@ -321,35 +272,3 @@ class ActorRunner(Runner):
             if name not in self._stored:
                 self._stored[name] = [self._ray.put(value())]
         return tuple(values)
-
-    # --- requests of actors to models ---------------------------------------------------------------------------------
-
-    def _listen(self, pool: ThreadPoolExecutor) -> None:
-        """Answer requests of the mailbox in threads, until the runner is closed."""
-        while not self._stopping.is_set():
-            try:
-                taken = self._ray.get(self._mailbox.take.remote())
-            except self._lost_errors:
-                self._stopping.wait(POLL_SECONDS)  # the mailbox is being restarted, and requests are sent again
-                continue
-            for number, request in taken:
-                if number not in self._in_progress:  # else it is a repetition
-                    self._in_progress.add(number)
-                    with suppress(RuntimeError):  # the pool is closed
-                        pool.submit(self._reply, number, request)
-
-    def _reply(self, number: str, packed: bytes) -> None:
-        reply = answer_request(self._gateway, self._models, packed, self._ray.cloudpickle.dumps)
-        with suppress(*self._lost_errors):
-            self._mailbox.reply.remote(number, reply)
-        self._in_progress.discard(number)
-
-
-def answer_request(
-    gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes, dumps: Callable[[Any], bytes]
-) -> bytes:
-    """Return a pickled pair: whether the call of a model succeeded, and its result or the error to raise."""
-    try:
-        return dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  raised and recorded in the actor
-        return pickle.dumps((False, to_picklable(error)))

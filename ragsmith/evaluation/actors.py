@@ -1,23 +1,19 @@
-"""Ray actors that evaluate candidates, and the mailbox for their requests to models.
+"""Ray actors that evaluate candidates.
 
-Each call of an actor ends within a reporting interval, and Ray may restart an actor on any node. Models that cost
-something are called by the driver process (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
+Each call of an actor ends within a reporting interval, and Ray may restart an actor on any node.
 """
 
 import pickle
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from secrets import token_hex
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ragsmith.errors import ModelUnavailable, RagsmithError, UsageError
+from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.mailbox import POLL_SECONDS
 from ragsmith.evaluation.node_setup import unpack_setup
 from ragsmith.evaluation.threads import (
     REPORT_SECONDS,
@@ -30,14 +26,10 @@ from ragsmith.evaluation.threads import (
     to_picklable,
 )
 from ragsmith.gateway.memory import Memory
-from ragsmith.gateway.remote import RemoteGateway, RemoteRequest
 from ragsmith.index.parts import ENTRIES, IndexPart, unpack_part
-from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 
-RETRY_SECONDS = 180.0
-"""Seconds for which an actor retries a lost mailbox: Ray needs time to detect the loss of a node."""
 CLUSTER_LOST = "the Ray cluster cannot be used any more: run the same command again to go on"
 
 StoredReference = Sequence[Any]
@@ -52,7 +44,7 @@ class ActorBatch:
     """Common data of several jobs; ``candidates`` are pickled, as user files must be loaded before they are read.
 
     ``collections`` has, for each candidate, the names in ``stored`` of the parts of its index and of its entity graph,
-    if it has one. ``packed`` has the initial state of an actor, and the mailbox, if there is one.
+    if it has one. ``packed`` has the initial state of an actor.
     """
 
     packed: StoredReference
@@ -71,10 +63,8 @@ class EvaluationActor:
         self._ray: Any = ray
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
         self._packed = b""
-        self._mailbox: Any = None
         self._memory = memory
         self._installed: set[tuple[int, StoredName]] = set()
-        self._lock = threading.Lock()
 
     def ping(self) -> None:
         """Return, which shows that the actor is running."""
@@ -82,9 +72,8 @@ class EvaluationActor:
     def ready(self, packed: StoredReference) -> str:
         """Initialize from the state that the driver ``packed``; return a problem with this node, or ""."""
         try:
-            with self._lock:
-                self._take(packed)
-                self._setup  # noqa: B018  checks this node
+            self._take(packed)
+            self._setup  # noqa: B018  checks this node
         except UsageError as error:
             return f"the node {self._node} {error}"
         return ""
@@ -95,7 +84,7 @@ class EvaluationActor:
 
     def _take(self, packed: StoredReference) -> None:
         if not self._packed:  # a restarted actor has no state
-            self._packed, self._mailbox = self._ray.get(packed[0]), packed[1]
+            self._packed = self._ray.get(packed[0])
 
     @cached_property
     def _setup(self) -> Experiment:
@@ -103,32 +92,13 @@ class EvaluationActor:
 
     @cached_property
     def _engines(self) -> Engines:
-        gateway = RemoteGateway(self._ask, Memory(self._memory))
-        return Engines(self._setup, self._setup.engine(gateway=gateway))
-
-    def _ask(self, request: RemoteRequest) -> tuple[Any, Usage]:
-        """Send a request to the driver; it is repeated if the mailbox is lost, and a repeated answer costs nothing."""
-        number, packed, reply = token_hex(16), self._ray.cloudpickle.dumps(request), b""
-        until = monotonic() + RETRY_SECONDS
-        while not reply:
-            try:
-                reply = self._ray.get(self._mailbox.ask.remote(number, packed))
-                until = monotonic() + RETRY_SECONDS
-            except self._ray.exceptions.RayActorError as error:
-                if monotonic() > until:
-                    raise ModelUnavailable("the driver process of the search does not answer any more") from error
-                sleep(POLL_SECONDS)
-        is_answer, value = pickle.loads(reply)
-        if is_answer:
-            return value[0], value[1]
-        raise value
+        return Engines(self._setup, self._setup.engine(room=Memory(self._memory)))
 
     def evaluate(self, batch: ActorBatch, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], BaseException | None]:
         """Return the results of ``jobs`` within `REPORT_SECONDS`, in order, and an error that stops the run, if any."""
         try:
-            with self._lock:
-                self._take(batch.packed)
-                prepared = self._prepare(batch, sorted({position for position, _ in jobs}))
+            self._take(batch.packed)
+            prepared = self._prepare(batch, sorted({position for position, _ in jobs}))
         except RagsmithError as error:
             return [], to_picklable(error)
         except self._ray.exceptions.RayError as error:  # a stored object is lost, or does not fit in this node's memory

@@ -19,23 +19,20 @@ JOBS_LOST = (
 class JobQueues:
     """The unfinished jobs of a batch; ``left`` is their number.
 
-    All jobs of a question go to its worker in ``workers``, as candidates share stages. If the models are waited for
-    (``one_by_one``), jobs are ordered by candidate, so that few of them wait for the same reply; otherwise by
-    question, so that cached stages are reused at once.
+    All jobs of a question go to its worker in ``workers``, one after the other, as candidates share its stages.
     """
 
-    def __init__(self, jobs: Sequence[Job], workers: Mapping[str, int], *, one_by_one: bool) -> None:
+    def __init__(self, jobs: Sequence[Job], workers: Mapping[str, int]) -> None:
         self.left = len(jobs)
-        self._per_call = 1 if one_by_one else MAX_JOBS_PER_CALL
         self._losses: Counter[Job] = Counter()
         self._queues: dict[int, deque[Job]] = {worker: deque() for worker in workers.values()}
-        for job in sorted(jobs, key=None if one_by_one else lambda job: (job[1], job[0])):
+        for job in sorted(jobs, key=lambda job: (job[1], job[0])):
             self._queues[workers[job[1]]].append(job)
 
     def take(self, worker: int) -> list[Job]:
         """Return the next jobs of a worker: from its own queue or, if that is empty, from the longest."""
         queue = self._queues.get(worker) or max(self._queues.values(), key=len)
-        return [queue.popleft() for _ in range(min(len(queue), self._per_call))]
+        return [queue.popleft() for _ in range(min(len(queue), MAX_JOBS_PER_CALL))]
 
     def settle(self, worker: int, taken: Sequence[Job], finished: Sequence[FinishedQuestion]) -> None:
         """Queue those of the jobs ``taken`` again that have not ``finished``."""

@@ -1,62 +1,47 @@
-"""An experiment on the nodes of a cluster: which models they load, and whether a node fits the search."""
+"""An experiment on the nodes of a cluster: what they can search, and whether a node fits the search."""
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from ragsmith.digest import program_digest
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.gateway.remote import ModelKey, RemoteModel, is_called_centrally, remote_model
-from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import SharedModels, load_models
+from ragsmith.models.calls import is_costly
 from ragsmith.models.registry import OBJECT_KIND
 from ragsmith.models.roles import Models
-from ragsmith.models.usage import Meter
 from ragsmith.models.vector_stores import APPROXIMATE, resolve_address, serves_one_process
-from ragsmith.pipelines.engine import Engine
 from ragsmith.plugins import LoadedFiles
 from ragsmith.techniques.registry import load_techniques
 
 
 @dataclass(frozen=True)
 class NodeSetup(Experiment):
-    """The experiment on a node; ``remote`` has proxies of the models that the driver calls.
+    """The experiment on a node, where folders of vectors are relative to ``folder``, the driver's working directory."""
 
-    Folders of vectors are relative to ``folder``, the working directory of the driver.
-    """
-
-    remote: Mapping[ModelKey, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
     folder: Path = field(default=Path(), kw_only=True)
 
     @cached_property
     def loaded_models(self) -> Models:
-        """The models of this node, and proxies of the others."""
-        names = self.models
-        proxies = {role: self.remote.get((role, names.for_role(role))) for role in names.named_roles}
-        given = {role: model for role, model in proxies.items() if model is not None}
-        here = replace(names, **{role: f"{OBJECT_KIND}:{model.id}" for role, model in given.items()})
-        chunks = self.corpus.chunks
-        shared = (self.scored_by or self)._shared
-        languages = [chunk.language for chunk in chunks]
-        models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
+        """The models of this node."""
+        models = super().loaded_models
         return replace(models, vector_store_address=resolve_address(models.vector_store_address, self.folder))
 
-    @cached_property
-    def _shared(self) -> SharedModels:
-        """Models shared by all variants, without servers: the driver calls those, and a node lacks their keys."""
-        return SharedModels()
 
-
-def check_vectors(setup: Experiment, address: str) -> None:
-    """Check that the nodes of the cluster at ``address``, "" for one on this machine, can search the vectors.
+def check_nodes(setup: Experiment, engine: str, address: str) -> None:
+    """Check that the cluster at ``address``, "" for one on this machine, can evaluate the pipelines of a search.
 
     Raises:
-        UsageError: the vectors are in a folder that only this process, or only this machine, can read.
+        UsageError: this process alone can call a system, code or a model, or read the vectors.
     """
+    if setup.system:
+        raise WrongOption("engine", f"is {engine}, and another system is asked from this process: leave it out")
+    if setup.uses_cells:
+        problem = f"is {engine}, and a cluster cannot import techniques and measures of cells: put them in files"
+        raise WrongOption("engine", problem)
     for variant in setup.variants:
         at = variant.models.vector_store_address
         if serves_one_process(at):
@@ -70,29 +55,26 @@ def check_vectors(setup: Experiment, address: str) -> None:
                 f"is {APPROXIMATE}, whose folder is in this user's home, and the cluster may have other machines:"
                 f" give {APPROXIMATE}:FOLDER, one that all nodes share under the same path",
             )
+    if called := sorted(chain.from_iterable(map(_called_here, setup.variants))):
+        raise WrongOption(
+            "engine",
+            f"is {engine}, and one process alone calls {called[0]}, which a cluster does not accelerate: leave it out "
+            "(a served model with in_flight takes more requests at a time)",
+        )
 
 
-def collect_remote_models(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
-    """Return proxies of the models that only this process calls, and the models themselves."""
-    remote: dict[ModelKey, RemoteModel] = {}
-    models: dict[ModelKey, Any] = {}
-    for variant in setup.variants:
-        names, loaded = variant.models, variant.loaded_models
-        for role in names.named_roles:
-            name, model = names.for_role(role), getattr(loaded, role)
-            if not is_called_centrally(model, is_object=name.kind == OBJECT_KIND):
-                continue
-            if is_chat_model(model):
-                engine.gateway.language_model(model, Meter())  # informs the model of its learned capabilities
-            models[role, name] = model
-            remote[role, name] = remote_model(model, (role, name))
-    return remote, models
+def _called_here(setup: Experiment) -> Iterator[str]:
+    """Yield the role and the name of each model whose replies are cached, or that is an object of this process."""
+    for role in setup.models.named_roles:
+        model = getattr(setup.loaded_models, role)
+        if setup.models.for_role(role).kind == OBJECT_KIND or is_costly(model):
+            yield f"the {role} {model.id}"
 
 
-def pack_setup(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> bytes:
+def pack_setup(setup: Experiment) -> bytes:
     """Return the pickled state of a new actor: identities of program and models, user files, and the experiment."""
     values = {item.name: getattr(setup, item.name) for item in fields(Experiment)}
-    node_setup = NodeSetup(**{**values, "given": {}}, remote=remote, folder=Path.cwd())
+    node_setup = NodeSetup(**values, folder=Path.cwd())
     return pickle.dumps((program_digest(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(node_setup)))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,15 +11,11 @@ import pytest
 from fake_ray import LOST, PENDING, Actor, FakeCluster, FakeRay, ObjectStoreFullError, RayError
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actor_runner import ActorRunner, answer_request
+from ragsmith.evaluation.actor_runner import ActorRunner
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.job_queues import MAX_LOSSES
 from ragsmith.evaluation.threads import Job
-from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.remote import RemoteRequest
-from ragsmith.models.names import ModelName
-from ragsmith.models.tasks import Task
 
 
 @contextmanager
@@ -139,25 +133,6 @@ def test_what_cannot_be_put_into_the_object_store_is_one_sentence(
 
     with pytest.raises(RagsmithError, match=rf"{said}.*run the same command again"):
         run_twice()
-
-
-class Says:
-    """A language model that performs tasks itself, and says what nobody can send."""
-
-    id = "an object"
-
-    def run(self, task: Task[object], **_: object) -> object:
-        return threading.Lock() if task.name == "lock" else "that"
-
-
-@pytest.mark.parametrize(("task", "is_answer"), [("say", True), ("lock", False), ("", False)])
-def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_answer: bool) -> None:
-    chosen = "language_model", ModelName("given:an object")
-    given = Task(task, "{what}", str, str)
-    packed = pickle.dumps(RemoteRequest("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
-    said = pickle.loads(answer_request(Gateway(), {chosen: Says()}, packed, pickle.dumps))
-    assert said[0] == is_answer
-    assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
 
 
 def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_alone(tiny_setup: Experiment) -> None:

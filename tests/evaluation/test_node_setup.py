@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.node_setup import NodeSetup, check_vectors, pack_setup, unpack_setup
+from ragsmith.evaluation.node_setup import NodeSetup, check_nodes, pack_setup, unpack_setup
 from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.tasks import Task
 from ragsmith.models.vector_stores import resolve_address
 
 
 def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Experiment) -> None:
-    packed = pack_setup(tiny_setup, {})
+    packed = pack_setup(tiny_setup)
     assert unpack_setup(packed).model_ids == tiny_setup.model_ids
     program, models, files, experiment = pickle.loads(packed)
     with pytest.raises(UsageError, match="has another version"):
@@ -29,7 +30,7 @@ def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: E
 
 
 def test_a_node_that_lacks_a_user_file_is_refused(tiny_setup: Experiment, tmp_path: Path) -> None:
-    program, models, _, experiment = pickle.loads(pack_setup(tiny_setup, {}))
+    program, models, _, experiment = pickle.loads(pack_setup(tiny_setup))
     missing = pickle.dumps(_Missing(str(tmp_path / "mine.py")))
     with pytest.raises(UsageError, match=r"lacks something: .*mine\.py.*; put it there, under the same path"):
         unpack_setup(pickle.dumps((program, models, missing, experiment)))
@@ -63,9 +64,33 @@ class _Missing:
 def test_vectors_lie_where_all_nodes_can_search_them(
     tiny_setup: Experiment, store: str, address: str, refused: str
 ) -> None:
+    if not refused and store != "auto":
+        pytest.importorskip("faiss" if store.startswith("approximate") else "qdrant_client")
     for models in (ModelNames(vector_store=store), ModelNames(embedder=ModelName("wordllama", vector_store=store))):
         with pytest.raises(UsageError, match=refused) if refused else nullcontext():
-            check_vectors(replace(tiny_setup, models=models), address)
+            check_nodes(replace(tiny_setup, models=models), "ray", address)
+
+
+class Mine:
+    """A judge that is an object of this process."""
+
+    id = "mine"
+
+    def run(self, task: Task[object], **_: object) -> object:
+        return None
+
+
+def test_models_that_one_process_calls_are_refused_by_name(
+    tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
+    served = replace(tiny_setup, models=ModelNames(judge=ModelName("openai:tiny")))
+    of_mine = replace(tiny_setup, models=ModelNames(judge=ModelName("given:mine")), given={"judge": Mine()})
+    for setup, named in ((served, "openai:tiny"), (of_mine, "mine")):
+        with pytest.raises(WrongOption, match=f"is ray:auto, and one process .* the judge .*{named}") as refused:
+            check_nodes(setup, "ray:auto", "auto")
+        assert refused.value.flag == "--engine"
+    check_nodes(tiny_setup, "ray:auto", "auto")
 
 
 def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
