@@ -67,6 +67,11 @@ class NextStep:
         return self.kind not in ("write", "groups", "fresh", "untested")
 
 
+def role_to_take(step: NextStep | None) -> str:
+    """Return the role of the pipeline to take: the winner, unless the next step takes another."""
+    return step.take if step else "winner"
+
+
 def recommend(facts: ComparisonFacts) -> NextStep | None:
     """Return the next step; None if nothing was compared.
 

@@ -132,7 +132,7 @@ class ActorRunner(Runner):
     def work(self) -> ComputedWork:
         """See `Runner.work`; the work of lost actors is not counted."""
         total = super().work()
-        reports = [self._actors[index].account.remote() for index in set(self._free)]
+        reports = [self._actors[index].account.remote() for index in self._free]
         for reference in reports:
             with suppress(self._ray.exceptions.RayError):
                 total = total + self._ray.get(reference, timeout=WORK_SECONDS)
@@ -176,7 +176,10 @@ class ActorRunner(Runner):
             raise problem
 
     def _completed(self, waiting: list[Any]) -> list[Any]:
-        """Return the completed references of ``waiting``; an empty list after `REPORT_SECONDS` without one."""
+        """Return the completed references of ``waiting``; an empty list after `REPORT_SECONDS` without one.
+
+        Warns once if no actor has been running for `WARN_SECONDS`.
+        """
         now = self._clock()
         self._idle_since = math.inf if self._running else min(self._idle_since, now)
         if not self._has_warned and now - self._idle_since >= WARN_SECONDS:

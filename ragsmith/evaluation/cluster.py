@@ -151,7 +151,7 @@ def parse_engine(engine: str, workers: int | None = None) -> Cluster | None:
         return None
     if engine.partition(":")[0] != RAY or not engine.removeprefix("ray:").strip("/"):
         raise WrongOption("engine", f"is {engine!r}: give {PROCESSES}, or one of {ENGINE_FORMS}")
-    found = re.fullmatch(r"ray(?::(?:(?://)?(auto)|(//)?(.+:\d+)))?", engine)
+    found = re.fullmatch(r"ray(?::(?:(?://)?(auto)|(//)?([^/:].*:\d+)))?", engine)
     if not found:
         raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {ENGINE_FORMS}")
     auto, client, address = found.groups("")

@@ -1,17 +1,15 @@
 """An experiment on the nodes of a cluster: what they can search, and whether a node fits the search."""
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 from ragsmith.digest import program_digest
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.calls import is_costly
-from ragsmith.models.registry import OBJECT_KIND
+from ragsmith.models.registry import OBJECT_KIND, ROLE_LABELS
 from ragsmith.models.roles import Models
 from ragsmith.models.vector_stores import APPROXIMATE, resolve_address, serves_one_process
 from ragsmith.plugins import LoadedFiles
@@ -55,20 +53,16 @@ def check_nodes(setup: Experiment, engine: str, address: str) -> None:
                 f"is {APPROXIMATE}, whose folder is in this user's home, and the cluster may have other machines:"
                 f" give {APPROXIMATE}:FOLDER, one that all nodes share under the same path",
             )
-    if called := sorted(chain.from_iterable(map(_called_here, setup.variants))):
-        raise WrongOption(
-            "engine",
-            f"is {engine}, and one process alone calls {called[0]}, which a cluster does not accelerate: leave it out "
-            "(a served model with in_flight takes more requests at a time)",
-        )
-
-
-def _called_here(setup: Experiment) -> Iterator[str]:
-    """Yield the role and the name of each model whose replies are cached, or that is an object of this process."""
-    for role in setup.models.named_roles:
-        model = getattr(setup.loaded_models, role)
-        if setup.models.for_role(role).kind == OBJECT_KIND or is_costly(model):
-            yield f"the {role} {model.id}"
+    for variant in setup.variants:
+        for role in variant.models.named_roles:
+            name, model = variant.models.for_role(role), getattr(variant.loaded_models, role)
+            if model is not None and (name.kind == OBJECT_KIND or is_costly(model)):
+                hint = ", and set more requests in flight" if hasattr(model, "provider") else ""
+                raise WrongOption(
+                    "engine",
+                    f"is {engine}, and the {ROLE_LABELS[role]} {name.name} is called by one process, which a cluster "
+                    f"does not accelerate: leave the engine out{hint}",
+                )
 
 
 def pack_setup(setup: Experiment) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ragsmith.comparison.advice import role_to_take
 from ragsmith.comparison.marked_answers import JudgedAnswers, MarkableAnswer, evaluate_marks, judged_answers, read_marks
 from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.causes import Cause
@@ -96,6 +97,7 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
     finalists, baselines = tuple(_finalist_rows(run, tested)), _baseline_rows(run)
     rows = rows_by_role(record, found, finalists, baselines)
     next_step = recommend_next_step(run, comparisons, estimates, tested, rows)
+    take = role_to_take(next_step)
     pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]
     return RunReport(
@@ -128,12 +130,10 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
         front=_pareto_rows(found, record.settings),
         folds=tuple(_fold_rows(run, tested)),
         ablation=run.ablation,
-        questions=question_results(run, next_step.take if next_step else "winner"),
+        questions=question_results(run, take),
         cheapest=find_cheapest(tested, run.terms_of_test, comparisons),
         next_step=next_step,
-        taken_leads=facts.estimate_leads(next_step.take, tested, run.terms_of_test, record.tested_groups)
-        if next_step
-        else (),
+        taken_leads=facts.estimate_leads(take, tested, run.terms_of_test, record.tested_groups),
         timed=_timed_pipelines(run, roles),
         besides=_extra_evaluations(run),
         effects=_option_effects(run),

@@ -461,17 +461,25 @@ def recommend_next_step(
 ) -> NextStep | None:
     """Return the recommended next step after a run; it takes one of ``rows``, the pipelines of the report by role.
 
-    ``tested`` has all tested pipelines, and ``estimates`` are those of a run without a test. A system wins its own
-    search, however far behind the baselines it is: while nothing is shown, the pipeline with the highest mean is taken.
+    ``tested`` has all tested pipelines, and ``estimates`` are those of a run without a test.
     """
     if run.record.no_winner or "winner" not in rows:
         return None
     step = _advise(run, comparisons, estimates, tested, rows)
-    if (step and (step.is_shown or step.take != "winner")) or SYSTEM not in rows["winner"].genes:
+    return take_highest(step, rows) if SYSTEM in rows["winner"].genes else step
+
+
+def take_highest(step: NextStep | None, rows: Mapping[str, PipelineRow]) -> NextStep:
+    """Return the ``step`` of a searched system, which takes the pipeline with the highest mean while nothing is shown.
+
+    A system wins its own search, however far behind the baselines it is.
+    """
+    if step and (step.is_shown or step.take != "winner"):
         return step
     best = max((role for role, row in rows.items() if row.scores), key=lambda role: rows[role].level)
-    why = "it has the highest mean, and no test shows more"
-    return replace(step or NextStep("untested", ""), take=best, reason=why)
+    if step and best == "winner":
+        return step
+    return replace(step or NextStep("untested", ""), take=best, reason="it has the highest mean, and nothing is shown")
 
 
 def _advise(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ragsmith.comparison.advice import NextStep
+from ragsmith.comparison.advice import NextStep, role_to_take
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.marked_answers import MarkedAnswers
 from ragsmith.comparison.verdicts import Comparison
@@ -627,7 +627,7 @@ class RunReport:
     @property
     def take(self) -> str:
         """The role of the pipeline to take, if there is a winner."""
-        return self.next_step.take if self.next_step else "winner"
+        return role_to_take(self.next_step)
 
     @property
     def failed(self) -> int:

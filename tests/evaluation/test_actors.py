@@ -79,7 +79,9 @@ def test_a_cluster_is_named_in_these_forms(engine: str, address: str) -> None:
     assert (found.address, found.actors) == (address, 3)
 
 
-@pytest.mark.parametrize("engine", ["", "rays", "dask", "ray:", "ray://", "ray:head", "ray://head", "ray://head:port"])
+@pytest.mark.parametrize(
+    "engine", ["", "rays", "dask", "ray:", "ray://", "ray:head", "ray://head", "ray://head:port", "ray://:10001"]
+)
 def test_another_form_is_refused_with_those_that_there_are(engine: str) -> None:
     with pytest.raises(WrongOption, match=r"give .*ray://HOST:PORT") as refused:
         parse_engine(engine)
@@ -258,7 +260,7 @@ def test_chunks_and_an_embedder_of_ones_own_are_searched_over_as_on_one_machine(
         return ["search", "--dataset", tiny_folder, *own, *stored_in, *more]
 
     ended(spawn(*search("alone", "--workers", 1)))
-    ended(spawn(*search("together", "--engine", f"ray:{nodes.address}", "--workers", 2), **LOOPBACK_ALONE))
+    ended(spawn(*search("together", "--engine", f"ray://{nodes.client}", "--workers", 2), **LOOPBACK_ALONE))
     assert left(tmp_path, "together") == left(tmp_path, "alone")
     assert len(rows(tmp_path / "alone.sqlite")) > 100
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from ragsmith.evaluation.node_setup import NodeSetup, check_nodes, pack_setup, u
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task
 from ragsmith.models.vector_stores import resolve_address
+from ragsmith.pipelines.space_file import load_space
 
 
 def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Experiment) -> None:
@@ -80,17 +82,65 @@ class Mine:
         return None
 
 
+class Slow:
+    """An embedder whose vectors are cached, as they take long."""
+
+    id, slow = "slow:1", True
+
+    def embed(self, texts: Sequence[str]) -> object:
+        raise AssertionError
+
+
+CALLED = "is called by one process, which a cluster does not accelerate: leave the engine out"
+
+
 def test_models_that_one_process_calls_are_refused_by_name(
     tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
-    served = replace(tiny_setup, models=ModelNames(judge=ModelName("openai:tiny")))
-    of_mine = replace(tiny_setup, models=ModelNames(judge=ModelName("given:mine")), given={"judge": Mine()})
-    for setup, named in ((served, "openai:tiny"), (of_mine, "mine")):
-        with pytest.raises(WrongOption, match=f"is ray:auto, and one process .* the judge .*{named}") as refused:
+    objects = ModelNames(judge=ModelName("given:mine"), test_judge=ModelName("given:mine"))
+    judge, slow = Mine(), replace(tiny_setup)
+    vars(slow)["loaded_models"] = replace(tiny_setup.loaded_models, embedder=Slow())
+    for setup, said in (
+        (
+            replace(tiny_setup, models=ModelNames(judge=ModelName("openai:tiny"))),
+            f"the judge openai:tiny {CALLED}, and set more requests in flight",
+        ),
+        (
+            replace(tiny_setup, models=objects, given={"judge": judge, "test_judge": judge}),
+            f"the judge given:mine {CALLED}",
+        ),
+        (slow, f"the embedder wordllama {CALLED}"),
+    ):
+        with pytest.raises(WrongOption, match=f"^engine is ray:auto, and {said}$") as refused:
             check_nodes(setup, "ray:auto", "auto")
         assert refused.value.flag == "--engine"
     check_nodes(tiny_setup, "ray:auto", "auto")
+
+
+def test_a_model_that_only_an_option_of_the_space_names_is_refused_too(
+    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
+    options = "models: {language_model: [extractive, openai:tiny]}\n"
+    (tmp_path / "space.yaml").write_text(tiny_space.read_text() + options)
+    setup = tiny_setup.with_searched_settings(load_space(tmp_path / "space.yaml").settings)
+    with pytest.raises(WrongOption, match=f"the language model openai:tiny {CALLED}"):
+        check_nodes(setup, "ray", "")
+
+
+def test_code_in_cells_is_refused(tiny_setup: Experiment) -> None:
+    setup = InCells(tiny_setup.dataset, tiny_setup.models, tiny_setup.chunk_size)
+    with pytest.raises(WrongOption, match="a cluster cannot import techniques and measures of cells"):
+        check_nodes(setup, "ray", "")
+
+
+class InCells(Experiment):
+    """An experiment with a technique that was defined in a cell."""
+
+    @property
+    def uses_cells(self) -> bool:
+        return True
 
 
 def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(

@@ -23,7 +23,7 @@ from ragsmith.records.front import pick_pipeline
 from ragsmith.records.record import CROSSFIT, RiskCalibration, RunSettings
 from ragsmith.reporting import RunReport, report_json, summary_lines
 from ragsmith.reporting.decision import decide, explain_levels
-from ragsmith.reporting.facts import estimate_leads
+from ragsmith.reporting.facts import estimate_leads, take_highest
 from ragsmith.reporting.plots import plot_options
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.results import count_good_answers
@@ -403,6 +403,31 @@ def test_a_recommended_pipeline_that_was_not_tested_can_be_taken_and_it_is_said_
         other.label,
         "no question is held out.",
     )
+
+
+@pytest.mark.parametrize(
+    ("step", "take", "reason"),
+    [
+        (None, "bm25", "it has the highest mean, and nothing is shown"),
+        (NextStep("fresh", "Take fresh ones."), "bm25", "it has the highest mean, and nothing is shown"),
+        (NextStep("take", "Take the winner: it is better."), "winner", ""),
+        (NextStep("write", "Write more.", "naive", "it is learned"), "naive", "it is learned"),
+    ],
+)
+def test_a_system_that_is_behind_the_baselines_is_not_taken_unless_that_is_shown(
+    report: RunReport, step: NextStep | None, take: str, reason: str
+) -> None:
+    winner, other = report.ranking[:2]
+    low, high = (
+        replace(row, scores={"fitness": replace(row.scores["fitness"], mean=mean)}, ranked_by=None)
+        for row, mean in ((winner, 0.4), (other, 0.6))
+    )
+    failed = replace(other, scores={}, ranked_by=None)
+    found = take_highest(step, {"winner": low, "bm25": high, "naive": failed})
+    assert (found.take, found.reason, found.kind) == (take, reason, step.kind if step else "untested")
+    ahead = take_highest(step, {"winner": high, "bm25": low})
+    assert ahead.take == (step.take if step else "winner")
+    assert ahead.reason == (step.reason if step else "it has the highest mean, and nothing is shown")
 
 
 def test_without_a_winner_nothing_is_decided(report: RunReport) -> None:
