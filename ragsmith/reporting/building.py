@@ -24,6 +24,7 @@ from ragsmith.reporting.facts import (
     find_cheapest,
     map_duplicate_roles,
     recommend_next_step,
+    take_highest,
 )
 from ragsmith.reporting.results import (
     best_so_far,
@@ -97,6 +98,8 @@ def build_report(run: RunData, marks: Mapping[MarkableAnswer, str] | None = None
     finalists, baselines = tuple(_finalist_rows(run, tested)), _baseline_rows(run)
     rows = rows_by_role(record, found, finalists, baselines)
     next_step = recommend_next_step(run, comparisons, estimates, tested, rows)
+    if not record.no_winner and "winner" in rows and SYSTEM in rows["winner"].genes:
+        next_step = take_highest(next_step, rows)
     take = role_to_take(next_step)
     pipelines, split = _pipelines_to_group(run, tested, roles)
     shown = [*[row.key for row in found[:SHOWN]], *record.baselines.values()]

@@ -27,7 +27,7 @@ from ragsmith.evaluation.ranking import Terms, best_evaluation, common_questions
 from ragsmith.grouping import group_values
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.measures.non_answers import find_non_answers
-from ragsmith.pipelines.genes import SYSTEM, label
+from ragsmith.pipelines.genes import label
 from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
@@ -463,33 +463,9 @@ def recommend_next_step(
 
     ``tested`` has all tested pipelines, and ``estimates`` are those of a run without a test.
     """
-    if run.record.no_winner or "winner" not in rows:
-        return None
-    step = _advise(run, comparisons, estimates, tested, rows)
-    return take_highest(step, rows) if SYSTEM in rows["winner"].genes else step
-
-
-def take_highest(step: NextStep | None, rows: Mapping[str, PipelineRow]) -> NextStep:
-    """Return the ``step`` of a searched system, which takes the pipeline with the highest mean while nothing is shown.
-
-    A system wins its own search, however far behind the baselines it is.
-    """
-    if step and (step.is_shown or step.take != "winner"):
-        return step
-    best = max((role for role, row in rows.items() if row.scores), key=lambda role: rows[role].level)
-    if step and best == "winner":
-        return step
-    return replace(step or NextStep("untested", ""), take=best, reason="it has the highest mean, and nothing is shown")
-
-
-def _advise(
-    run: RunData,
-    comparisons: Sequence[Comparison],
-    estimates: Sequence[Comparison],
-    tested: Mapping[str, Evaluation],
-    rows: Mapping[str, PipelineRow],
-) -> NextStep | None:
     record, fitness = run.record, run.terms_of_test.fitness
+    if record.no_winner or "winner" not in rows:
+        return None
     same = map_duplicate_roles(record, tested)
     by_key = {key: role for role, key in record.baselines.items()} | {record.winner: "winner"}
     recommended = by_key.get(record.recommended) or same.get("recommended", "recommended")
@@ -528,6 +504,19 @@ def _advise(
         )
     )
     return step and replace(step, sentence=step.sentence + name_command(step.kind, run.about))
+
+
+def take_highest(step: NextStep | None, rows: Mapping[str, PipelineRow]) -> NextStep:
+    """Return the ``step`` of a searched system, which takes the pipeline with the highest mean while nothing is shown.
+
+    A system wins its own search, however far behind the baselines it is.
+    """
+    if step and (step.is_shown or step.take != "winner"):
+        return step
+    best = max((role for role, row in rows.items() if row.scores), key=lambda role: rows[role].level)
+    if step and best == "winner":
+        return step
+    return replace(step or NextStep("untested", ""), take=best, reason="it has the highest mean, and nothing is shown")
 
 
 def name_command(kind: str, about: RunHeader) -> str:
